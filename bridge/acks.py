@@ -1,0 +1,87 @@
+"""Recorded acks: AMQP consumers say that they have finished a message by publishing an empty one to the exchange
+`delay.acks`, with the topic as routing key and the same `message_id`."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import structlog
+from aiormq.abc import DeliveredMessage
+
+from bridge import metrics
+from bridge.broker.feed import Feed
+from bridge.errors import BrokerUnavailable, Unavailable
+from bridge.message import valid_id, valid_topic
+from bridge.service.parts import Parts
+from bridge.store.records import read
+
+log = structlog.get_logger(__name__)
+
+_PREFETCH = 1_000
+_BATCH = 250
+_RETRY_S = 0.5
+
+
+class AckListener:
+    """Records acks in batches; the broker's copy of an ack goes once Redis has it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._link = parts.broker.consuming
+        self._objects = parts.broker.objects
+        self._store = parts.store
+        self._records = parts.records
+        self._arrived: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
+
+    async def run(self) -> None:
+        """Runs for ever; what goes away is waited for."""
+        while True:
+            try:
+                await self._session()
+            except Unavailable as error:
+                log.warning("acks.waiting", reason=str(error))
+            await asyncio.sleep(_RETRY_S)
+
+    async def run_once(self, feed: Feed) -> None:
+        """Waits for an ack, and records it with those that came along, a batch at the most."""
+        batch = [await self._arrived.get()]
+        while len(batch) < _BATCH and not self._arrived.empty():
+            batch.append(self._arrived.get_nowait())
+        acks = [
+            (one.routing_key or "", one.header.properties.message_id or "")
+            for one in batch
+            if valid_topic(one.routing_key or "") and valid_id(one.header.properties.message_id or "")
+        ]
+        if len(acks) < len(batch):
+            log.warning("acks.unreadable", count=len(batch) - len(acks))
+        if acks:
+            answers = await self._store.run(
+                [self._records.ack(topic, message_id, epoch=None, copy_gone=True) for topic, message_id in acks]
+            )
+            for (topic, message_id), answer in zip(acks, answers, strict=True):
+                if read(topic, message_id, answer).verdict == "acked":
+                    metrics.ACKED.labels(topic).inc()
+        await feed.ack([one.delivery_tag or 0 for one in batch])
+
+    async def _session(self) -> None:
+        await self._objects.ensure_core()
+        self._arrived = asyncio.Queue()
+        feed = await Feed.open(
+            self._link, self._objects.names.acks, prefetch=_PREFETCH, received=self._arrived.put_nowait
+        )
+        closed = asyncio.create_task(feed.until_closed())
+        working = asyncio.create_task(self._work(feed))
+        try:
+            await asyncio.wait((closed, working), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+            raise BrokerUnavailable("the channel was closed")
+        finally:
+            closed.cancel()
+            working.cancel()
+            with suppress(BrokerUnavailable):
+                await feed.close()
+
+    async def _work(self, feed: Feed) -> None:
+        while True:
+            await self.run_once(feed)

@@ -1,0 +1,68 @@
+"""What a delivery at the checkpoint is: due, back from its ready queue, or short of a slot. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pamqp import commands as spec
+
+from bridge.broker.copies import from_properties
+from bridge.message import Copy
+from topology.deaths import Death, deaths, left_of_key_ms
+from topology.names import Names
+from topology.wheel import parse_key
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A copy out of the wheel. `stranded_ms` is what its key has left where a slot was missing on its way."""
+
+    copy: Copy
+    stranded_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A copy that left its ready queue undelivered or undone: `reason` is the broker's."""
+
+    copy: Copy
+    reason: str
+
+    @property
+    def by_ttl(self) -> bool:
+        return self.reason == "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Strange:
+    """Something whose topic can't be told."""
+
+    reason: str
+
+
+Arrival = Due | Back | Strange
+
+
+def read(
+    names: Names, routing_key: str, properties: spec.Basic.Properties, body: bytes, *, now_ms: int, max_retry: int
+) -> Arrival:
+    """Reads a delivery. An AMQP client's own message has no headers of ours: its key says what it is."""
+    died = deaths(properties.headers)
+    if died and (topic := names.topic_of_ready_queue(died[0].queue)) is not None:
+        copy = from_properties(topic, properties, body, now_ms=now_ms, max_retry=max_retry)
+        return Back(copy, died[0].reason)
+    parsed = parse_key(routing_key)
+    if parsed is None:
+        return Strange(f"{routing_key!r} is not a key of the wheel: seven digits and a topic, 0.0.0.0.30.5.2.orders")
+    copy = from_properties(parsed.topic, properties, body, now_ms=now_ms, max_retry=max_retry)
+    left_ms = _left_ms(names, routing_key, died)
+    if copy.epoch == 0:
+        # What a client delays by key alone is due when its key says.
+        copy = replace(copy, due_ms=now_ms + left_ms)
+    return Due(copy, left_ms)
+
+
+def _left_ms(names: Names, routing_key: str, died: Sequence[Death]) -> int:
+    """What is left of the key's delay: none, unless a slot was missing."""
+    return left_of_key_ms(names, routing_key, died) or 0

@@ -1,0 +1,58 @@
+"""The parts of this package, put together from settings."""
+
+from __future__ import annotations
+
+from bridge.broker.link import Link
+from bridge.broker.objects import Objects
+from bridge.broker.publisher import Publisher
+from bridge.broker.sifting import Sifter
+from bridge.broker.taking import Taker
+from bridge.broker.ways import Ways
+from bridge.errors import BrokerUnavailable
+from bridge.settings import Settings
+from topology import plan
+from topology.names import Names
+from topology.verify import check_server, verify
+
+
+class Broker:
+    """RabbitMQ: two connections, since the broker blocks publishers by connection and acks must go on."""
+
+    def __init__(self, settings: Settings) -> None:
+        names = Names(prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix)
+        timeout_ms = settings.broker_timeout
+        self._settings = settings
+        self._publishing = Link(settings.amqp_url, purpose="publishing", timeout_ms=timeout_ms, check=check_server)
+        self.consuming = Link(settings.amqp_url, purpose="consuming", timeout_ms=timeout_ms, check=check_server)
+        self.objects = Objects(self._publishing, names, delivery_limit=settings.delivery_limit)
+        self.ways = Ways(self.objects, Publisher(self._publishing, timeout_ms=timeout_ms))
+        self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
+        self.sifter = Sifter(self.consuming)
+
+    async def start(self) -> list[str]:
+        """Declares the core and looks the broker over; what an operator should look at.
+
+        Raises:
+            BrokerUnavailable
+            BrokerUnsuitable: the promises can't be kept on it: too old, broken, or a feature flag missing.
+        """
+        await self.objects.ensure_core()
+        report = await verify(
+            await self._publishing.connection(),
+            plan.core(self.objects.names),
+            management_url=self._settings.management_url,
+        )
+        return [str(finding) for finding in report.findings]
+
+    async def check(self) -> None:
+        """
+        Raises:
+            BrokerUnavailable: it is away, or lets no publisher through.
+        """
+        await self.objects.ensure_core()
+        if await self._publishing.blocked():
+            raise BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")
+
+    async def close(self) -> None:
+        await self.consuming.drop()
+        await self._publishing.drop()

@@ -1,0 +1,89 @@
+"""A queue's deliveries over one channel, for as long as that lasts, and their acknowledgements."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from aiormq import Channel
+from aiormq.abc import ChannelFrame, DeliveredMessage
+from pamqp import commands as spec
+from pamqp.frame import marshal
+
+from bridge.broker.link import Link, translated
+from bridge.broker.window import Window
+from bridge.errors import BrokerUnavailable
+
+_STEP_S = 5.0
+
+
+class Feed:
+    """Calls `received` for each delivery, with at most `prefetch` of them unacknowledged."""
+
+    def __init__(self, channel: Channel, received: Callable[[DeliveredMessage], None]) -> None:
+        self._channel = channel
+        self._received = received
+        self._window = Window()
+        self._tag = ""
+
+    @classmethod
+    async def open(cls, link: Link, queue: str, *, prefetch: int, received: Callable[[DeliveredMessage], None]) -> Feed:
+        """
+        Raises:
+            BrokerUnavailable
+        """
+        channel = await link.channel()
+        feed = cls(channel, received)
+        async with translated(_STEP_S):
+            await channel.basic_qos(prefetch_count=prefetch)
+            consuming = await channel.basic_consume(queue, feed._delivered)
+        feed._tag = consuming.consumer_tag or ""
+        return feed
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._window)
+
+    async def until_closed(self) -> None:
+        """Returns when the channel is gone, or the broker has cancelled the consumer (its queue was deleted)."""
+        closing = asyncio.ensure_future(self._channel.closing)
+        cancelled = asyncio.get_running_loop().create_future()
+        self._channel.on_consumer_cancel_callbacks.add(lambda _: cancelled.cancel())
+        await asyncio.wait((closing, cancelled), return_when=asyncio.FIRST_COMPLETED)
+
+    async def ack(self, tags: Iterable[int]) -> None:
+        """Acknowledges deliveries, many with one frame where all before them are done too.
+
+        Raises:
+            BrokerUnavailable: the channel is gone, and they come again.
+        """
+        if self._channel.is_closed:
+            raise BrokerUnavailable("the channel is closed: what it delivered comes again")
+        acks = self._window.done(tags)
+        frames = [spec.Basic.Ack(acks.up_to, multiple=True)] if acks.up_to else []
+        frames += [spec.Basic.Ack(tag) for tag in acks.single]
+        if frames:
+            payload = b"".join(marshal(frame, self._channel.number) for frame in frames)
+            await self._channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
+
+    async def stop(self) -> None:
+        """No more deliveries.
+
+        Raises:
+            BrokerUnavailable
+        """
+        async with translated(_STEP_S):
+            await self._channel.basic_cancel(self._tag)
+
+    async def close(self) -> None:
+        """Hands back what is not acknowledged.
+
+        Raises:
+            BrokerUnavailable
+        """
+        async with translated(_STEP_S):
+            await self._channel.close()
+
+    async def _delivered(self, message: DeliveredMessage) -> None:
+        self._window.delivered(message.delivery_tag or 0)
+        self._received(message)

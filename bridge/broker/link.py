@@ -1,0 +1,117 @@
+"""A connection to RabbitMQ that is opened when it is needed, and anew after it was lost.
+
+Connections and channels are plain ones, not aio-pika's robust kind: that one would declare again what an operator
+deleted, and would let a request wait for a broker that is away. Here a request fails within its time limit, and the
+next one connects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, cast
+
+import aio_pika
+from aio_pika.abc import AbstractConnection
+from aiormq import Channel
+from aiormq.exceptions import AMQPError, ChannelInvalidStateError
+
+from bridge.errors import BrokerUnavailable
+
+Check = Callable[[dict[str, Any]], None]
+"""Looks at a broker's server properties and raises where the promises can't be kept on it."""
+
+
+@asynccontextmanager
+async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
+    """Turns what aio-pika and aiormq raise, and a time limit passed, into `BrokerUnavailable`."""
+    try:
+        async with asyncio.timeout(limit_s):
+            yield
+    except TimeoutError as error:
+        raise BrokerUnavailable("RabbitMQ did not answer in time, or blocks publishers") from error
+    # A lost connection shows as ChannelInvalidStateError, which is a RuntimeError and no AMQPError.
+    except (AMQPError, ChannelInvalidStateError, ConnectionError, OSError) as error:
+        raise BrokerUnavailable(f"RabbitMQ is away or refused: {type(error).__name__} {error}") from error
+
+
+class Link:
+    """One connection for one purpose: publishing and consuming are kept apart, since the broker blocks by connection.
+
+    `url` may name several nodes, separated by commas: they are tried in turn.
+    """
+
+    def __init__(self, url: str, *, purpose: str, timeout_ms: int, check: Check) -> None:
+        self._urls = [part.strip() for part in url.split(",")]
+        self._purpose = purpose
+        self._timeout_s = timeout_ms / 1_000
+        self._check = check
+        self._connection: AbstractConnection | None = None
+        self._opening = asyncio.Lock()
+        self.generation = 0  # counts the connections: what was declared on an earlier one is declared again
+
+    @property
+    def open(self) -> bool:
+        return self._connection is not None and not self._connection.is_closed
+
+    async def connection(self) -> AbstractConnection:
+        """The open connection.
+
+        Raises:
+            BrokerUnavailable: no node could be reached in time.
+        """
+        if self._connection is not None and not self._connection.is_closed:
+            return self._connection
+        async with self._opening:
+            if self._connection is not None and not self._connection.is_closed:
+                return self._connection
+            async with translated(self._timeout_s):
+                connection = await aio_pika.connect(
+                    self._urls[self.generation % len(self._urls)],
+                    timeout=self._timeout_s,
+                    client_properties={"connection_name": f"delaybridge {self._purpose}"},
+                )
+            self._check(_server_properties(connection))
+            self._connection = connection
+            self.generation += 1
+            return connection
+
+    async def channel(self, *, confirms: bool = False) -> Channel:
+        """A new channel, of the low-level kind that bursts are written to.
+
+        Raises:
+            BrokerUnavailable
+        """
+        connection = await self.connection()
+        async with translated(self._timeout_s):
+            channel = connection.channel(publisher_confirms=confirms, on_return_raises=True)
+            await channel.initialize()
+            return cast(Channel, await channel.get_underlay_channel())
+
+    async def blocked(self) -> bool:
+        """Whether the broker lets no publisher through now (memory or disk alarm)."""
+        if self._connection is None or self._connection.transport is None:
+            return False
+        try:
+            async with asyncio.timeout(0):
+                await self._connection.transport.connection.ready()
+        except TimeoutError:
+            return True
+        return False
+
+    async def drop(self, generation: int | None = None) -> None:
+        """Closes the connection; what was unacknowledged on it comes again. A later one than `generation` stays."""
+        if generation not in (None, self.generation):
+            return
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # A frozen broker answers no close; the socket goes all the same.
+            with suppress(BrokerUnavailable, asyncio.CancelledError):
+                async with translated(0.2):
+                    await connection.close()
+
+
+def _server_properties(connection: AbstractConnection) -> dict[str, Any]:
+    transport = connection.transport
+    return dict(transport.connection.server_properties) if transport is not None else {}

@@ -1,0 +1,114 @@
+"""The ways a copy goes on the broker: into the wheel, to its topic's ready queue, to its dead-letter queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from aiormq.abc import DeliveredMessage
+
+from bridge.broker.copies import as_refused, to_properties
+from bridge.broker.objects import Objects
+from bridge.broker.publisher import Outgoing, Publisher
+from bridge.errors import BrokerUnavailable, Unroutable
+from bridge.message import Copy
+from topology.names import Names
+from topology.wheel import Route, ceil_to_tenth, floor_to_tenth, route
+
+LEAD_MS = 100
+"""How much short of due the wheel aims, so that the checkpoint can release at the moment itself."""
+
+
+class Way(Enum):
+    WHEEL = "wheel"
+    READY = "ready"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Publication:
+    """A copy and the way it is to go.
+
+    `left_ms`: for the wheel, what is left of its delay. `exact` aims short, for the checkpoint to wait for the moment;
+    without it the delay is rounded up to a tenth of a second, and a delay people choose is one hop.
+    `kind`: what the copy is, said in its key; a copy of a kind goes to the checkpoint also in a direct topic.
+    `live_for_ms`: for a ready queue, what is left of its time to live, 0 for no end.
+    """
+
+    copy: Copy
+    way: Way
+    left_ms: float = 0.0
+    exact: bool = True
+    kind: str | None = None
+    live_for_ms: int = 0
+    reason: str = ""
+
+
+def parked_ms(left_ms: float, *, exact: bool) -> int:
+    """How long the wheel keeps a copy that has so much left, in whole tenths of a second."""
+    return floor_to_tenth(left_ms - LEAD_MS) if exact else ceil_to_tenth(left_ms)
+
+
+class Ways:
+    """Publishes copies, after seeing to the objects they need."""
+
+    def __init__(self, objects: Objects, publisher: Publisher) -> None:
+        self._objects = objects
+        self._publisher = publisher
+        self._names = objects.names
+
+    async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+        """Publishes all in one burst; for each, None once it is confirmed, or why it is not."""
+        routes = [_route(self._names, one) for one in publications]
+        try:
+            await self._objects.ensure_slots({slot for way in routes if way is not None for slot in way.slots})
+            for topic in {one.copy.topic for one in publications}:
+                await self._objects.ensure_topic(topic)
+        except BrokerUnavailable as error:
+            return [error] * len(publications)
+        outgoing = [_outgoing(self._names, one, way) for one, way in zip(publications, routes, strict=True)]
+        errors = await self._publisher.publish(outgoing)
+        missing = [at for at, error in enumerate(errors) if isinstance(error, Unroutable)]
+        if missing:
+            again = await self._again([publications[at] for at in missing], [outgoing[at] for at in missing])
+            for at, found in zip(missing, again, strict=True):
+                errors[at] = found
+        return errors
+
+    async def refuse(self, message: DeliveredMessage, reason: str) -> None:
+        """Puts aside what can't be understood, for an operator to see.
+
+        Raises:
+            BrokerUnavailable
+        """
+        await self._objects.ensure_core()
+        await self._publisher.publish_one(Outgoing("", self._names.refused, as_refused(message, reason), message.body))
+
+    async def _again(self, publications: list[Publication], outgoing: list[Outgoing]) -> list[BrokerUnavailable | None]:
+        """Declares anew what somebody has deleted, and publishes once more."""
+        try:
+            for topic in {one.copy.topic for one in publications}:
+                self._objects.doubt_topic(topic)
+                await self._objects.ensure_topic(topic)
+        except BrokerUnavailable as error:
+            return [error] * len(outgoing)
+        return await self._publisher.publish(outgoing)
+
+
+def _route(names: Names, publication: Publication) -> Route | None:
+    if publication.way is not Way.WHEEL:
+        return None
+    stay_ms = parked_ms(publication.left_ms, exact=publication.exact)
+    return route(names, stay_ms, publication.copy.topic, publication.kind)
+
+
+def _outgoing(names: Names, publication: Publication, way: Route | None) -> Outgoing:
+    copy = publication.copy
+    properties = to_properties(copy, live_for_ms=publication.live_for_ms, reason=publication.reason)
+    body = copy.envelope.body or b""
+    if way is not None:
+        return Outgoing(way.exchange, way.routing_key, properties, body)
+    if publication.way is Way.READY:
+        return Outgoing(names.ready_exchange, copy.topic, properties, body)
+    return Outgoing("", names.dead_queue(copy.topic), properties, body)

@@ -1,0 +1,40 @@
+"""Which deliveries are outstanding, and how what is done is acknowledged: by multiple, where that is right. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Acks:
+    """`up_to`: one acknowledgement for this and all before it (0: none); `single`: one each."""
+
+    up_to: int
+    single: tuple[int, ...]
+
+
+class Window:
+    """The delivery tags of one channel that are not acknowledged yet, in the order of delivery."""
+
+    def __init__(self) -> None:
+        self._outstanding: dict[int, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._outstanding)
+
+    def delivered(self, tag: int) -> None:
+        self._outstanding[tag] = None
+
+    def done(self, tags: Iterable[int]) -> Acks:
+        """Takes note of tags that are done with; what to tell the broker."""
+        finished = set(tags)
+        up_to = 0
+        for tag in self._outstanding:
+            if tag not in finished:
+                break
+            up_to = tag
+        single = tuple(sorted(tag for tag in finished if tag > up_to))
+        for tag in finished:
+            del self._outstanding[tag]
+        return Acks(up_to, single)

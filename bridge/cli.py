@@ -1,0 +1,64 @@
+"""The command line: `delaybridge serve`, `dev`, `topology …`, `bench`."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import typer
+import uvicorn
+from pydantic import ValidationError
+
+from bridge.cli_topology import app as topology_app
+from bridge.http.app import create_app
+from bridge.logs import configure
+from bridge.service.service import Service
+from bridge.settings import Settings
+from topology.errors import TopologyError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Messages delivered later, on RabbitMQ.")
+app.add_typer(topology_app, name="topology", help="What stands on the broker.")
+
+
+@app.command()
+def serve() -> None:
+    """Run one bridge process; settings come from the environment (BRIDGE_…)."""
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        for problem in error.errors():
+            name = "BRIDGE_" + "_".join(str(part) for part in problem["loc"]).upper()
+            print(f"{name}: {problem['msg']} (given: {problem['input']!r})", file=sys.stderr)
+        raise typer.Exit(2) from None
+    configure(settings)
+    config = uvicorn.Config(
+        create_app(Service(settings)),
+        loop="uvloop",
+        http="httptools",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=settings.grace // 1_000,
+        backlog=2_048,
+    )
+    server = uvicorn.Server(config)
+    try:
+        server.run(sockets=[_listen(settings)])
+    except TopologyError as error:
+        print(f"refusing to start: {error}", file=sys.stderr)
+        raise typer.Exit(3) from None
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.http_host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if settings.reuse_port:
+        # Several processes share the port, and the kernel spreads connections over them.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        listening.bind((settings.http_host, settings.http_port))
+    except OSError as error:
+        print(f"can't listen on {settings.http_host}:{settings.http_port}: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    listening.set_inheritable(True)
+    return listening

@@ -1,0 +1,66 @@
+"""Durations and instants as people write them, to and from milliseconds. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SHORT_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SHORT = re.compile(rf"(?:{_SHORT_PART.pattern})+")
+# ISO 8601 durations without years and months, whose length in milliseconds is not fixed.
+_ISO = re.compile(
+    r"P(?!$)(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?"
+    r"(?:T(?=\d)(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,3})?)S)?)?"
+)
+DURATION_FORMS = (
+    'an integer of milliseconds, or a string such as "1500ms", "90s", "15m", "2h", "7d", "1h30m", "PT1H30M"'
+)
+INSTANT_FORMS = 'an RFC 3339 time with an offset such as "2026-01-31T09:00:00Z", or an integer of Unix milliseconds'
+
+
+def parse_duration_ms(value: object) -> int:
+    """The duration in milliseconds, not negative.
+
+    Raises:
+        ValueError: the value has none of the forms in `DURATION_FORMS`.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value < 0:
+            raise ValueError("a duration can't be negative")
+        return value
+    if isinstance(value, str) and len(value) <= 64:
+        if _SHORT.fullmatch(value):
+            return round(sum(float(n) * _UNIT_MS[unit] for n, unit in _SHORT_PART.findall(value)))
+        if iso := _ISO.fullmatch(value):
+            part = {name: float(number or 0) for name, number in iso.groupdict().items()}
+            days = part["w"] * 7 + part["d"]
+            return round(((days * 24 + part["h"]) * 60 + part["m"]) * 60_000 + part["s"] * 1_000)
+    raise ValueError(f"must be {DURATION_FORMS}")
+
+
+def parse_instant_ms(value: object) -> int:
+    """The instant in Unix milliseconds.
+
+    Raises:
+        ValueError: the value has none of the forms in `INSTANT_FORMS`, or names no offset.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value <= 253_402_300_799_999:
+            raise ValueError("must lie between the years 1970 and 9999, in Unix milliseconds")
+        return value
+    if isinstance(value, str) and len(value) <= 64 and re.match(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d", value):
+        try:
+            moment = datetime.fromisoformat(value.upper())
+        except ValueError:
+            raise ValueError(f"must be {INSTANT_FORMS}") from None
+        if moment.tzinfo is None:
+            raise ValueError("must name its offset, as in 2026-01-31T09:00:00Z or …+01:00")
+        return max(0, round(moment.timestamp() * 1_000))
+    raise ValueError(f"must be {INSTANT_FORMS}")
+
+
+def format_instant(instant_ms: int) -> str:
+    """RFC 3339 in UTC with milliseconds: `2026-01-31T09:00:00.000Z`."""
+    moment = datetime.fromtimestamp(instant_ms // 1_000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{instant_ms % 1_000:03d}Z"

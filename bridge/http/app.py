@@ -1,0 +1,82 @@
+"""The bridge's HTTP application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+
+from bridge.http import problems
+from bridge.http.raw_path import RawPath
+from bridge.http.request_id import RequestId
+from bridge.http.size_limit import SizeLimit
+from bridge.http.v1 import dead, health, messages, openapi, pulling, sending, settling, topics
+from bridge.http.v1.operation import add
+from bridge.http.wires import camellia
+
+if TYPE_CHECKING:
+    from bridge.service.service import Service
+
+# A request may be as large as so many of the largest bodies, and all that is beside bodies in a batch.
+_LARGEST_BODIES = 16
+_BESIDE_BODIES_BYTES = 1024 * 1024
+
+_TAGS = {
+    "messages": "Send messages for later; look them up, list, move and delete them.",
+    "consuming": "Take ready messages under a lease, and settle them.",
+    "dead letters": "What ran out of retries.",
+    "topics": "What is in a topic, and what it decides for its messages.",
+    "health": "Of this process, and of what it needs.",
+}
+# The busiest first: routes are tried in order.
+OPERATIONS = (
+    *sending.OPERATIONS,
+    *pulling.OPERATIONS,
+    *settling.OPERATIONS,
+    *messages.OPERATIONS,
+    *dead.OPERATIONS,
+    *topics.OPERATIONS,
+    *health.OPERATIONS,
+)
+
+
+def create_app(service: Service) -> FastAPI:
+    """The application over the service, which it starts and stops."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        try:
+            yield
+        finally:
+            await service.stop()
+
+    app = FastAPI(
+        title="delaybridge",
+        version=version("delaybridge"),
+        description="Messages delivered later, on RabbitMQ.",
+        openapi_tags=[{"name": name, "description": says} for name, says in _TAGS.items()],
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    for operation in OPERATIONS:
+        add(app, service, operation)
+    if service.settings.camellia:
+        app.include_router(camellia.router(service))
+    problems.install(app)
+    # The one added last sees a request first.
+    app.add_middleware(RawPath, under="/v1/")
+    app.add_middleware(SizeLimit, limit_bytes=_LARGEST_BODIES * service.settings.max_body + _BESIDE_BODIES_BYTES)
+    app.add_middleware(RequestId)
+
+    @cache
+    def document() -> dict[str, Any]:
+        return openapi.document(app, OPERATIONS)
+
+    app.openapi = document  # type: ignore[method-assign]
+    return app

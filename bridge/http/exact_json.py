@@ -1,0 +1,79 @@
+"""JSON in and out, with every number kept digit for digit.
+
+Plain 64-bit floats and integers would turn 123456789012345678901234567890 into 1.2345678901234568e+29. A document that
+may hold such a number is read by the slower standard library, and the number keeps its digits for when it is written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+import orjson
+
+# 15 significant digits survive a float always, and an exponent of two digits is in range. Sixteen digits and a dot, or
+# seventeen digits, may not; nor may an exponent of three digits. A string that looks so only takes the slower way.
+_PERHAPS_INEXACT = re.compile(rb"[0-9.]{17}|[eE][+-]?[0-9]{3}")
+
+
+class WideInt(int):
+    """An integer that may need more than 64 bits."""
+
+
+class LongFloat(float):
+    """A number with more digits, or a wider exponent, than a float holds; `literal` is how it was written."""
+
+    literal: str
+
+
+def loads(document: bytes) -> Any:
+    """
+    Raises:
+        ValueError: the document is not JSON (RFC 8259: no NaN, no Infinity), or nests too deep to be read.
+    """
+    if not _PERHAPS_INEXACT.search(document):
+        return orjson.loads(document)
+    try:
+        return json.loads(document.decode(), parse_int=_integer, parse_float=_float, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("nests too deep") from None
+
+
+def dumps(value: Any) -> bytes:
+    """Compact UTF-8.
+
+    Raises:
+        TypeError: the value nests deeper than 254 levels, or holds half of a surrogate pair.
+    """
+    return orjson.dumps(value, default=_literal, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+
+
+def is_json(document: bytes) -> bool:
+    try:
+        loads(document)
+    except ValueError:
+        return False
+    return True
+
+
+def _integer(literal: str) -> int:
+    return int(literal) if len(literal) < 19 else WideInt(literal)
+
+
+def _float(literal: str) -> float:
+    number = LongFloat(literal)
+    number.literal = literal
+    return number
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _literal(value: Any) -> orjson.Fragment:
+    if isinstance(value, LongFloat):
+        return orjson.Fragment(value.literal)
+    if isinstance(value, WideInt):
+        return orjson.Fragment(int.__repr__(value))
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,27 @@
+"""Routes by the path as it was written, so that `%2F` inside a segment does not split it.
+
+Servers decode a path before it is routed: `/v1/topics/shop%2Forders` would have four segments. Under `/v1/` the path is
+put back, each segment decoded and encoded again, so that equal ways of writing one path are one; whoever takes a
+parameter from it decodes it once, with `urllib.parse.unquote`.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+class RawPath:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, *, under: str) -> None:
+        self._app = app
+        self._under = under
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            raw: bytes = scope.get("raw_path") or b""
+            if b"%" in raw and scope["path"].startswith(scope.get("root_path", "") + self._under):
+                scope["path"] = "/".join(quote(unquote(part), safe="") for part in raw.decode("ascii").split("/"))
+        await self._app(scope, receive, send)

@@ -1,0 +1,85 @@
+"""A message's content between JSON and the bytes an AMQP consumer gets.
+
+A JSON value becomes compact JSON in UTF-8, its numbers digit for digit; a string with a text type becomes UTF-8;
+base64 becomes the bytes it stands for.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+import orjson
+
+from bridge.errors import InvalidRequest
+from bridge.http import exact_json
+from bridge.http.errors import TooLarge
+from bridge.http.v1.requests import SendRequest
+from bridge.message import JSON_TYPE, Envelope
+
+_JSON = re.compile(r"application/json|[^/;]+/[^;]+\+json", re.IGNORECASE)
+_TEXT = re.compile(r"text/[^;]+", re.IGNORECASE)
+_CHARSET = re.compile(r';\s*charset\s*=\s*"?([^\s;"]+)', re.IGNORECASE)
+_UTF8 = ("utf-8", "us-ascii")
+
+
+def envelope_of(request: SendRequest, max_body_bytes: int) -> Envelope:
+    """
+    Raises:
+        InvalidRequest: the content type does not go with the body.
+        TooLarge: the body has more bytes than allowed.
+    """
+    content_type = request.content_type or JSON_TYPE
+    if request.body_base64 is not None:
+        field, body = "body_base64", request.body_base64
+    else:
+        field, body = "body", _body_bytes(request.body, content_type)
+    if len(body) > max_body_bytes:
+        raise TooLarge(field=field, size_bytes=len(body), limit_bytes=max_body_bytes)
+    return Envelope(content_type=content_type, headers=request.headers or {}, body=body)
+
+
+def body_json(envelope: Envelope | None) -> dict[str, Any]:
+    """`{"body": …}`, or `{"body_base64": …}` for what is neither JSON nor text; nothing where the body was not kept."""
+    if envelope is None or envelope.body is None:
+        return {}
+    body, content_type = envelope.body, envelope.content_type
+    if _is_json(content_type) and exact_json.is_json(body):
+        return {"body": orjson.Fragment(body)}
+    if _is_utf8_text(content_type):
+        try:
+            return {"body": body.decode()}
+        except UnicodeDecodeError:
+            pass
+    return {"body_base64": base64.b64encode(body).decode()}
+
+
+def _body_bytes(body: Any, content_type: str) -> bytes:
+    try:
+        if _is_json(content_type):
+            return exact_json.dumps(body)
+        if _is_utf8_text(content_type):
+            return _text_bytes(body)
+    except (TypeError, UnicodeEncodeError):
+        limit = "250 levels, whole characters"
+        message = "nests too deep, or has half of a surrogate pair, and can't be carried: send it as body_base64"
+        raise InvalidRequest.of("body", body, limit, message) from None
+    message = "this content type is neither JSON nor UTF-8 text: give the bytes as body_base64"
+    raise InvalidRequest.of("content_type", content_type, "application/json, …+json, text/…", message)
+
+
+def _text_bytes(body: Any) -> bytes:
+    if not isinstance(body, str):
+        raise InvalidRequest.of("body", body, "a string", "must be a string, as the content type is text")
+    return body.encode()
+
+
+def _is_json(content_type: str) -> bool:
+    # The first comparison answers for almost all.
+    return content_type == JSON_TYPE or _JSON.match(content_type) is not None
+
+
+def _is_utf8_text(content_type: str) -> bool:
+    charset = _CHARSET.search(content_type)
+    return _TEXT.match(content_type) is not None and (charset is None or charset[1].lower() in _UTF8)

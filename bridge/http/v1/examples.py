@@ -1,0 +1,102 @@
+"""The examples that the documentation shows, of what is answered and of what goes wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bridge.errors import Conflict, FieldError, InvalidRequest, NotFound, StoreUnavailable
+from bridge.http import problems
+from bridge.http.errors import BrokenJSON, TooLarge
+from bridge.service.values import MAX_DELAY_MS
+
+_REQUEST_ID = "5f0c9a7d1e3b48266a1d0f27"
+
+SEND = {"id": "o-1001", "body": {"order": 1001}, "delay": "15m", "max_retry": 3}
+SENDS = {
+    "in fifteen minutes": SEND,
+    "at a moment": {"body": {"order": 1002}, "deliver_at": "2026-12-24T18:00:00+01:00"},
+    "now, as text": {"body": "hello", "content_type": "text/plain", "headers": {"tenant": "t-7"}},
+    "bytes": {"body_base64": "AAECAw==", "content_type": "application/octet-stream", "delay": 1500, "ttl": "1d"},
+}
+MESSAGE: dict[str, Any] = {
+    "topic": "orders",
+    "id": "o-1001",
+    "state": "waiting",
+    "body": {"order": 1001},
+    "content_type": "application/json",
+    "headers": {},
+    "created_at": "2026-12-01T09:00:00.000Z",
+    "due_at": "2026-12-01T09:15:00.000Z",
+    "expires_at": None,
+    "attempts": 0,
+    "max_retry": 3,
+    "lease_until": None,
+    "ended_at": None,
+    "reason": None,
+}
+LEASED = MESSAGE | {"state": "leased", "attempts": 1, "lease_until": "2026-12-01T09:15:30.000Z"}
+RECEIPT = "b3JkZXJzOm8tMTAwMTox"
+ACKED = LEASED | {"state": "acked", "lease_until": None, "ended_at": "2026-12-01T09:15:02.000Z"}
+DELETED = MESSAGE | {"state": "deleted", "ended_at": "2026-12-01T09:05:00.000Z"}
+MOVED = MESSAGE | {"due_at": "2026-12-01T10:00:00.000Z"}
+DEAD = MESSAGE | {"state": "dead", "attempts": 4, "ended_at": "2026-12-01T09:20:00.000Z", "reason": "card refused"}
+CURSOR = "MTc5NjExNTcwMDAwMA"
+POLICY: dict[str, Any] = {
+    "release": "checked",
+    "max_retry": 5,
+    "ttl_ms": 86_400_000,
+    "lease_ms": 60_000,
+    "backoff": {"first_ms": 1_000, "factor": 2.0, "max_ms": 600_000},
+    "paused": False,
+}
+POLICIES = {
+    "growing back-off": {
+        "max_retry": 5,
+        "ttl": "1d",
+        "lease": "60s",
+        "backoff": {"first": "1s", "factor": 2, "max": "10m"},
+    },
+    "back-off in steps": {"backoff": ["5s", "1m", "15m"]},
+    "direct": {"release": "direct"},
+    "paused": {"paused": True},
+}
+TOPIC: dict[str, Any] = {
+    "topic": "orders",
+    "counts": {"waiting": 120, "ready": 2, "leased": 1, "acked": 48, "expired": 0, "dead": 1, "deleted": 3},
+    "overdue": 0,
+    "waiting_by_due": {
+        "1m": 20, "10m": 60, "30m": 30, "1h": 10, "6h": 0, "1d": 0, "7d": 0, "30d": 0, "beyond": 0,
+    },
+    "lateness_ms": {"p50": 1.4, "p90": 3.1, "p99": 9.8, "max": 14.0},
+    "policy": POLICY,
+    "queues": {"ready": "ready.orders", "dead": "dead.orders"},
+}  # fmt: skip
+
+QUERY: dict[str, Any] = {
+    "state": ["waiting", "ready"],
+    "due_after": "2026-12-01T09:00:00Z",
+    "due_before": "2026-12-01T10:00:00Z",
+    "limit": 100,
+    "cursor": CURSOR,
+    "release": "true",
+    "max": 100,
+    "force": "true",
+}
+
+TOO_LATE = InvalidRequest(
+    FieldError(
+        field="delay", value="1000d", limit=MAX_DELAY_MS, message=f"must be at most 999 days ({MAX_DELAY_MS} ms)"
+    )
+)
+PROBLEMS: dict[int, dict[str, Any]] = {
+    status: problems.problem(error, _REQUEST_ID)
+    for status, error in {
+        400: BrokenJSON("the request is not JSON: unexpected end of data: line 1 column 9 (char 8)"),
+        404: NotFound("no message o-1001 is known in topic orders"),
+        409: Conflict("the message no longer waits", state="acked"),
+        413: TooLarge(field="body", size_bytes=2_000_000, limit_bytes=1_048_576),
+        422: TOO_LATE,
+        503: StoreUnavailable("Redis did not answer in time: nothing was promised"),
+    }.items()
+}
+PROBLEMS[500] = problems.internal(_REQUEST_ID)

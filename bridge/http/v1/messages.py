@@ -1,0 +1,105 @@
+"""Messages by their ids: look up, list, move, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from bridge.http.v1 import examples
+from bridge.http.v1.call import Call, json_answer
+from bridge.http.v1.operation import TOPIC, Answer, Operation
+from bridge.http.v1.queries import DeleteQuery, ListQuery
+from bridge.http.v1.requests import MoveRequest
+from bridge.http.v1.results import MessageOut, PageOut, message_json, page_json
+
+if TYPE_CHECKING:
+    from bridge.service.service import Service
+
+_MESSAGE = f"{TOPIC}/messages/{{id}}"
+
+
+async def look_up(service: Service, call: Call) -> Response:
+    """Ended messages are known for the retention time, by default an hour."""
+    return json_answer(message_json(await service.looking.get(call.topic, call.message_id)))
+
+
+async def list_messages(service: Service, call: Call) -> Response:
+    """A page of the topic's messages by due time."""
+    topic, query = call.topic, call.query(ListQuery)
+    page = await service.looking.page(
+        topic,
+        states=query.state,
+        due_after_ms=query.due_after,
+        due_before_ms=query.due_before,
+        limit=query.limit,
+        cursor=query.cursor,
+    )
+    return json_answer(page_json(page))
+
+
+async def move(service: Service, call: Call) -> Response:
+    """Has the message come at another time; a `delay` of 0 is "run now". 409: it no longer waits, or it would come
+    earlier and its body was not kept."""
+    topic, message_id, wanted = call.topic, call.message_id, await call.body(MoveRequest)
+    moved = await service.changing.move(topic, message_id, delay_ms=wanted.delay, deliver_at_ms=wanted.deliver_at)
+    return json_answer(message_json(moved))
+
+
+async def delete(service: Service, call: Call) -> Response:
+    """Final when answered before the due moment. Again: 200 again. 409: the message has ended otherwise."""
+    topic, message_id, query = call.topic, call.message_id, call.query(DeleteQuery)
+    return json_answer(message_json(await service.changing.delete(topic, message_id, release=query.release == "true")))
+
+
+OPERATIONS = (
+    Operation(
+        name="look_up",
+        group="messages",
+        method="GET",
+        path=_MESSAGE,
+        run=look_up,
+        answers={200: Answer(says="The message", model=MessageOut, example=examples.MESSAGE)},
+        problems=(404, 422, 503),
+    ),
+    Operation(
+        name="list_messages",
+        group="messages",
+        method="GET",
+        path=f"{TOPIC}/messages",
+        run=list_messages,
+        query=ListQuery,
+        answers={
+            200: Answer(
+                says="A page",
+                model=PageOut,
+                example={"items": [examples.MESSAGE], "next_cursor": examples.CURSOR},
+            )
+        },
+    ),
+    Operation(
+        name="move",
+        group="messages",
+        method="PATCH",
+        path=_MESSAGE,
+        run=move,
+        takes=MoveRequest,
+        examples={
+            "in an hour": {"delay": "1h"},
+            "at a moment": {"deliver_at": "2026-12-01T10:00:00Z"},
+            "run now": {"delay": 0},
+        },
+        answers={200: Answer(says="The message as it is now", model=MessageOut, example=examples.MOVED)},
+        problems=(400, 404, 409, 413, 422, 503),
+    ),
+    Operation(
+        name="delete",
+        group="messages",
+        method="DELETE",
+        path=_MESSAGE,
+        run=delete,
+        query=DeleteQuery,
+        answers={200: Answer(says="The deleted message", model=MessageOut, example=examples.DELETED)},
+        problems=(404, 409, 422, 503),
+    ),
+)

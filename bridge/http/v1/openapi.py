@@ -1,0 +1,103 @@
+"""The OpenAPI document: what every operation takes and answers, with an example of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from bridge.http import problems
+from bridge.http.v1 import examples
+from bridge.http.v1.results import ProblemOut
+from bridge.message import ID_PATTERN
+
+if TYPE_CHECKING:
+    from bridge.http.v1.operation import Answer, Operation
+
+_REF = "#/components/schemas/{model}"
+_PART = "^[A-Za-z0-9_.-]{1,100}$"
+_PATH_PARAMETERS = {
+    "topic": ({"type": "string"}, "`name`, or `namespace%2Fname`", "orders"),
+    "namespace": ({"type": "string", "pattern": _PART}, "the first part of the topic's name", "shop"),
+    "name": ({"type": "string", "pattern": _PART}, "the second part of the topic's name", "orders"),
+    "id": ({"type": "string", "pattern": ID_PATTERN}, "the message's id", "o-1001"),
+}
+_REQUEST_ID = {"description": "the request's own, or a new one", "schema": {"type": "string"}}
+
+
+def described(operation: Operation) -> dict[str, Any]:
+    """The operation's parameters, request and answers, as an OpenAPI operation has them."""
+    description: dict[str, Any] = {
+        "responses": {str(status): _answer(answer) for status, answer in operation.answers.items()}
+        | {str(status): _problem(status) for status in sorted({*operation.problems, 500})}
+    }
+    if parameters := [*_path_parameters(operation.path), *_query_parameters(operation.query)]:
+        description["parameters"] = parameters
+    if operation.takes is not None:
+        shown = {name: {"summary": name, "value": value} for name, value in operation.examples.items()}
+        content = {"application/json": {"schema": _ref(operation.takes), "examples": shown}}
+        description["requestBody"] = {"content": content, "required": _needs_body(operation.takes)}
+    return description
+
+
+def document(app: FastAPI, operations: Iterable[Operation]) -> dict[str, Any]:
+    """The app's whole document."""
+    whole = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
+    )
+    models: set[type[BaseModel]] = {ProblemOut}
+    for operation in operations:
+        models.update(model for model in (operation.takes, *_answered(operation)) if model is not None)
+    named = sorted(models, key=lambda model: model.__name__)
+    _, definitions = models_json_schema([(model, "validation") for model in named], ref_template=_REF)
+    whole.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])
+    return whole
+
+
+def _answered(operation: Operation) -> Iterable[type[BaseModel] | None]:
+    return (answer.model for answer in operation.answers.values())
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    schema = _ref(answer.model) if answer.model else {"type": "string"}
+    headers = {name: {"description": says, "schema": {"type": "string"}} for name, says in answer.headers.items()}
+    content = {answer.media_type: {"schema": schema, "examples": {"answer": {"value": answer.example}}}}
+    return {"description": answer.says, "headers": {"X-Request-ID": _REQUEST_ID, **headers}, "content": content}
+
+
+def _problem(status: int) -> dict[str, Any]:
+    shown = examples.PROBLEMS[status]
+    headers: dict[str, Any] = {"X-Request-ID": _REQUEST_ID}
+    if status == 503:
+        headers["Retry-After"] = {"description": "in seconds", "schema": {"type": "integer"}}
+    content = {problems.MEDIA_TYPE: {"schema": _ref(ProblemOut), "examples": {"problem": {"value": shown}}}}
+    return {"description": shown["title"], "headers": headers, "content": content}
+
+
+def _path_parameters(path: str) -> Iterable[dict[str, Any]]:
+    for name in re.findall(r"\{(\w+)\}", path):
+        schema, says, example = _PATH_PARAMETERS[name]
+        yield {"name": name, "in": "path", "required": True, "schema": schema, "description": says, "example": example}
+
+
+def _query_parameters(query: type[BaseModel] | None) -> Iterable[dict[str, Any]]:
+    for name, schema in query.model_json_schema()["properties"].items() if query else ():
+        yield {"name": name, "in": "query", "schema": schema, "example": examples.QUERY[name]}
+
+
+def _needs_body(model: type[BaseModel]) -> bool:
+    """Whether an empty body would be refused."""
+    try:
+        model()
+    except ValueError:
+        return True
+    return False
+
+
+def _ref(model: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": _REF.format(model=model.__name__)}

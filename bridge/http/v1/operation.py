@@ -1,0 +1,88 @@
+"""One operation of the API as a value: where it is, what runs, and all that its documentation says.
+
+A handler gets the request as it is and answers with bytes: FastAPI's parsing and serialising would cost more than
+everything else HTTP does for a send. Its part is the routing and the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from bridge.http.v1 import openapi
+from bridge.http.v1.call import Call
+
+if TYPE_CHECKING:
+    from bridge.service.service import Service
+
+TOPIC = "/v1/topics/{topic}"
+_TOPIC_IN_NAMESPACE = "/v1/namespaces/{namespace}/topics/{name}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """One way an operation answers when all is well. `headers`: names, and what each says."""
+
+    says: str
+    example: Any
+    model: type[BaseModel] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media_type: str = "application/json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operation:
+    """`problems`: the statuses it may be refused with, beside 500. `examples`: of what it takes, by what they show."""
+
+    name: str
+    group: str
+    method: str
+    path: str
+    run: Callable[[Service, Call], Awaitable[Response]]
+    answers: Mapping[int, Answer]
+    problems: tuple[int, ...] = (422, 503)
+    takes: type[BaseModel] | None = None
+    query: type[BaseModel] | None = None
+    examples: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Route(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return handler
+
+
+def add(app: FastAPI, service: Service, operation: Operation) -> None:
+    """Puts the operation into the app; one on a topic also where the topic is two segments."""
+    _add(app, service, operation)
+    if operation.path.startswith(TOPIC):
+        path = operation.path.replace(TOPIC, _TOPIC_IN_NAMESPACE)
+        _add(app, service, replace(operation, name=f"{operation.name}_in_namespace", path=path))
+
+
+def _add(app: FastAPI, service: Service, operation: Operation) -> None:
+    run = operation.run
+
+    async def handler(request: Request) -> Response:
+        return await run(service, Call(request))
+
+    app.router.add_api_route(
+        operation.path,
+        handler,
+        methods=[operation.method],
+        name=operation.name,
+        operation_id=operation.name,
+        tags=[operation.group],
+        summary=operation.name.removesuffix("_in_namespace").replace("_", " ").capitalize(),
+        description=run.__doc__ or "",
+        status_code=next(iter(operation.answers)),
+        response_model=None,
+        response_class=Response,
+        openapi_extra=openapi.described(operation),
+        route_class_override=_Route,
+    )

@@ -1,0 +1,71 @@
+"""Pulling: taking ready messages under a lease, from one topic or from several in order of priority."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from bridge.http.v1 import examples
+from bridge.http.v1.call import Call, json_answer
+from bridge.http.v1.operation import TOPIC, Answer, Operation
+from bridge.http.v1.requests import PullManyRequest, PullRequest
+from bridge.http.v1.results import PulledOut, leased_json
+
+if TYPE_CHECKING:
+    from bridge.service.service import Service
+
+
+async def pull(service: Service, call: Call) -> Response:
+    """Takes up to `max` ready messages, waiting up to `wait` for the first. Each is the caller's until its lease ends;
+    then it is ready again, unless it was acked. A caller that goes away while it waits takes nothing."""
+    topic, wanted = call.topic, await call.body(PullRequest)
+    return await _pull(service, call, [topic], wanted)
+
+
+async def pull_by_priority(service: Service, call: Call) -> Response:
+    """The same from several topics, in strict order: a later one is asked only for what earlier ones do not have."""
+    wanted = await call.body(PullManyRequest)
+    return await _pull(service, call, wanted.topics, wanted)
+
+
+async def _pull(service: Service, call: Call, topics: Sequence[str], wanted: PullRequest) -> Response:
+    wait_ms = wanted.wait or 0
+    work = service.pulling.pull(topics, limit=wanted.max or 1, wait_ms=wait_ms, lease_ms=wanted.lease)
+    leased = await (call.while_connected(work) if wait_ms else work)
+    return json_answer({"messages": [leased_json(one) for one in leased]})
+
+
+_ANSWERS = {
+    200: Answer(
+        says="The messages with their receipts; none where there was none",
+        model=PulledOut,
+        example={"messages": [examples.LEASED | {"receipt": examples.RECEIPT}]},
+    )
+}
+
+OPERATIONS = (
+    Operation(
+        name="pull",
+        group="consuming",
+        method="POST",
+        path=f"{TOPIC}/pull",
+        run=pull,
+        takes=PullRequest,
+        examples={"ten, waiting up to 20 s": {"max": 10, "wait": "20s", "lease": "60s"}, "one": {}},
+        answers=_ANSWERS,
+        problems=(400, 413, 422, 503),
+    ),
+    Operation(
+        name="pull_by_priority",
+        group="consuming",
+        method="POST",
+        path="/v1/pull",
+        run=pull_by_priority,
+        takes=PullManyRequest,
+        examples={"urgent before normal": {"topics": ["urgent", "normal"], "max": 10, "wait": "20s"}},
+        answers=_ANSWERS,
+        problems=(400, 413, 422, 503),
+    ),
+)

@@ -1,0 +1,104 @@
+"""The scalar types of requests, as pydantic types: names, durations and instants in milliseconds, media types."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator, StrictStr, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from bridge.durations import DURATION_FORMS, INSTANT_FORMS, parse_duration_ms, parse_instant_ms
+from bridge.message import TOPIC_PATTERN, valid_id, valid_topic
+from bridge.service.values import MAX_DELAY_MS
+
+ID_FORM = 'must be 1-200 printable ASCII characters without "/"'
+TOPIC_FORM = "must be a name or namespace/name, each of 1-100 letters, digits, _ . -"
+_HOUR_MS = 3_600_000
+_MAX_MEDIA_TYPE = 255  # what an AMQP short string holds
+_TOKEN = r"[A-Za-z0-9!#$&^_.+*'|~-]+"
+MEDIA_TYPE_PATTERN = rf'^{_TOKEN}/{_TOKEN}([ \t]*;[ \t]*{_TOKEN}=({_TOKEN}|"[ !#-\[\]-~]*"))*$'
+
+
+def refused(limit: Any, message: str) -> PydanticCustomError:
+    """What a validator raises: the limit that was broken, and a sentence."""
+    # The message is a template of pydantic's; braces in it are no fields.
+    return PydanticCustomError("refused", "{message}", {"limit": limit, "message": message})
+
+
+def topic(value: Any) -> str:
+    if isinstance(value, str) and valid_topic(value):
+        return value
+    raise refused(TOPIC_PATTERN, TOPIC_FORM)
+
+
+def message_id(value: Any) -> str:
+    if isinstance(value, str) and valid_id(value):
+        return value
+    raise refused(ID_FORM.removeprefix("must be "), ID_FORM)
+
+
+def _duration(least_ms: int, most_ms: int, least: str, most: str) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        try:
+            duration_ms = parse_duration_ms(value)
+        except ValueError as error:
+            raise refused(DURATION_FORMS, str(error)) from None
+        if duration_ms < least_ms:
+            raise refused(least_ms, f"must be at least {least} ({least_ms} ms)")
+        if duration_ms > most_ms:
+            raise refused(most_ms, f"must be at most {most} ({most_ms} ms)")
+        return duration_ms
+
+    return parse
+
+
+def _duration_schema(least_ms: int, most_ms: int) -> WithJsonSchema:
+    forms = [{"type": "integer", "minimum": least_ms, "maximum": most_ms}, {"type": "string", "maxLength": 64}]
+    return WithJsonSchema({"anyOf": forms, "description": f"A duration: {DURATION_FORMS}"})
+
+
+def _instant(value: Any) -> int:
+    try:
+        return parse_instant_ms(value)
+    except ValueError as error:
+        raise refused(INSTANT_FORMS, str(error)) from None
+
+
+def _base64(value: Any) -> bytes:
+    try:
+        if isinstance(value, str):
+            return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    raise refused("base64", "must be base64 (RFC 4648, with padding)")
+
+
+def whole_number(value: Any) -> Any:
+    """The number, where a value of a query is one: there all values are text."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else value
+
+
+_DELAY_SCHEMA = _duration_schema(0, MAX_DELAY_MS)
+_INSTANT_SCHEMA = WithJsonSchema(
+    {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}], "description": INSTANT_FORMS}
+)
+
+Topic = Annotated[str, PlainValidator(topic), WithJsonSchema({"type": "string", "pattern": TOPIC_PATTERN})]
+MessageId = Annotated[
+    str, PlainValidator(message_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200})
+]
+Delay = Annotated[int, PlainValidator(_duration(0, MAX_DELAY_MS, "0", "999 days")), _DELAY_SCHEMA]
+Ttl = Annotated[int, PlainValidator(_duration(1, MAX_DELAY_MS, "1 ms", "999 days")), _duration_schema(1, MAX_DELAY_MS)]
+Wait = Annotated[int, PlainValidator(_duration(0, 60_000, "0", "60 s")), _duration_schema(0, 60_000)]
+Lease = Annotated[
+    int, PlainValidator(_duration(1_000, 12 * _HOUR_MS, "1 s", "12 h")), _duration_schema(1_000, 12 * _HOUR_MS)
+]
+Instant = Annotated[int, PlainValidator(_instant), _INSTANT_SCHEMA]
+QueryInstant = Annotated[int, PlainValidator(lambda value: _instant(whole_number(value))), _INSTANT_SCHEMA]
+Base64 = Annotated[bytes, PlainValidator(_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
+MediaType = Annotated[StrictStr, Field(max_length=_MAX_MEDIA_TYPE, pattern=MEDIA_TYPE_PATTERN)]
+Retries = Annotated[int, Field(strict=True, ge=0, le=10_000)]
+Reason = Annotated[StrictStr, Field(max_length=500)]

@@ -1,0 +1,133 @@
+"""Sending: one message, or up to a thousand, each by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from bridge.errors import BridgeError, InvalidRequest
+from bridge.http import problems
+from bridge.http.errors import TooLarge
+from bridge.http.fields import parse, renamed
+from bridge.http.v1 import examples
+from bridge.http.v1.call import Call, json_answer
+from bridge.http.v1.content import envelope_of
+from bridge.http.v1.operation import TOPIC, Answer, Operation
+from bridge.http.v1.requests import BatchRequest, SendRequest
+from bridge.http.v1.results import BatchOut, MessageOut, message_json
+from bridge.service.values import Draft, Sent
+
+if TYPE_CHECKING:
+    from bridge.service.service import Service
+
+
+async def send(service: Service, call: Call) -> Response:
+    """201: the message is durable. 200 with `Idempotent-Replay: true`: the id is live already, and this is the message
+    that has it. 503: nothing was promised, send again with the same id. The `body` reaches consumers as compact JSON in
+    UTF-8 (its numbers digit for digit), or as UTF-8 where the content type is text; `body_base64` as its bytes."""
+    draft = _draft(call.topic, await call.body(SendRequest), service.settings.max_body)
+    sent = await service.sending.send(draft)
+    if sent.replayed:
+        return json_answer(message_json(sent.message), headers={"Idempotent-Replay": "true"})
+    return json_answer(message_json(sent.message), 201, {"Location": _location(sent)})
+
+
+async def send_many(service: Service, call: Call) -> Response:
+    """One result for each message, in order: 201 or 200 with the message as for one, or the status and the error it
+    would have been refused with. One bad message harms no other."""
+    topic = call.topic
+    given = (await call.body(BatchRequest)).messages
+    results: list[dict[str, Any]] = [{}] * len(given)
+    drafts: dict[int, Draft] = {}
+    for place, item in enumerate(given):
+        try:
+            request = parse(SendRequest, item)
+            drafts[place] = _draft(topic, request, service.settings.max_body)
+        except BridgeError as error:
+            results[place] = _failure(error, place, call.request_id)
+    outcomes = await service.sending.send_many(list(drafts.values())) if drafts else []
+    for place, outcome in zip(drafts, outcomes, strict=True):
+        if isinstance(outcome, Sent):
+            status = 200 if outcome.replayed else 201
+            results[place] = {"status": status, "message": message_json(outcome.message)}
+        else:
+            results[place] = _failure(outcome, place, call.request_id)
+    return json_answer({"results": results})
+
+
+def _draft(topic: str, request: SendRequest, max_body_bytes: int) -> Draft:
+    return Draft(
+        topic=topic,
+        envelope=envelope_of(request, max_body_bytes),
+        id=request.id,
+        delay_ms=request.delay,
+        deliver_at_ms=request.deliver_at,
+        ttl_ms=request.ttl,
+        max_retry=request.max_retry,
+    )
+
+
+def _failure(error: BridgeError, place: int, identity: str) -> dict[str, Any]:
+    """The result of a message that was refused; its fields are named from the top of the request."""
+    if isinstance(error, InvalidRequest):
+        error = InvalidRequest(*(renamed(one, f"messages.{place}.") for one in error.errors))
+    elif isinstance(error, TooLarge):
+        error = error.under(f"messages.{place}.")
+    problem = problems.problem(error, identity)
+    return {"status": problem["status"], "error": problem}
+
+
+def _location(sent: Sent) -> str:
+    record = sent.message.record
+    return f"/v1/topics/{quote(record.topic, safe='')}/messages/{quote(record.id, safe='')}"
+
+
+_REPLAY = {"Idempotent-Replay": "true"}
+
+OPERATIONS = (
+    Operation(
+        name="send",
+        group="messages",
+        method="POST",
+        path=f"{TOPIC}/messages",
+        run=send,
+        takes=SendRequest,
+        examples=examples.SENDS,
+        answers={
+            201: Answer(
+                says="Accepted", model=MessageOut, example=examples.MESSAGE, headers={"Location": "the message's path"}
+            ),
+            200: Answer(
+                says="The id is live already: the message that has it",
+                model=MessageOut,
+                example=examples.MESSAGE,
+                headers=_REPLAY,
+            ),
+        },
+        problems=(400, 413, 422, 503),
+    ),
+    Operation(
+        name="send_many",
+        group="messages",
+        method="POST",
+        path=f"{TOPIC}/messages/batch",
+        run=send_many,
+        takes=BatchRequest,
+        examples={"two messages": {"messages": [examples.SEND, {"body": {"order": 1002}, "delay": "1000d"}]}},
+        answers={
+            200: Answer(
+                says="A result for each, in order",
+                model=BatchOut,
+                example={
+                    "results": [
+                        {"status": 201, "message": examples.MESSAGE},
+                        _failure(examples.TOO_LATE, 1, "5f0c9a7d1e3b48266a1d0f27"),
+                    ]
+                },
+            )
+        },
+        problems=(400, 413, 422, 503),
+    ),
+)

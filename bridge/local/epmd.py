@@ -1,0 +1,43 @@
+"""The Erlang port mapper: where the nodes of one machine find each other."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import ClassVar
+
+from bridge.local.errors import require_program
+from bridge.local.ports import free_ports
+from bridge.local.server import Server
+
+
+class Epmd(Server):
+    """A port mapper on a port of its own, in the foreground.
+
+    Erlang would start one by itself, but as a daemon that outlives us, on a port shared with every
+    Erlang program of the machine.
+    """
+
+    title: ClassVar[str] = "epmd"
+
+    def __init__(self, data_dir: Path, port: int | None = None) -> None:
+        super().__init__(data_dir)
+        self.port = port or free_ports(1)[0]
+
+    @property
+    def ports(self) -> list[int]:
+        return [self.port]
+
+    def command(self) -> list[str]:
+        return [require_program("epmd", "erlang-base"), "-port", str(self.port), "-address", "127.0.0.1"]
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"]}
+
+    def is_ready(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,213 @@
+"""A private RabbitMQ node on loopback: own ports, own port mapper, own cookie, own data."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import os
+import secrets
+import socket
+import subprocess
+from pathlib import Path
+from typing import ClassVar
+
+from bridge.local.epmd import Epmd
+from bridge.local.errors import LocalError
+from bridge.local.ports import free_ports
+from bridge.local.server import Server
+
+USER = PASSWORD = "guest"
+CTL_TIMEOUT_SECONDS = 120
+
+
+class RabbitNode(Server):
+    """One RabbitMQ node with the management plugin, as user guest/guest.
+
+    Ports and data stay the same over stop, kill and start. `name` is the part of the node name before
+    the @; data belongs to it. Nodes that shall form a cluster share one `epmd` and one `cookie`.
+    Another installation is run by overriding `program`.
+    """
+
+    title: ClassVar[str] = "RabbitMQ"
+
+    def __init__(
+        self,
+        data_dir: Path,
+        port: int | None = None,
+        *,
+        name: str = "delaybridge",
+        epmd: Epmd | None = None,
+        cookie: str | None = None,
+    ) -> None:
+        super().__init__(data_dir)
+        free = free_ports(3)
+        self.port = port or free[0]
+        self.management_port = free[1]
+        self.dist_port = free[2]
+        self.name = name
+        self.node_name = f"{name}@localhost"
+        self._epmd = epmd or Epmd(self.data_dir)
+        self._epmd_is_shared = epmd is not None
+        self._cookie = cookie
+
+    @property
+    def amqp_url(self) -> str:
+        """Address for AMQP clients, with user and password."""
+        return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}/"
+
+    @property
+    def management_url(self) -> str:
+        """Address of the management page and API, with user and password."""
+        return f"http://{USER}:{PASSWORD}@127.0.0.1:{self.management_port}"
+
+    @property
+    def pid(self) -> int:
+        """The Erlang VM's process id; LocalError when it does not run."""
+        launched = super().pid
+        # The VM says its own pid, so this holds for a launcher that does not become the VM as well.
+        said = self._pid_file.read_text().strip() if self._pid_file.exists() else ""
+        return int(said) if said else launched
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.data_dir / "pid"
+
+    def program(self, name: str) -> list[str]:
+        """The command line of one of RabbitMQ's programs, without arguments.
+
+        The scripts below lib are called directly: the ones in PATH insist on the users root and rabbitmq.
+        """
+        path = Path("/usr/lib/rabbitmq/bin", name)
+        if not path.exists():
+            raise LocalError(
+                "RabbitMQ is not installed. On Debian: sudo apt-get install --no-install-recommends rabbitmq-server"
+            )
+        return [str(path)]
+
+    @property
+    def ports(self) -> list[int]:
+        return [self.port, self.management_port, self.dist_port]
+
+    def command(self) -> list[str]:
+        return self.program("rabbitmq-server")
+
+    def environment(self) -> dict[str, str]:
+        data = self.data_dir
+        loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+        return {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": str(data),
+            # Makes the start script become the VM, where it would stay as its parent.
+            "RUNNING_UNDER_SYSTEMD": "true",
+            "ERL_EPMD_PORT": str(self._epmd.port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": self.node_name,
+            "RABBITMQ_DIST_PORT": str(self.dist_port),
+            "RABBITMQ_CONF_ENV_FILE": str(data / "rabbitmq-env.conf"),
+            "RABBITMQ_CONFIG_FILE": str(data / "rabbitmq.conf"),
+            "RABBITMQ_CONFIG_FILES": str(data / "conf.d"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(data / "advanced.config"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(data / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(data / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(data / "log"),
+            "RABBITMQ_PID_FILE": str(self._pid_file),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": loopback,
+            # Without these a command would start a port mapper when there is none, and two commands
+            # at once would fight for the default ports.
+            "RABBITMQ_CTL_ERL_ARGS": f"-start_epmd false {loopback}",
+            "RABBITMQ_CTL_DIST_PORT_MIN": "0",
+            "RABBITMQ_CTL_DIST_PORT_MAX": "0",
+        }
+
+    def launch(self) -> None:
+        self._write_files()
+        self._epmd.start()
+        super().launch()
+
+    def wait_until_stopped(self) -> None:
+        super().wait_until_stopped()
+        if not self._epmd_is_shared:
+            self._epmd.stop()
+
+    def kill(self) -> None:
+        super().kill()
+        if not self._epmd_is_shared:
+            self._epmd.kill()
+
+    def ctl(self, *arguments: str) -> str:
+        """Runs rabbitmqctl against this node and returns what it prints; LocalError when it fails."""
+        if not self.running:
+            raise LocalError(f"RabbitMQ {self.node_name} is not running")
+        done = subprocess.run(
+            [*self.program("rabbitmqctl"), "--quiet", *arguments],
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=CTL_TIMEOUT_SECONDS,
+            check=False,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise LocalError(f"rabbitmqctl {' '.join(arguments)} ended with code {done.returncode}:\n{done.stdout}")
+        return done.stdout
+
+    def sync(self) -> None:
+        """Writes RabbitMQ's tables through to their files.
+
+        RabbitMQ does so within a second. A quorum queue that is declared later than that before the node
+        is killed is lost with all that was confirmed in it, and no longer answers after the next start.
+        """
+        self.ctl("eval", "[dets:sync(Table) || Table <- dets:all()].")
+
+    def is_ready(self) -> bool:
+        return self._pid_file.exists() and self._amqp_answers() and self._management_answers()
+
+    def _amqp_answers(self) -> bool:
+        method_frame = b"\x01"
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as client:
+                client.sendall(b"AMQP\x00\x00\x09\x01")
+                return client.recv(1) == method_frame
+        except OSError:
+            return False
+
+    def _management_answers(self) -> bool:
+        credentials = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        client = http.client.HTTPConnection("127.0.0.1", self.management_port, timeout=5)
+        try:
+            client.request("GET", "/api/overview", headers={"Authorization": f"Basic {credentials}"})
+            return client.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            client.close()
+
+    def _write_files(self) -> None:
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self._pid_file.unlink(missing_ok=True)
+        cookie = self.data_dir / ".erlang.cookie"
+        if not cookie.exists():
+            cookie.touch(mode=0o600)
+            cookie.write_text(self._cookie or secrets.token_hex(20))
+            cookie.chmod(0o400)
+        self._write("rabbitmq-env.conf", "")
+        self._write("enabled_plugins", "[rabbitmq_management].\n")
+        self._write("rabbitmq.conf", self.configuration())
+
+    def _write(self, name: str, text: str) -> None:
+        (self.data_dir / name).write_text(text)
+
+    def configuration(self) -> str:
+        """The text of rabbitmq.conf."""
+        return "\n".join(
+            [
+                f"listeners.tcp.1 = 127.0.0.1:{self.port}",
+                "management.tcp.ip = 127.0.0.1",
+                f"management.tcp.port = {self.management_port}",
+                "log.console = false",
+                "log.file = rabbitmq.log",
+                "",
+            ]
+        )

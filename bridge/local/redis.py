@@ -1,0 +1,89 @@
+"""A private Redis server on loopback, with an append-only file."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from bridge.local.errors import require_program
+from bridge.local.ports import free_ports
+from bridge.local.server import Server
+
+AppendFsync = Literal["always", "everysec"]
+ALL_SLOTS = "0 16383"
+
+
+class RedisNode(Server):
+    """One Redis server. Port and data stay the same over stop, kill and start.
+
+    `appendfsync="always"` writes every change through to the disk before it is answered. With
+    `cluster_enabled` it is a Redis Cluster of one node that holds all slots.
+    """
+
+    title: ClassVar[str] = "Redis"
+
+    def __init__(
+        self,
+        data_dir: Path,
+        port: int | None = None,
+        *,
+        appendfsync: AppendFsync = "always",
+        cluster_enabled: bool = False,
+    ) -> None:
+        super().__init__(data_dir)
+        free = free_ports(2)
+        self.port = port or free[0]
+        self._cluster_bus_port = free[1]
+        self._appendfsync = appendfsync
+        self._cluster_enabled = cluster_enabled
+
+    @property
+    def url(self) -> str:
+        """Address for Redis clients."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def ports(self) -> list[int]:
+        return [self.port, self._cluster_bus_port] if self._cluster_enabled else [self.port]
+
+    def command(self) -> list[str]:
+        program = require_program("redis-server", "redis-server")
+        configuration = self.data_dir / "redis.conf"
+        configuration.write_text(self.configuration())
+        return [program, str(configuration)]
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+
+    def configuration(self) -> str:
+        """The text of redis.conf."""
+        lines = [
+            "bind 127.0.0.1",
+            f"port {self.port}",
+            f'dir "{self.data_dir}"',
+            'save ""',
+            "appendonly yes",
+            f"appendfsync {self._appendfsync}",
+        ]
+        if self._cluster_enabled:
+            lines += ["cluster-enabled yes", f"cluster-port {self._cluster_bus_port}"]
+        return "\n".join([*lines, ""])
+
+    def is_ready(self) -> bool:
+        if not self._cluster_enabled:
+            return self._ask("PING").startswith("+PONG")
+        info = self._ask("CLUSTER INFO")
+        if "cluster_slots_assigned:0" in info:
+            self._ask(f"CLUSTER ADDSLOTSRANGE {ALL_SLOTS}")
+        return "cluster_state:ok" in info
+
+    def _ask(self, command: str) -> str:
+        """The start of the answer to an inline command, empty when there is none."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as client:
+                client.sendall(f"{command}\r\n".encode())
+                return client.recv(4096).decode()
+        except OSError:
+            return ""

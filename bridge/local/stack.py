@@ -1,0 +1,192 @@
+"""What `make run` starts: Redis, RabbitMQ and the bridge, kept running until Ctrl-C."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.errors import LocalError
+from bridge.local.ports import free_ports, is_free
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from bridge.local.server import Server
+from bridge.local.welcome import welcome
+
+WATCH_SECONDS = 0.2
+RESTART_PAUSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackSettings:
+    """An address that is given is used as it is, and no server is started for it."""
+
+    http_port: int = 8080  # 0: any free one
+    amqp_url: str | None = None
+    redis_url: str | None = None
+    workers: int = 1
+    data_dir: Path = Path(".local")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """From BRIDGE_HTTP_PORT, BRIDGE_AMQP_URL, BRIDGE_REDIS_URL, BRIDGE_WORKERS and BRIDGE_LOCAL_DIR."""
+        return cls(
+            http_port=_number(environment, "BRIDGE_HTTP_PORT", 8080, lowest=0, highest=65_535),
+            amqp_url=environment.get("BRIDGE_AMQP_URL") or None,
+            redis_url=environment.get("BRIDGE_REDIS_URL") or None,
+            workers=_number(environment, "BRIDGE_WORKERS", 1, lowest=1, highest=64),
+            data_dir=Path(environment.get("BRIDGE_LOCAL_DIR") or ".local"),
+        )
+
+
+def _number(environment: Mapping[str, str], name: str, default: int, *, lowest: int, highest: int) -> int:
+    text = environment.get(name) or str(default)
+    if not text.isdecimal() or not lowest <= int(text) <= highest:
+        raise LocalError(f"{name} is {text!r}; it must be a whole number from {lowest} to {highest}")
+    return int(text)
+
+
+class Stack:
+    """The servers in the order they are started; they are stopped in the reverse order."""
+
+    def __init__(self, settings: StackSettings) -> None:
+        data = settings.data_dir
+        self.run_file = data / "run.json"
+        self.rabbitmq = None if settings.amqp_url else RabbitNode(data / "rabbitmq")
+        self.redis = None if settings.redis_url else RedisNode(data / "redis")
+        self.amqp_url = settings.amqp_url or (self.rabbitmq.amqp_url if self.rabbitmq else "")
+        self.redis_url = settings.redis_url or (self.redis.url if self.redis else "")
+        self.management_url = self.rabbitmq.management_url if self.rabbitmq else None
+        http_port = settings.http_port or free_ports(1)[0]
+        addresses = {"BRIDGE_AMQP_URL": self.amqp_url, "BRIDGE_REDIS_URL": self.redis_url}
+        if self.management_url:
+            addresses["BRIDGE_MANAGEMENT_URL"] = self.management_url
+        self.bridges = [
+            BridgeProcess(data / "logs" / f"bridge-{i}.log", http_port, addresses, port_is_shared=settings.workers > 1)
+            for i in range(1, settings.workers + 1)
+        ]
+        self.http_url = self.bridges[0].url
+        if not is_free(http_port):
+            raise LocalError(f"Port {http_port} is in use. Choose another one: BRIDGE_HTTP_PORT=8081 make run")
+
+    @property
+    def stores(self) -> list[Server]:
+        """The servers of ours that hold data."""
+        return [server for server in (self.redis, self.rabbitmq) if server is not None]
+
+    def start(self) -> None:
+        """Starts all and waits until each answers; LocalError when one does not."""
+        for group in (self.stores, self.bridges):
+            for server in group:
+                server.launch()
+            for server in group:
+                server.wait_until_ready()
+        self.write_run_file()
+
+    def watch(self) -> None:
+        """Starts again whatever ends; returns only by an exception."""
+        while True:
+            time.sleep(WATCH_SECONDS)
+            self.revive()
+
+    def revive(self) -> None:
+        """Starts what has ended again, on the same ports and data, without waiting until it answers."""
+        ended = [server for server in [*self.stores, *self.bridges] if not server.running]
+        if not ended:
+            return
+        time.sleep(RESTART_PAUSE_SECONDS)
+        for server in ended:
+            _say(f"{server.title} ended; starting it again.")
+            try:
+                server.launch()
+            except LocalError as error:
+                _say(str(error))
+        self.write_run_file()
+
+    def stop(self) -> None:
+        """Stops the bridges, which finish what is under way, then RabbitMQ and Redis."""
+        self.run_file.unlink(missing_ok=True)
+        for bridge in self.bridges:
+            bridge.ask_to_stop()
+        for bridge in self.bridges:
+            bridge.wait_until_stopped()
+        for store in reversed(self.stores):
+            store.stop()
+
+    def welcome(self) -> str:
+        """What a person is told once all runs."""
+        logs = self.bridges[0].log_file.parent
+        return welcome(self.http_url, amqp_url=self.amqp_url, management_url=self.management_url, logs=logs)
+
+    def write_run_file(self) -> None:
+        """Writes the addresses and process ids for other programs; replaced as a whole, so never read half."""
+        content = {
+            "http": self.http_url,
+            "amqp": self.amqp_url,
+            "redis": self.redis_url,
+            "management": self.management_url and self.management_url.replace("guest:guest@", ""),
+            "pids": {
+                "rabbitmq": _pid(self.rabbitmq),
+                "redis": _pid(self.redis),
+                "bridge": [pid for bridge in self.bridges if (pid := _pid(bridge)) is not None],
+            },
+        }
+        draft = self.run_file.with_suffix(".tmp")
+        draft.write_text(json.dumps(content, indent=2) + "\n")
+        draft.replace(self.run_file)
+
+
+def run(settings: StackSettings) -> None:
+    """Starts the stack and keeps it running until SIGINT, SIGTERM or SIGHUP; LocalError when it cannot start."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    with _only_one(settings.data_dir / "run.lock"):
+        stack = Stack(settings)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _interrupt)
+        try:
+            _say("Starting …")
+            stack.start()
+            _say(stack.welcome())
+            stack.watch()
+        except KeyboardInterrupt:
+            _say("\nStopping …")
+        finally:
+            # A terminal and make may both pass on the same Ctrl-C; the second must not cut the stop short.
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            stack.stop()
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _only_one(lock_file: Path) -> Iterator[None]:
+    """Two stacks on one data folder would destroy each other's data."""
+    with lock_file.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LocalError(
+                f"Already running on {lock_file.parent}. Stop it first, or set BRIDGE_LOCAL_DIR for another folder."
+            ) from error
+        yield
+
+
+def _pid(server: Server | None) -> int | None:
+    return server.pid if server is not None and server.running else None
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()

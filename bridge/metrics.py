@@ -1,0 +1,69 @@
+"""What the process counts, for Prometheus. Counters are this process's; gauges are read from Redis when scraped."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+REGISTRY: Final = CollectorRegistry()
+_TOPIC: Final = ["topic"]
+
+
+def _counter(name: str, text: str) -> Counter:
+    return Counter(f"delaybridge_{name}", text, _TOPIC, registry=REGISTRY)
+
+
+ACCEPTED: Final = _counter("accepted", "Sends answered as accepted")
+RELEASED: Final = _counter("released", "Copies released into a ready queue by the checkpoint")
+DELIVERED: Final = _counter("delivered", "Deliveries handed out over HTTP")
+ACKED: Final = _counter("acked", "Messages recorded as acknowledged")
+DELETED: Final = _counter("deleted", "Messages deleted")
+EXPIRED: Final = _counter("expired", "Messages whose time to live passed")
+DEAD: Final = _counter("dead", "Messages that became dead letters")
+RETRIED: Final = _counter("retried", "Copies sent round again after a failed delivery over AMQP")
+GHOSTS: Final = _counter("ghosts_dropped", "Superseded copies dropped")
+REFUSED: Final = Counter(
+    "delaybridge_refused", "Copies put aside because they could not be understood", registry=REGISTRY
+)
+RELEASE_LAG: Final = Histogram(
+    "delaybridge_release_lag_seconds",
+    "From the due moment to the release into the ready queue, confirmed",
+    _TOPIC,
+    registry=REGISTRY,
+    buckets=(0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600),
+)
+MESSAGES: Final = Gauge(
+    "delaybridge_messages", "Messages by state (waiting, ready, leased)", ["topic", "state"], registry=REGISTRY
+)
+UP: Final = Gauge("delaybridge_up", "1 where the part is well (broker, store, checkpoint)", ["part"], registry=REGISTRY)
+
+_LATEST: Final = 2_048
+_lateness_ms: dict[str, deque[float]] = {}
+
+
+def released(topic: str, late_ms: float) -> None:
+    """Counts one release and how late it was."""
+    RELEASED.labels(topic).inc()
+    RELEASE_LAG.labels(topic).observe(max(0.0, late_ms) / 1_000)
+    _lateness_ms.setdefault(topic, deque(maxlen=_LATEST)).append(max(0.0, late_ms))
+
+
+def lateness_ms(topic: str) -> Mapping[str, float | None]:
+    """Percentiles of this process's latest releases of the topic; None where there were none."""
+    latest = sorted(_lateness_ms.get(topic, ()))
+    if not latest:
+        return dict.fromkeys(("p50", "p90", "p99", "max"))
+    return {
+        "p50": latest[len(latest) * 50 // 100],
+        "p90": latest[len(latest) * 90 // 100],
+        "p99": latest[len(latest) * 99 // 100],
+        "max": latest[-1],
+    }
+
+
+def render() -> tuple[bytes, str]:
+    """The exposition and its content type."""
+    return generate_latest(REGISTRY), CONTENT_TYPE_LATEST

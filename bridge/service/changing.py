@@ -1,0 +1,85 @@
+"""Change what has not been delivered: delete it, or move it to another due moment."""
+
+from __future__ import annotations
+
+from bridge import metrics
+from bridge.errors import BodyNotKept, Conflict, InvalidRequest, NotFound
+from bridge.message import Message, State, new_nonce
+from bridge.service.looking import Looking
+from bridge.service.parts import Parts
+from bridge.service.successors import MOVE_KIND, at_once, later, successor
+from bridge.service.values import MAX_DELAY_MS
+from bridge.store.records import read, read_envelope
+
+
+class Changing:
+    def __init__(self, parts: Parts, looking: Looking) -> None:
+        self._store = parts.store
+        self._records = parts.records
+        self._ways = parts.broker.ways
+        self._topics = parts.topics
+        self._looking = looking
+
+    async def delete(self, topic: str, message_id: str, *, release: bool) -> Message:
+        """Deletes a message for good; once more is no error. `release` frees all but the tombstone.
+
+        Raises:
+            NotFound, StoreUnavailable
+            Conflict: it has ended otherwise.
+        """
+        look = self._records.look(topic, message_id)
+        looked, answer = await self._store.run([look, self._records.delete(topic, message_id, release=release)])
+        before, outcome = read(topic, message_id, looked), read(topic, message_id, answer)
+        if outcome.record is None:
+            raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
+        if outcome.verdict == "ended":
+            raise Conflict(f"the message is {outcome.record.state.label}", state=outcome.record.state.label)
+        if before.record is not None and before.record.state is not State.DELETED:
+            metrics.DELETED.labels(topic).inc()
+        return Message(record=outcome.record, envelope=None if release else read_envelope(before))
+
+    async def move(self, topic: str, message_id: str, *, delay_ms: int | None, deliver_at_ms: int | None) -> Message:
+        """Gives a waiting message another due moment, now included.
+
+        Later only changes the record, and the copy is held back when it comes. Earlier takes a new copy, and so the
+        body.
+
+        Raises:
+            NotFound, Unavailable
+            InvalidRequest: it would be due beyond the longest delay.
+            Conflict: it no longer waits.
+            BodyNotKept: it would come earlier, and its body was not kept.
+        """
+        message = await self._looking.get(topic, message_id)
+        record, envelope = message.record, message.envelope
+        if record.state is not State.WAITING:
+            raise Conflict(f"the message no longer waits: it is {record.state.label}", state=record.state.label)
+        now_ms = self._store.clock.now_ms()
+        due_ms = int(now_ms) + (delay_ms or 0) if deliver_at_ms is None else max(deliver_at_ms, int(now_ms))
+        if due_ms - now_ms > MAX_DELAY_MS:
+            field, value = ("delay", delay_ms) if deliver_at_ms is None else ("deliver_at", deliver_at_ms)
+            raise InvalidRequest.of(field, value, MAX_DELAY_MS, "is beyond the longest delay of 999 days")
+        if due_ms >= record.arrives_ms:
+            call = self._records.move(record, next_nonce=None, due_ms=due_ms, ready=False)
+        elif envelope is None or envelope.body is None:
+            raise BodyNotKept(
+                "the message can't come earlier: its body was not kept in Redis (BRIDGE_KEEP_BODY_MAX)",
+                state=record.state.label,
+            )
+        else:
+            nonce = new_nonce()
+            copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
+            ready = due_ms <= now_ms and not (await self._topics.policy(topic)).paused
+            publication = at_once(copy, now_ms) if ready else later(copy, now_ms, MOVE_KIND)
+            (error,) = await self._ways.publish([publication])
+            if error is not None:
+                raise error
+            call = self._records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready)
+        (answer,) = await self._store.run([call])
+        outcome = read(topic, message_id, answer)
+        if outcome.verdict == "unknown":
+            raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
+        if outcome.verdict != "moved":
+            state = outcome.found.state.label
+            raise Conflict(f"the message was changed meanwhile: it is {state}", state=state)
+        return Message(record=outcome.found, envelope=envelope)

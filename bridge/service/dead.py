@@ -1,0 +1,160 @@
+"""Dead letters: list them, replay them, drop them. Each stands in `dead.<topic>` until then."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+
+from bridge.broker.copies import from_properties
+from bridge.broker.taking import Taken
+from bridge.broker.ways import Publication, Way
+from bridge.errors import BodyNotKept, NotFound
+from bridge.message import Copy, Message, State, new_nonce
+from bridge.service.looking import Looking
+from bridge.service.parts import Parts
+from bridge.service.successors import successor
+from bridge.service.values import Page
+from bridge.store.records import Outcome, read
+
+_GROUP = 100
+
+
+class Dead:
+    def __init__(self, parts: Parts, looking: Looking) -> None:
+        self._store = parts.store
+        self._records = parts.records
+        self._ways = parts.broker.ways
+        self._objects = parts.broker.objects
+        self._taker = parts.broker.taker
+        self._sifter = parts.broker.sifter
+        self._looking = looking
+        self._max_retry = parts.settings.max_retry
+
+    async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
+        """Dead letters by due time, without those whose time to live ended them.
+
+        Raises:
+            InvalidRequest, StoreUnavailable
+        """
+        page = await self._looking.page(
+            topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=limit, cursor=cursor
+        )
+        return replace(page, items=[message for message in page.items if message.record.forget_ms == 0])
+
+    async def replay(self, topic: str, message_id: str) -> Message:
+        """Makes a dead letter ready again, its attempts starting anew.
+
+        Raises:
+            NotFound: there is no such dead letter.
+            BodyNotKept: its copy is no longer in the queue, and its body was not kept.
+            Unavailable
+        """
+        message = await self._dead(topic, message_id)
+        record = message.record
+        async with self._find(topic, record.epoch, message_id) as taken:
+            if taken is not None:
+                copy = self._copy(topic, taken)
+            elif message.envelope is not None and message.envelope.body is not None:
+                letter = successor(record, message.envelope, nonce=record.nonce, attempt=1, due_ms=record.due_ms)
+                copy = replace(letter, epoch=record.epoch)
+            else:
+                raise BodyNotKept("its copy is no longer in the dead-letter queue, and its body was not kept")
+            (outcome,) = await self._replay([copy])
+            if taken is not None:
+                await taken.ack()
+        if outcome.verdict != "replayed":
+            raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
+        return Message(record=outcome.found, envelope=copy.envelope)
+
+    async def replay_many(self, topic: str, limit: int) -> int:
+        """Replays up to `limit` dead letters, the oldest first; how many there were.
+
+        Raises:
+            Unavailable: some may be replayed.
+        """
+
+        async def act(letters: list[Copy]) -> int:
+            return sum(outcome.verdict == "replayed" for outcome in await self._replay(letters))
+
+        return await self._sweep(topic, limit, act)
+
+    async def drop(self, topic: str, message_id: str) -> Message:
+        """Drops a dead letter.
+
+        Raises:
+            NotFound: there is no such dead letter.
+            Unavailable
+        """
+        record = (await self._dead(topic, message_id)).record
+        async with self._find(topic, record.epoch, message_id) as taken:
+            (answer,) = await self._store.run([self._records.drop(topic, message_id, epoch=record.epoch)])
+            if taken is not None:
+                await taken.ack()
+        return Message(record=read(topic, message_id, answer).found, envelope=None)
+
+    async def drop_many(self, topic: str, limit: int) -> int:
+        """Drops up to `limit` dead letters, the oldest first; how many there were.
+
+        Raises:
+            Unavailable: some may be dropped.
+        """
+
+        async def act(letters: list[Copy]) -> int:
+            await self._store.run([self._records.drop(topic, copy.id, epoch=copy.epoch) for copy in letters])
+            return len(letters)
+
+        return await self._sweep(topic, limit, act)
+
+    async def _sweep(self, topic: str, limit: int, act: Callable[[list[Copy]], Awaitable[int]]) -> int:
+        """Acts on up to `limit` dead letters in groups, and acknowledges each group when that is done."""
+        await self._store.learn_clock()
+        await self._objects.ensure_topic(topic)
+        count, left = 0, limit
+        while left > 0:
+            taken = await self._taker.take(self._objects.names.dead_queue(topic), min(left, _GROUP))
+            if not taken:
+                break
+            left -= len(taken)
+            try:
+                count += await act([self._copy(topic, one) for one in taken])
+            except BaseException:
+                for one in taken:
+                    await one.requeue()
+                raise
+            for one in taken:
+                await one.ack()
+        return count
+
+    async def _dead(self, topic: str, message_id: str) -> Message:
+        message = await self._looking.get(topic, message_id)
+        if message.record.state is not State.DEAD or message.record.forget_ms:
+            raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
+        return message
+
+    def _find(self, topic: str, epoch: int, message_id: str) -> AbstractAsyncContextManager[Taken | None]:
+        def is_it(taken: Taken) -> bool:
+            copy = self._copy(topic, taken)
+            return copy.id == message_id and copy.epoch == epoch
+
+        return self._sifter.find(self._objects.names.dead_queue(topic), is_it)
+
+    async def _replay(self, letters: Sequence[Copy]) -> list[Outcome]:
+        now_ms = int(self._store.clock.now_ms())
+        nonces = [new_nonce() for _ in letters]
+        copies = [
+            replace(letter, epoch=letter.epoch + 1, nonce=nonce, attempt=1, due_ms=now_ms, expires_ms=0)
+            for letter, nonce in zip(letters, nonces, strict=True)
+        ]
+        errors = await self._ways.publish([Publication(copy=copy, way=Way.READY) for copy in copies])
+        for error in errors:
+            if error is not None:
+                raise error
+        answers = await self._store.run(
+            [self._records.replay(letter, next_nonce=nonce) for letter, nonce in zip(letters, nonces, strict=True)]
+        )
+        return [read(letter.topic, letter.id, answer) for letter, answer in zip(letters, answers, strict=True)]
+
+    def _copy(self, topic: str, taken: Taken) -> Copy:
+        now_ms = int(self._store.clock.now_ms())
+        return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms, max_retry=self._max_retry)

@@ -1,0 +1,89 @@
+"""Look up: one message, or a page of them by due time."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from collections.abc import Sequence
+
+from bridge.errors import InvalidRequest, NotFound
+from bridge.message import Message, State, valid_id
+from bridge.service.parts import Parts
+from bridge.service.values import Page
+from bridge.store.records import read, read_envelope
+
+_LATEST_MS = 2**53
+
+
+class Looking:
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._records = parts.records
+
+    async def get(self, topic: str, message_id: str) -> Message:
+        """
+        Raises:
+            NotFound: nothing is known of it (any more).
+            StoreUnavailable
+        """
+        (message,) = await self.get_many(topic, [message_id])
+        if message is None:
+            raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
+        return message
+
+    async def get_many(self, topic: str, message_ids: Sequence[str]) -> list[Message | None]:
+        answers = await self._store.run([self._records.look(topic, message_id) for message_id in message_ids])
+        messages: list[Message | None] = []
+        for message_id, answer in zip(message_ids, answers, strict=True):
+            outcome = read(topic, message_id, answer)
+            messages.append(
+                None if outcome.record is None else Message(record=outcome.record, envelope=read_envelope(outcome))
+            )
+        return messages
+
+    async def page(
+        self,
+        topic: str,
+        *,
+        states: Sequence[State],
+        due_after_ms: int | None,
+        due_before_ms: int | None,
+        limit: int,
+        cursor: str | None,
+    ) -> Page:
+        """Messages in the order of their due moments; `due_after_ms` and `due_before_ms` are both left out themselves.
+
+        Raises:
+            InvalidRequest: the cursor is not one that a page gave.
+            StoreUnavailable
+        """
+        call = self._records.page(
+            topic,
+            states="".join(str(int(state)) for state in states),
+            due_from_ms=0 if due_after_ms is None else due_after_ms + 1,
+            due_to_ms=_LATEST_MS if due_before_ms is None else due_before_ms - 1,
+            cursor=None if cursor is None else _read_cursor(cursor),
+            limit=limit,
+        )
+        (entries,) = await self._store.run([call])
+        ids = [entry.decode() for entry in entries[::2]]
+        if not ids:
+            return Page(items=[], next_cursor=None)
+        items = [message for message in await self.get_many(topic, ids) if message is not None]
+        full = len(ids) == limit
+        return Page(items=items, next_cursor=_make_cursor(entries[-1], ids[-1]) if full else None)
+
+
+def _make_cursor(due_ms: int, message_id: str) -> str:
+    return urlsafe_b64encode(f"{due_ms}.{message_id}".encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[int, str]:
+    try:
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        due_ms, _, message_id = text.partition(".")
+        if due_ms.isdecimal() and valid_id(message_id) and _make_cursor(int(due_ms), message_id) == cursor:
+            return int(due_ms), message_id
+    except (NotBase64, ValueError):
+        pass
+    raise InvalidRequest.of("cursor", cursor[:200], "a next_cursor given with a page", "is not a cursor")

@@ -1,0 +1,203 @@
+"""Pull: take from the ready queue, publish the lease copies, lease in Redis, acknowledge, answer.
+
+The lease copy comes due when the lease ends, so a lease lives in the broker and the store: any process may settle it,
+and no process has to be there for it to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+
+from pamqp import commands as spec
+
+from bridge import metrics
+from bridge.broker.copies import from_properties
+from bridge.broker.taking import Taken
+from bridge.broker.ways import Publication, Way, parked_ms
+from bridge.errors import StoreUnavailable
+from bridge.message import Copy, Message, new_nonce
+from bridge.service import receipts
+from bridge.service.parts import Parts
+from bridge.service.values import Leased
+from bridge.store.records import Outcome, read
+
+AHEAD_PAUSE_S = 0.01
+_AHEAD_TRIES = 5
+AHEAD_PARKED_MS = 1_000
+LEASE_KIND = "lease"
+HOLD_KIND = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    taken: Taken
+    copy: Copy
+    next_nonce: int
+
+
+class Pulling:
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._records = parts.records
+        self._ways = parts.broker.ways
+        self._objects = parts.broker.objects
+        self._taker = parts.broker.taker
+        self._topics = parts.topics
+        self._lease_ms = parts.settings.lease
+        self._max_retry = parts.settings.max_retry
+
+    async def pull(self, topics: Sequence[str], *, limit: int, wait_ms: int, lease_ms: int | None) -> list[Leased]:
+        """Leases up to `limit` messages, from an earlier topic before a later one; when there are none, waits.
+
+        A caller that goes away (is cancelled) while it waits leaves what was on its way to the next.
+
+        Raises:
+            Unavailable: nothing was leased.
+        """
+        # Asked before anything is taken: what is taken and put back counts as a delivery for the broker.
+        await self._store.learn_clock()
+        until_s = monotonic() + wait_ms / 1_000
+        for topic in topics:
+            await self._objects.ensure_topic(topic)
+        while True:
+            leased = await self._take(topics, limit, lease_ms)
+            left_ms = (until_s - monotonic()) * 1_000
+            if leased or left_ms <= 0:
+                return leased
+            leased = await self._wait(topics, limit, int(left_ms), lease_ms)
+            if leased:
+                more = await self._take(topics, limit - len(leased), lease_ms) if len(leased) < limit else []
+                return leased + more
+
+    async def _take(self, topics: Sequence[str], limit: int, lease_ms: int | None) -> list[Leased]:
+        leased: list[Leased] = []
+        for topic in topics:
+            policy = await self._topics.policy(topic)
+            while not policy.paused and len(leased) < limit:
+                taken = await self._taker.take(self._objects.names.ready_queue(topic), limit - len(leased))
+                if not taken:
+                    break
+                leased += await self._lease(topic, taken, lease_ms or policy.lease_ms or self._lease_ms)
+        return leased
+
+    async def _wait(self, topics: Sequence[str], limit: int, wait_ms: int, lease_ms: int | None) -> list[Leased]:
+        open_topics = [topic for topic in topics if not (await self._topics.policy(topic)).paused]
+        if not open_topics:
+            # A paused topic may be opened while a poll waits.
+            await asyncio.sleep(min(wait_ms, 1_000) / 1_000)
+            return []
+        queues = {self._objects.names.ready_queue(topic): topic for topic in open_topics}
+        taken = sorted(await self._taker.wait(list(queues), wait_ms), key=lambda one: list(queues).index(one.queue))
+        await asyncio.gather(*(self._give_back(queues[one.queue], one) for one in taken[limit:]))
+        leased: list[Leased] = []
+        for one in taken[:limit]:
+            policy = await self._topics.policy(queues[one.queue])
+            leased += await self._lease(queues[one.queue], [one], lease_ms or policy.lease_ms or self._lease_ms)
+        return leased
+
+    async def _lease(self, topic: str, taken: list[Taken], lease_ms: int) -> list[Leased]:
+        """Leases what was taken; whatever is not to be delivered is dropped or put where it belongs."""
+        now_ms = int(self._store.clock.now_ms())
+        candidates = [_Candidate(one, self._copy(topic, one, now_ms), new_nonce()) for one in taken]
+        errors = await self._ways.publish([_lease_copy(one, now_ms, lease_ms) for one in candidates])
+        published = [one for one, error in zip(candidates, errors, strict=True) if error is None]
+        failed = [(one, error) for one, error in zip(candidates, errors, strict=True) if error is not None]
+        await asyncio.gather(*(self._give_back(topic, one.taken) for one, _ in failed))
+        if not published:
+            raise failed[0][1]
+        arrives_in_ms = parked_ms(lease_ms, exact=False)
+        try:
+            outcomes = await self._outcomes(published, lease_ms, arrives_in_ms)
+        except StoreUnavailable:
+            await asyncio.gather(*(self._give_back(topic, one.taken) for one in published))
+            raise
+        leased: list[Leased] = []
+        for one, outcome in zip(published, outcomes, strict=True):
+            if await self._settled(one, outcome):
+                await one.taken.ack()
+            if outcome.verdict == "leased":
+                metrics.DELIVERED.labels(topic).inc()
+                record = outcome.found
+                leased.append(
+                    Leased(
+                        message=Message(record=record, envelope=one.copy.envelope),
+                        receipt=receipts.make(record.epoch, record.id),
+                    )
+                )
+        return leased
+
+    async def _outcomes(self, candidates: list[_Candidate], lease_ms: int, arrives_in_ms: int) -> list[Outcome]:
+        """Asks Redis; a copy that is newer than its record was published a moment before it is named, so again."""
+        outcomes: dict[int, Outcome] = {}
+        asked = list(range(len(candidates)))
+        for attempt in range(_AHEAD_TRIES):
+            if attempt:
+                await asyncio.sleep(AHEAD_PAUSE_S)
+            answers = await self._store.run(
+                [
+                    self._records.lease(
+                        candidates[at].copy,
+                        next_nonce=candidates[at].next_nonce,
+                        lease_ms=lease_ms,
+                        arrives_in_ms=arrives_in_ms,
+                    )
+                    for at in asked
+                ]
+            )
+            for at, answer in zip(asked, answers, strict=True):
+                outcomes[at] = read(candidates[at].copy.topic, candidates[at].copy.id, answer)
+            asked = [at for at in asked if outcomes[at].verdict == "ahead"]
+            if not asked:
+                break
+        return [outcomes[at] for at in range(len(candidates))]
+
+    async def _settled(self, one: _Candidate, outcome: Outcome) -> bool:
+        """Whether the copy that was taken has done its part; false where it had to be put back as it was."""
+        if outcome.verdict == "ghost":
+            metrics.GHOSTS.labels(one.copy.topic).inc()
+        elif outcome.verdict == "expired":
+            metrics.EXPIRED.labels(one.copy.topic).inc()
+        elif outcome.verdict in ("hold", "ahead"):
+            ahead = outcome.verdict == "ahead"
+            copy = replace(one.copy, asked=one.copy.asked + 1) if ahead else one.copy
+            left_ms = AHEAD_PARKED_MS if ahead else outcome.extra
+            parked = Publication(copy=copy, way=Way.WHEEL, left_ms=left_ms, kind=HOLD_KIND)
+            (error,) = await self._ways.publish([parked])
+            if error is not None:
+                await one.taken.requeue()
+                return False
+        return True
+
+    async def _give_back(self, topic: str, taken: Taken) -> None:
+        """Puts it back behind the others, as a new publish: a requeue would count as a delivery."""
+        copy = self._copy(topic, taken, int(self._store.clock.now_ms()))
+        (error,) = await self._ways.publish(
+            [Publication(copy=copy, way=Way.READY, live_for_ms=_left(taken.properties))]
+        )
+        if error is None:
+            await taken.ack()
+        else:
+            await taken.requeue()
+
+    def _copy(self, topic: str, taken: Taken, now_ms: int) -> Copy:
+        return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms, max_retry=self._max_retry)
+
+
+def _lease_copy(one: _Candidate, now_ms: int, lease_ms: int) -> Publication:
+    copy = replace(
+        one.copy,
+        epoch=max(one.copy.epoch, 1) + 1,
+        nonce=one.next_nonce,
+        attempt=one.copy.attempt + 1,
+        due_ms=now_ms + lease_ms,
+        asked=0,
+    )
+    return Publication(copy=copy, way=Way.WHEEL, left_ms=lease_ms, exact=False, kind=LEASE_KIND)
+
+
+def _left(properties: spec.Basic.Properties) -> int:
+    expiration = properties.expiration
+    return int(expiration) if expiration and expiration.isdecimal() else 0

@@ -1,0 +1,226 @@
+"""Send: claim the id in Redis, publish into the wheel and wait for the confirm, confirm the record, answer.
+
+A crash in between leaves an unconfirmed record, which answers nobody, and at most a copy that is delivered: an answer
+never stands for a message that is nowhere. Sends that arrive together share a pipeline and a burst.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ulid import ULID
+
+from bridge import metrics
+from bridge.broker.ways import Publication, Way
+from bridge.errors import (
+    BridgeError,
+    InvalidRequest,
+    SendUnderWay,
+    StoreUnavailable,
+)
+from bridge.message import Copy, Envelope, Message, Record, new_nonce
+from bridge.service.batching import GroupCommit
+from bridge.service.parts import Parts
+from bridge.service.values import MAX_DELAY_MS, Draft, Policy, Release, Sent
+from bridge.store import envelopes
+from bridge.store.client import Call
+from bridge.store.records import Outcome, read, read_envelope
+
+_GROUP = 256
+_GROUPS_AT_ONCE = 3
+_BUSY_PAUSE_S = 0.05
+_BUSY_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    draft: Draft
+    message_id: str
+    nonce: int
+    policy: Policy
+    schedule: Call
+
+
+class Sending:
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._records = parts.records
+        self._ways = parts.broker.ways
+        self._topics = parts.topics
+        self._keep_body_max = parts.settings.keep_body_max
+        self._max_retry = parts.settings.max_retry
+        self._groups = GroupCommit(self._commit, most=_GROUP, at_once=_GROUPS_AT_ONCE)
+
+    async def send(self, draft: Draft) -> Sent:
+        """Sends one message. The answer stands for a message that RabbitMQ has confirmed and Redis has recorded.
+
+        Raises:
+            InvalidRequest: it would be due beyond the longest delay.
+            Unavailable: unknown; nothing was promised. Send again, with the same id.
+        """
+        prepared = await self._prepare(draft)
+        result = await self._groups.submit(prepared)
+        if isinstance(result, SendUnderWay):
+            (result,) = await self._insist([prepared])
+        if isinstance(result, BridgeError):
+            raise result
+        return result
+
+    async def send_many(self, drafts: Sequence[Draft]) -> list[Sent | BridgeError]:
+        """Sends each apart from the others: its result, or why it was not sent, in order."""
+        results: list[Sent | BridgeError] = []
+        for start in range(0, len(drafts), _GROUP):
+            try:
+                prepared = [await self._prepare(draft) for draft in drafts[start : start + _GROUP]]
+            except BridgeError as error:
+                results += [error] * len(drafts[start : start + _GROUP])
+                continue
+            found = await self._commit(prepared)
+            busy = [at for at, result in enumerate(found) if isinstance(result, SendUnderWay)]
+            if busy:
+                for at, result in zip(busy, await self._insist([prepared[at] for at in busy]), strict=True):
+                    found[at] = result
+            results += found
+        return results
+
+    async def finish(self) -> None:
+        """Waits for the sends under way."""
+        await self._groups.finish()
+
+    async def _prepare(self, draft: Draft) -> _Prepared:
+        policy = await self._topics.used(draft.topic)
+        message_id = draft.id or str(ULID())
+        nonce = new_nonce()
+        ttl_ms = draft.ttl_ms if draft.ttl_ms is not None else policy.ttl_ms
+        max_retry = draft.max_retry if draft.max_retry is not None else policy.max_retry
+        absolute = draft.deliver_at_ms is not None
+        schedule = self._records.schedule(
+            draft.topic,
+            message_id,
+            mode="at" if absolute else "in",
+            when_ms=(draft.deliver_at_ms if absolute else draft.delay_ms) or 0,
+            ttl_ms=-1 if ttl_ms is None else ttl_ms,
+            max_retry=self._max_retry if max_retry is None else max_retry,
+            nonce=nonce,
+            max_delay_ms=MAX_DELAY_MS,
+        )
+        return _Prepared(draft, message_id, nonce, policy, schedule)
+
+    async def _insist(self, prepared: list[_Prepared]) -> list[Sent | BridgeError]:
+        """Waits a little for other sends of the same ids to end, which then answer for these."""
+        results: list[Sent | BridgeError] = []
+        for one in prepared:
+            result: Sent | BridgeError = SendUnderWay(f"another send of {one.message_id!r} is under way")
+            for _ in range(_BUSY_TRIES):
+                (result,) = await self._commit([one])
+                if not isinstance(result, SendUnderWay):
+                    break
+                await asyncio.sleep(_BUSY_PAUSE_S)
+            results.append(result)
+        return results
+
+    async def _commit(self, prepared: list[_Prepared]) -> list[Sent | BridgeError]:
+        try:
+            answers = await self._store.run([one.schedule for one in prepared])
+        except StoreUnavailable as error:
+            return [error] * len(prepared)
+        claims = [read(one.draft.topic, one.message_id, answer) for one, answer in zip(prepared, answers, strict=True)]
+        results: list[Sent | BridgeError] = [_refusal(one, claim) for one, claim in zip(prepared, claims, strict=True)]
+        existing = [at for at, claim in enumerate(claims) if claim.verdict == "exists"]
+        created = [at for at, claim in enumerate(claims) if claim.verdict == "created"]
+        if existing:
+            for at, found in zip(existing, await self._existing([claims[at] for at in existing]), strict=True):
+                results[at] = found
+        if created:
+            sent = await self._publish([prepared[at] for at in created], [claims[at].found for at in created])
+            for at, outcome in zip(created, sent, strict=True):
+                results[at] = outcome
+        return results
+
+    async def _existing(self, claims: list[Outcome]) -> list[Sent | BridgeError]:
+        records = [claim.found for claim in claims]
+        try:
+            answers = await self._store.run([self._records.look(record.topic, record.id) for record in records])
+        except StoreUnavailable as error:
+            return [error] * len(claims)
+        looks = [read(record.topic, record.id, answer) for record, answer in zip(records, answers, strict=True)]
+        return [
+            Sent(message=Message(record=record, envelope=read_envelope(look)), replayed=True)
+            for record, look in zip(records, looks, strict=True)
+        ]
+
+    async def _publish(self, prepared: list[_Prepared], records: list[Record]) -> list[Sent | BridgeError]:
+        now_ms = self._store.clock.now_ms()
+        publications = [
+            _publication(one.draft.envelope, record, one.policy, record.due_ms - now_ms)
+            for one, record in zip(prepared, records, strict=True)
+        ]
+        errors = await self._ways.publish(publications)
+        calls = [
+            self._records.confirm(
+                record,
+                ready=publication.way is Way.READY,
+                direct=one.policy.release is Release.DIRECT,
+                envelope=envelopes.pack(one.draft.envelope, self._keep_body_max),
+            )
+            if error is None
+            else self._records.abandon(record)
+            for one, record, publication, error in zip(prepared, records, publications, errors, strict=True)
+        ]
+        try:
+            answers = await self._store.run(calls)
+        except StoreUnavailable as error:
+            return [failed or error for failed in errors]
+        results: list[Sent | BridgeError] = []
+        for one, record, failed, answer in zip(prepared, records, errors, answers, strict=True):
+            outcome = read(record.topic, record.id, answer)
+            if failed is not None:
+                results.append(failed)
+            elif outcome.verdict == "confirmed":
+                metrics.ACCEPTED.labels(record.topic).inc()
+                message = Message(record=outcome.found, envelope=one.draft.envelope)
+                results.append(Sent(message=message, replayed=False))
+            elif outcome.verdict == "superseded":
+                results.append(SendUnderWay(f"another send took the id {record.id!r} over"))
+            else:
+                results.append(StoreUnavailable("the record was lost before it could be confirmed"))
+        return results
+
+
+def _refusal(one: _Prepared, claim: Outcome) -> BridgeError:
+    """Why a claim that is neither new nor an existing message is none."""
+    if claim.verdict == "too_far":
+        field, value = (
+            ("deliver_at", one.draft.deliver_at_ms)
+            if one.draft.deliver_at_ms is not None
+            else ("delay", one.draft.delay_ms)
+        )
+        return InvalidRequest.of(
+            field, value, MAX_DELAY_MS, f"is {claim.extra} ms beyond the longest delay of 999 days"
+        )
+    return SendUnderWay(f"another send of the id {one.message_id!r} is under way")
+
+
+def _publication(envelope: Envelope, record: Record, policy: Policy, left_ms: float) -> Publication:
+    copy = first_copy(record, envelope)
+    if record.due_ms <= record.created_ms and not policy.paused:
+        live_for_ms = record.expires_ms - record.created_ms if record.expires_ms else 0
+        return Publication(copy=copy, way=Way.READY, live_for_ms=live_for_ms)
+    return Publication(copy=copy, way=Way.WHEEL, left_ms=max(0.0, left_ms), exact=policy.release is Release.CHECKED)
+
+
+def first_copy(record: Record, envelope: Envelope) -> Copy:
+    return Copy(
+        topic=record.topic,
+        id=record.id,
+        epoch=record.epoch,
+        nonce=record.nonce,
+        attempt=1,
+        max_retry=record.max_retry,
+        due_ms=record.due_ms,
+        expires_ms=record.expires_ms,
+        created_ms=record.created_ms,
+        envelope=envelope,
+    )

@@ -1,0 +1,178 @@
+"""Settle: ack, nack and extend what was handed out, through any process. A receipt fences a settlement that is late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bridge import metrics
+from bridge.errors import Conflict, InvalidRequest, LeaseEnded, NotFound
+from bridge.message import Message, Record, State, new_nonce
+from bridge.service import receipts
+from bridge.service.looking import Looking
+from bridge.service.parts import Parts
+from bridge.service.successors import RETRY_KIND, at_once, dead, later, successor
+from bridge.service.values import AckResult, AckVerdict, Policy
+from bridge.store.records import Outcome, read, read_envelope
+
+_GROUP = 256
+
+
+class Settling:
+    def __init__(self, parts: Parts, looking: Looking) -> None:
+        self._store = parts.store
+        self._records = parts.records
+        self._ways = parts.broker.ways
+        self._topics = parts.topics
+        self._looking = looking
+
+    async def ack_receipts(self, topic: str, shown: Sequence[str]) -> list[AckResult]:
+        """Acks leases by their receipts; one that can't be read is unknown, and harms no other.
+
+        Raises:
+            StoreUnavailable: some may be acked.
+        """
+        leases: list[tuple[str, int | None] | None] = []
+        for receipt in shown:
+            try:
+                epoch, message_id = receipts.read(receipt)
+                leases.append((message_id, epoch))
+            except InvalidRequest:
+                leases.append(None)
+        found = iter(await self._ack(topic, [lease for lease in leases if lease is not None]))
+        return [AckResult(id=None, verdict=AckVerdict.UNKNOWN) if lease is None else next(found) for lease in leases]
+
+    async def ack_ids(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
+        """Acks whatever is live under the ids.
+
+        Raises:
+            StoreUnavailable: some may be acked.
+        """
+        return await self._ack(topic, [(message_id, None) for message_id in message_ids])
+
+    async def ack(self, topic: str, message_id: str, receipt: str | None) -> Message:
+        """
+        Raises:
+            NotFound, LeaseEnded, StoreUnavailable
+            Conflict: it has ended otherwise.
+        """
+        (result,) = await self._ack(topic, [(message_id, _epoch(message_id, receipt))])
+        if result.verdict is AckVerdict.UNKNOWN:
+            raise _not_found(topic, message_id)
+        if result.message is None or result.verdict is AckVerdict.STALE:
+            raise _stale(result.message, receipt)
+        return await self._looking.get(topic, message_id)
+
+    async def nack(
+        self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None
+    ) -> Message:
+        """Gives a leased message back: after `delay_ms`, else the topic's back-off, else at once. With its retries used
+        up it becomes a dead letter. Where its body was not kept, it comes back when its lease would have ended.
+
+        Raises:
+            NotFound, LeaseEnded, Unavailable
+            Conflict: it is not leased.
+        """
+        message = await self._leased(topic, message_id, receipt)
+        record, envelope = message.record, message.envelope
+        policy = await self._topics.policy(topic)
+        now_ms = self._store.clock.now_ms()
+        delay_ms = _delay_ms(delay_ms, policy, record.attempts)
+        due_ms = int(now_ms) + delay_ms
+        nonce = new_nonce()
+        if envelope is None or envelope.body is None:
+            call = self._records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason or "", ready=False)
+        else:
+            copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
+            if record.attempts > record.max_retry:
+                publication = dead(copy, reason or "retries used up")
+                call = self._records.bury(
+                    record, next_nonce=nonce, attempts=record.attempts, reason=reason or "retries used up"
+                )
+            else:
+                ready = delay_ms == 0 and not policy.paused
+                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, RETRY_KIND)
+                call = self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason or "", ready=ready)
+            (error,) = await self._ways.publish([publication])
+            if error is not None:
+                raise error
+        (answer,) = await self._store.run([call])
+        outcome = read(topic, message_id, answer)
+        if outcome.verdict == "buried":
+            metrics.DEAD.labels(topic).inc()
+        elif outcome.verdict != "nacked":
+            raise _stale(Message(record=outcome.found, envelope=None) if outcome.record else None, receipt)
+        return Message(record=outcome.found, envelope=envelope)
+
+    async def extend(self, topic: str, message_id: str, *, receipt: str | None, lease_ms: int) -> Message:
+        """Makes the lease last `lease_ms` from now, unless it lasts longer already.
+
+        Raises:
+            NotFound, LeaseEnded, StoreUnavailable
+            Conflict: it is not leased.
+        """
+        epoch = _epoch(message_id, receipt)
+        extend = self._records.extend(topic, message_id, epoch=epoch, lease_ms=lease_ms)
+        answer, looked = await self._store.run([extend, self._records.look(topic, message_id)])
+        outcome = read(topic, message_id, answer)
+        if outcome.record is None:
+            raise _not_found(topic, message_id)
+        message = Message(record=outcome.found, envelope=read_envelope(read(topic, message_id, looked)))
+        if outcome.verdict != "extended":
+            raise _stale(message, receipt)
+        return message
+
+    async def _leased(self, topic: str, message_id: str, receipt: str | None) -> Message:
+        epoch = _epoch(message_id, receipt)
+        message = await self._looking.get(topic, message_id)
+        if message.record.state is not State.LEASED or epoch not in (None, message.record.epoch):
+            raise _stale(message, receipt)
+        return message
+
+    async def _ack(self, topic: str, leases: Sequence[tuple[str, int | None]]) -> list[AckResult]:
+        results: list[AckResult] = []
+        for start in range(0, len(leases), _GROUP):
+            group = leases[start : start + _GROUP]
+            answers = await self._store.run(
+                [self._records.ack(topic, message_id, epoch=epoch) for message_id, epoch in group]
+            )
+            results += [
+                _result(read(topic, message_id, answer)) for (message_id, _), answer in zip(group, answers, strict=True)
+            ]
+        metrics.ACKED.labels(topic).inc(sum(result.verdict is AckVerdict.ACKED for result in results))
+        return [
+            AckResult(id=message_id, verdict=result.verdict, message=result.message)
+            for (message_id, _), result in zip(leases, results, strict=True)
+        ]
+
+
+def _result(outcome: Outcome) -> AckResult:
+    record = outcome.record
+    message = None if record is None else Message(record=record, envelope=None)
+    return AckResult(id=None, verdict=AckVerdict(outcome.verdict), message=message)
+
+
+def _delay_ms(asked_ms: int | None, policy: Policy, failures: int) -> int:
+    if asked_ms is not None:
+        return asked_ms
+    return policy.backoff.delay_ms(max(1, failures)) if policy.backoff is not None else 0
+
+
+def _epoch(message_id: str, receipt: str | None) -> int | None:
+    if receipt is None:
+        return None
+    epoch, receipt_id = receipts.read(receipt)
+    if receipt_id != message_id:
+        raise InvalidRequest.of("receipt", receipt, message_id, "is the receipt of another message")
+    return epoch
+
+
+def _not_found(topic: str, message_id: str) -> NotFound:
+    return NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
+
+
+def _stale(message: Message | None, receipt: str | None) -> Conflict:
+    record: Record | None = None if message is None else message.record
+    state = None if record is None else record.state.label
+    if receipt is not None:
+        return LeaseEnded(f"the lease of this receipt has ended; the message is {state}", state=state)
+    return Conflict(f"the message is {state}", state=state)

@@ -1,0 +1,190 @@
+"""Topics: which there are, what they decide for their messages, how they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import monotonic
+from typing import Any
+
+import orjson
+
+from bridge import metrics
+from bridge.broker.objects import Objects
+from bridge.errors import NotFound, StoreUnavailable, TopicNotEmpty
+from bridge.message import SHOWN_STATES, State
+from bridge.service.values import Backoff, Policy, Release, TopicInfo
+from bridge.store.client import Store
+from bridge.store.records import Records
+
+_MINUTE_MS = 60_000
+_EDGES_MS = {
+    "1m": _MINUTE_MS,
+    "10m": 10 * _MINUTE_MS,
+    "30m": 30 * _MINUTE_MS,
+    "1h": 60 * _MINUTE_MS,
+    "6h": 360 * _MINUTE_MS,
+    "1d": 1_440 * _MINUTE_MS,
+    "7d": 7 * 1_440 * _MINUTE_MS,
+    "30d": 30 * 1_440 * _MINUTE_MS,
+}
+# Another process's change of a policy is seen after so long at the most.
+_FRESH_S = 2.0
+_REMOVE_PAGE = 500
+
+
+class Topics:
+    def __init__(self, store: Store, records: Records, objects: Objects) -> None:
+        self._store = store
+        self._records = records
+        self._keys = records.keys
+        self._objects = objects
+        self._policies: dict[str, tuple[Policy, float]] = {}
+        self._registered: set[str] = set()
+
+    async def policy(self, topic: str) -> Policy:
+        """The topic's policy; the defaults for one that has none.
+
+        While Redis is away, what was last known.
+
+        Raises:
+            StoreUnavailable: and nothing is known.
+        """
+        known = self._policies.get(topic)
+        if known is not None and monotonic() - known[1] < _FRESH_S:
+            return known[0]
+        try:
+            stored = await self._store.command("GET", self._keys.policy(topic))
+        except StoreUnavailable:
+            if known is None:
+                raise
+            return known[0]
+        policy = _read_policy(stored)
+        self._policies[topic] = (policy, monotonic())
+        return policy
+
+    async def used(self, topic: str) -> Policy:
+        """The policy of a topic that a message is about to be sent to; the topic is on the list from here on.
+
+        Raises:
+            StoreUnavailable
+        """
+        if topic not in self._registered:
+            await self._store.command("SADD", self._keys.topics, topic)
+            self._registered.add(topic)
+        return await self.policy(topic)
+
+    async def put_policy(self, topic: str, policy: Policy) -> Policy:
+        """Sets the topic's policy; other processes follow within two seconds.
+
+        Raises:
+            Unavailable
+        """
+        await self.used(topic)
+        direct = policy.release is Release.DIRECT and not policy.paused
+        # From direct to checked, the binding goes first: a message is checked rather once too often.
+        if not direct:
+            await self._objects.set_direct(topic, False)
+        await self._store.command("SET", self._keys.policy(topic), _write_policy(policy))
+        if direct:
+            await self._objects.set_direct(topic, True)
+        self._policies[topic] = (policy, monotonic())
+        return policy
+
+    async def names(self) -> list[str]:
+        """All topics, by name.
+
+        Raises:
+            StoreUnavailable
+        """
+        return sorted(name.decode() for name in await self._store.command("SMEMBERS", self._keys.topics))
+
+    async def infos(self) -> list[TopicInfo]:
+        return await self._infos(await self.names())
+
+    async def info(self, topic: str) -> TopicInfo:
+        """
+        Raises:
+            NotFound: no such topic.
+            StoreUnavailable
+        """
+        await self._known(topic)
+        (info,) = await self._infos([topic])
+        return info
+
+    async def remove(self, topic: str, *, force: bool) -> None:
+        """Removes a topic and its queues. With `force` its messages too: they are deleted, so that those still in the
+        wheel evaporate; their tombstones stay.
+
+        Raises:
+            NotFound, Unavailable
+            TopicNotEmpty: it has messages, and `force` is not set.
+        """
+        info = await self.info(topic)
+        left = {state: info.counts[state] for state in ("waiting", "ready", "leased", "dead") if info.counts[state]}
+        if left and not force:
+            held = ", ".join(f"{count} {state}" for state, count in left.items())
+            raise TopicNotEmpty(f"the topic {topic!r} still has messages: {held}; add force=true to delete them")
+        await self._end(topic, [State.WAITING, State.READY, State.LEASED], self._records.delete, release=True)
+        await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
+        await self._objects.remove_topic(topic)
+        await self._store.command("DEL", self._keys.policy(topic))
+        await self._store.command("SREM", self._keys.topics, topic)
+        self._registered.discard(topic)
+        self._policies.pop(topic, None)
+
+    async def _end(self, topic: str, states: Iterable[State], end: Any, **how: Any) -> None:
+        digits = "".join(str(int(state)) for state in states)
+        while True:
+            call = self._records.page(
+                topic, states=digits, due_from_ms=0, due_to_ms=2**53, cursor=None, limit=_REMOVE_PAGE
+            )
+            ((*entries,),) = await self._store.run([call])
+            if not entries:
+                return
+            await self._store.run([end(topic, message_id.decode(), **how) for message_id in entries[::2]])
+
+    async def _known(self, topic: str) -> None:
+        if not await self._store.command("SISMEMBER", self._keys.topics, topic):
+            raise NotFound(f"there is no topic {topic!r}")
+
+    async def _infos(self, topics: list[str]) -> list[TopicInfo]:
+        if not topics:
+            return []
+        edges_ms = tuple(_EDGES_MS.values())
+        answers = await self._store.run([self._records.counts(topic, edges_ms=edges_ms) for topic in topics])
+        return [
+            self._info(topic, answer, await self.policy(topic)) for topic, answer in zip(topics, answers, strict=True)
+        ]
+
+    def _info(self, topic: str, answer: list[int], policy: Policy) -> TopicInfo:
+        by_state, (overdue, *by_due) = answer[1:8], answer[8:]
+        counts = {state.label: count for state, count in zip(SHOWN_STATES, by_state, strict=True)}
+        if policy.release is Release.DIRECT:
+            # No bridge sees a direct topic's messages become ready.
+            counts["ready"] += overdue
+            counts["waiting"] -= overdue
+            overdue = 0
+        return TopicInfo(
+            topic=topic,
+            counts=counts,
+            overdue=overdue,
+            waiting_by_due=dict(zip((*_EDGES_MS, "beyond"), by_due, strict=True)),
+            lateness_ms=metrics.lateness_ms(topic),
+            policy=policy,
+            ready_queue=self._objects.names.ready_queue(topic),
+            dead_queue=self._objects.names.dead_queue(topic),
+        )
+
+
+def _write_policy(policy: Policy) -> bytes:
+    return orjson.dumps(policy)
+
+
+def _read_policy(stored: bytes | None) -> Policy:
+    if stored is None:
+        return Policy()
+    fields = orjson.loads(stored)
+    backoff = fields.pop("backoff")
+    if backoff is not None:
+        backoff = Backoff(**{**backoff, "steps_ms": tuple(backoff["steps_ms"])})
+    return Policy(**{**fields, "release": Release(fields["release"]), "backoff": backoff})

@@ -1,0 +1,1 @@
+"""What is known of messages: records, envelopes and indexes in Redis."""

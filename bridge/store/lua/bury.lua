@@ -1,0 +1,14 @@
+-- Ends a message whose retries are used up; its copy stands in the topic's dead-letter queue.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce attempts reason
+--       epoch, nonce: those of the copy it was. next_epoch, next_nonce: those of the copy in the dead-letter queue.
+-- Returns: buried | ghost (it has moved on: the copy in the dead-letter queue is one)
+-- Promise: that copy was confirmed before. The record stays until the dead letter is replayed or dropped.
+local r = load()
+if not r then return answer('ghost') end
+local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
+if is(r, next_epoch, next_nonce) then return answer('buried', r) end
+if ended(r) or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then return answer('ghost', r) end
+r[EPOCH], r[NONCE], r[ATTEMPTS] = next_epoch, next_nonce, tonumber(ARGV[9])
+finish(r, DEAD, ARGV[10] ~= '' and ARGV[10] or (r[REASON] == '' and 'retries used up' or r[REASON]), nil)
+return answer('buried', r)

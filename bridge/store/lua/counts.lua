@@ -1,0 +1,24 @@
+-- Counts a topic's messages by state, and its waiting ones by how soon they are due.
+-- KEYS: waiting ready leased acked expired dead deleted forget
+-- ARGV: now edges_ms...
+--       edges_ms: ascending, counted from now.
+-- Returns: { now, seven counts by state, then the waiting ones overdue, those due before each edge (and not before
+--          the one in front of it), and those due later }
+-- Promise: first drops index entries whose records are forgotten, a thousand at the most.
+local time = redis.call('TIME')
+local now = ARGV[1] ~= '' and tonumber(ARGV[1]) or time[1] * 1000 + math.floor(time[2] / 1000)
+local gone = redis.call('ZRANGEBYSCORE', KEYS[8], '-inf', now, 'LIMIT', 0, 1000)
+if #gone > 0 then
+  for key = 1, 8 do redis.call('ZREM', KEYS[key], unpack(gone)) end
+end
+local out = { now }
+for state = 1, 7 do out[#out + 1] = redis.call('ZCARD', KEYS[state]) end
+local from = '-inf'
+local edge = string.format('%.0f', now)
+out[#out + 1] = redis.call('ZCOUNT', KEYS[1], from, '(' .. edge)
+for at = 2, #ARGV do
+  from, edge = edge, string.format('%.0f', now + tonumber(ARGV[at]))
+  out[#out + 1] = redis.call('ZCOUNT', KEYS[1], from, '(' .. edge)
+end
+out[#out + 1] = redis.call('ZCOUNT', KEYS[1], edge, '+inf')
+return out

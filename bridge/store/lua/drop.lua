@@ -1,0 +1,12 @@
+-- Drops a dead letter: its record ends as deleted and is forgotten in time.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms epoch
+--       epoch: the dead letter's, '': whichever it is.
+-- Returns: dropped | stale (it is not a dead letter) | unknown
+-- Promise: a copy of it that is left in the dead-letter queue is a ghost.
+local r = load()
+if not r then return answer('unknown') end
+if r[STATE] ~= DEAD or (ARGV[5] ~= '' and r[EPOCH] ~= tonumber(ARGV[5])) then return answer('stale', r) end
+finish(r, DELETED, '', TOMBSTONE_MS)
+redis.call('DEL', ENVELOPE)
+return answer('dropped', r)

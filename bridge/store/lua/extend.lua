@@ -1,0 +1,13 @@
+-- Makes a lease longer; the lease copy is held back when it arrives. A lease is never made shorter.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms epoch lease_ms
+--       epoch: the receipt's; '': whatever lease there is. lease_ms counts from now.
+-- Returns: extended | stale (not leased, or another lease) | unknown
+-- Promise: changes the record only.
+local r = load()
+if not r or r[STATE] == UNCONFIRMED then return answer('unknown') end
+if r[STATE] ~= LEASED or (ARGV[5] ~= '' and r[EPOCH] ~= tonumber(ARGV[5])) then return answer('stale', r) end
+r[LEASE_UNTIL] = math.max(r[LEASE_UNTIL], now + tonumber(ARGV[6]))
+r[LAST] = math.max(r[LAST], r[LEASE_UNTIL])
+save(r, LEASED, r[FORGET])
+return answer('extended', r)

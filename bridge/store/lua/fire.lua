@@ -1,0 +1,58 @@
+-- Decides about a copy that has come out of the wheel.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms epoch nonce attempt max_retry due_ms expires_ms created_ms paused_ms adopt
+--       epoch 0: an AMQP client published it, with no record. paused_ms: keep what is due for so long ('0': not paused).
+--       adopt '1': no record as new as this copy has shown up in time, so the copy is believed.
+-- Returns: release (extra: ms its time to live has left, 0 none) | made (the same, and the record is new)
+--       | hold (extra: ms until it is due) | ahead (newer than a living record: ask again later)
+--       | bury (its retries are used up) | expired | ghost
+-- Promise: ready is written before the copy is released, and the same copy is answered the same when it comes again.
+-- A ghost is only what is provably superseded: its record is in an end state, or later, or names another copy.
+local epoch, nonce, attempt = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local r = load()
+local verdict = 'release'
+if r and epoch == 0 and ended(r) then
+  -- The id is free again: a new message under it.
+  local last = r[LAST]
+  redis.call('ZREM', KEYS[FIRST_INDEX + r[STATE]], ID)
+  redis.call('ZREM', FORGET_INDEX, ID)
+  redis.call('DEL', ENVELOPE)
+  r = born(r[EPOCH] + 1, nonce, now, tonumber(ARGV[9]), tonumber(ARGV[10]), attempt - 1, tonumber(ARGV[8]))
+  r[LAST] = math.max(last, r[LAST])
+  verdict = 'made'
+elseif not r then
+  r = born(math.max(1, epoch), nonce, tonumber(ARGV[11]), tonumber(ARGV[9]), tonumber(ARGV[10]), attempt - 1,
+    tonumber(ARGV[8]))
+  verdict = 'made'
+elseif epoch == 0 then
+  -- Only the same copy, seen again: a second message under a living id is a duplicate.
+  if r[NONCE] ~= nonce then return answer('ghost', r) end
+elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) then
+  return answer('ghost', r)
+elseif r[EPOCH] < epoch then
+  if ARGV[13] ~= '1' then return answer('ahead', r) end
+  local was = r[STATE]
+  r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS] = epoch, nonce, tonumber(ARGV[9]), attempt - 1
+  if was == LEASED then r[LEASE_UNTIL] = 0 end
+end
+if expired(r) then
+  expire(r)
+  return answer('expired', r)
+end
+local until_ms = r[STATE] == LEASED and r[LEASE_UNTIL] or r[DUE]
+local wait = math.max(until_ms - now, tonumber(ARGV[12]))
+if wait > 0 then
+  if verdict == 'made' or r[STATE] == UNCONFIRMED or r[STATE] == READY then
+    make_waiting(r, r[DUE], now + wait)
+  else
+    r[ARRIVES], r[LAST] = now + wait, math.max(r[LAST], now + wait)
+    save(r, r[STATE], r[FORGET])
+  end
+  return answer('hold', r, wait)
+end
+if attempt > r[MAX_RETRY] + 1 then
+  if verdict == 'made' then make_ready(r) end
+  return answer('bury', r)
+end
+make_ready(r)
+return answer(verdict, r, r[EXPIRES] > 0 and r[EXPIRES] - now or 0)

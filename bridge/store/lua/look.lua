@@ -1,0 +1,8 @@
+-- Reads a record and its envelope.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms
+-- Returns: found (extra: the envelope or 0) | unknown
+-- Promise: writes nothing.
+local r = load()
+if not r or r[STATE] == UNCONFIRMED then return answer('unknown') end
+return answer('found', r, redis.call('GET', ENVELOPE) or 0)

@@ -1,0 +1,27 @@
+-- Gives a waiting message another due moment.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms ready
+--       next_epoch '': the live copy arrives early enough and is held. ready '1': the successor stands in the ready queue.
+-- Returns: moved | stale (no longer waiting as this copy) | unknown
+-- Promise: a successor was confirmed before. A time to live moves along with due. Twice with one next_nonce is as once.
+local r = load()
+if not r then return answer('unknown') end
+local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
+if next_epoch and is(r, next_epoch, next_nonce) then return answer('moved', r) end
+if r[STATE] ~= WAITING or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then return answer('stale', r) end
+local due = math.max(now, tonumber(ARGV[9]))
+if r[EXPIRES] > 0 then r[EXPIRES] = r[EXPIRES] + due - r[DUE] end
+if not next_epoch then
+  if due < r[ARRIVES] then return answer('stale', r) end
+  make_waiting(r, due, r[ARRIVES])
+  r[LAST] = math.max(r[LAST], due)
+else
+  r[EPOCH], r[NONCE] = next_epoch, next_nonce
+  if ARGV[10] == '1' then
+    r[DUE] = now
+    make_ready(r)
+  else
+    make_waiting(r, due, due)
+  end
+end
+return answer('moved', r)

@@ -1,0 +1,26 @@
+-- Gives a leased message back: it waits, or is ready again, as the copy named here; or, with no successor, as the lease
+-- copy, which arrives when the lease would have ended.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms reason ready
+--       next_epoch '': no successor (the body was not kept). ready '1': the successor stands in the ready queue.
+-- Returns: nacked | stale (no longer leased as this copy) | unknown
+-- Promise: the successor was confirmed before. Twice with one next_nonce is as once.
+local r = load()
+if not r then return answer('unknown') end
+local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
+if next_epoch and is(r, next_epoch, next_nonce) then return answer('nacked', r) end
+if r[STATE] ~= LEASED or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then return answer('stale', r) end
+local due = tonumber(ARGV[9])
+r[REASON] = ARGV[10]
+if next_epoch then
+  r[EPOCH], r[NONCE] = next_epoch, next_nonce
+  if ARGV[11] == '1' then
+    r[DUE] = now
+    make_ready(r)
+  else
+    make_waiting(r, due, due)
+  end
+else
+  make_waiting(r, math.max(due, r[ARRIVES]), r[ARRIVES])
+end
+return answer('nacked', r)

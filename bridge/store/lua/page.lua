@@ -1,0 +1,42 @@
+-- Lists ids of a topic in order of due moment, then id, from behind a cursor.
+-- KEYS: waiting ready leased acked expired dead deleted
+-- ARGV: states due_from_ms due_to_ms cursor_due_ms cursor_id limit
+--       states: digits of the wanted states' codes, "12". due_from_ms, due_to_ms: both inclusive. cursor_id '': from the
+--       beginning.
+-- Returns: { id, due_ms, ... }, at most limit pairs
+-- Promise: writes nothing; its cost grows with the limit and the logarithm of the backlog only.
+local from, to, limit = ARGV[2], ARGV[3], tonumber(ARGV[6])
+local cursor_due, cursor_id = tonumber(ARGV[4]), ARGV[5]
+
+-- The rank of the first entry behind the cursor.
+local function rank_behind(key)
+  local low = redis.call('ZCOUNT', key, '-inf', '(' .. ARGV[4])
+  local high = redis.call('ZCOUNT', key, '-inf', ARGV[4])
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if redis.call('ZRANGE', key, middle, middle)[1] <= cursor_id then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
+local found = {}
+for digit in string.gmatch(ARGV[1], '%d') do
+  local key = KEYS[tonumber(digit)]
+  local start = redis.call('ZCOUNT', key, '-inf', '(' .. from)
+  if cursor_id ~= '' then start = math.max(start, rank_behind(key)) end
+  local entries = redis.call('ZRANGE', key, start, start + limit - 1, 'WITHSCORES')
+  for at = 1, #entries, 2 do
+    local due = tonumber(entries[at + 1])
+    if due > tonumber(to) then break end
+    found[#found + 1] = { entries[at], due }
+  end
+end
+table.sort(found, function(a, b)
+  if a[2] ~= b[2] then return a[2] < b[2] end
+  return a[1] < b[1]
+end)
+local out = {}
+for at = 1, math.min(limit, #found) do
+  out[2 * at - 1], out[2 * at] = found[at][1], found[at][2]
+end
+return out

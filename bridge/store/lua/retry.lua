@@ -1,0 +1,14 @@
+-- Points a record at the copy that goes round again after a failed delivery over AMQP.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms attempts reason
+--       epoch, nonce: those of the copy that came back. attempts: deliveries made so far.
+-- Returns: retried | ghost (it has moved on: the new copy is one)
+-- Promise: the successor was confirmed before. Twice with one next_nonce is as once.
+local r = load()
+if not r then return answer('ghost') end
+local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
+if is(r, next_epoch, next_nonce) then return answer('retried', r) end
+if ended(r) or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then return answer('ghost', r) end
+r[EPOCH], r[NONCE], r[ATTEMPTS], r[REASON] = next_epoch, next_nonce, tonumber(ARGV[10]), ARGV[11]
+make_waiting(r, tonumber(ARGV[9]), tonumber(ARGV[9]))
+return answer('retried', r)

@@ -1,0 +1,25 @@
+-- Decides about a copy that came back from its ready queue: rejected over AMQP, over the delivery limit, or expired.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms epoch nonce attempt max_retry due_ms expires_ms created_ms by_ttl
+--       by_ttl '1': the broker says that its time to live has passed.
+-- Returns: retry (a successor copy is to be published, then `retry` named) | bury (its retries are used up)
+--       | expired | ahead | ghost
+-- Promise: writes nothing but an end by expiry; a copy without a record is live, and makes its record.
+local epoch, nonce, attempt = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local r = load()
+if not r then
+  r = born(math.max(1, epoch), nonce, tonumber(ARGV[11]), tonumber(ARGV[9]), tonumber(ARGV[10]), attempt - 1,
+    tonumber(ARGV[8]))
+  make_ready(r)
+elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) then
+  return answer('ghost', r)
+elseif r[EPOCH] < epoch then
+  return answer('ahead', r)
+end
+-- Broker and store each read their own clock, so the broker's word counts a little before the record's moment.
+local SKEW_MS = 1000
+if expired(r) or (ARGV[12] == '1' and r[EXPIRES] > 0 and r[EXPIRES] <= now + SKEW_MS) then
+  expire(r)
+  return answer('expired', r)
+end
+return answer(attempt > r[MAX_RETRY] and 'bury' or 'retry', r)

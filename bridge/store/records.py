@@ -1,0 +1,223 @@
+"""One method a script: what to ask Redis about a message, and how to read the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.message import Copy, Envelope, Record, State
+from bridge.store import envelopes
+from bridge.store.client import Call
+from bridge.store.keys import Keys
+from bridge.store.scripts import SCRIPTS
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A script's verdict, Redis' time, and the record as it now stands. `extra` is what the script's header says."""
+
+    verdict: str
+    now_ms: int
+    extra: Any
+    record: Record | None
+
+    @property
+    def found(self) -> Record:
+        if self.record is None:
+            raise LookupError(f"the verdict {self.verdict!r} comes without a record")
+        return self.record
+
+
+def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
+    verdict, now_ms, extra, *fields = answer
+    if not fields:
+        return Outcome(verdict.decode(), now_ms, extra, None)
+    state, *numbers, reason = fields
+    values: Any = (State(state), *numbers, reason.decode())
+    return Outcome(verdict.decode(), now_ms, extra, Record(topic, message_id, *values))
+
+
+def read_envelope(outcome: Outcome) -> Envelope | None:
+    return envelopes.unpack(outcome.extra) if outcome.extra else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Records:
+    """Builds the calls. `now` is empty but in tests, which set the clock."""
+
+    keys: Keys
+    retention_ms: int
+    tombstone_ms: int
+    now: str = ""
+
+    def _call(self, script_name: str, topic: str, message_id: str, **args: Any) -> Call:
+        script = SCRIPTS[script_name]
+        own = script.args[4:]
+        if len(own) != len(args):
+            raise TypeError(f"{script_name} takes {own}, not {tuple(args)}")
+        common = (self.now, message_id, self.retention_ms, self.tombstone_ms)
+        return Call(script, self.keys.record(topic, message_id), common + tuple(args[name] for name in own))
+
+    def schedule(
+        self,
+        topic: str,
+        message_id: str,
+        *,
+        mode: str,
+        when_ms: int,
+        ttl_ms: int,
+        max_retry: int,
+        nonce: int,
+        max_delay_ms: int,
+    ) -> Call:
+        return self._call(
+            "schedule",
+            topic,
+            message_id,
+            mode=mode,
+            when_ms=when_ms,
+            ttl_ms=ttl_ms,
+            max_retry=max_retry,
+            nonce=nonce,
+            max_delay_ms=max_delay_ms,
+        )
+
+    def confirm(self, record: Record, *, ready: bool, direct: bool, envelope: bytes) -> Call:
+        return self._call(
+            "confirm",
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            created_ms=record.created_ms,
+            ready=int(ready),
+            direct=int(direct),
+            envelope=envelope,
+        )
+
+    def abandon(self, record: Record) -> Call:
+        return self._call("abandon", record.topic, record.id, epoch=record.epoch, nonce=record.nonce)
+
+    def fire(self, copy: Copy, *, paused_ms: int, adopt: bool) -> Call:
+        return self._call("fire", copy.topic, copy.id, **_facts(copy), paused_ms=paused_ms, adopt=int(adopt))
+
+    def returned(self, copy: Copy, *, by_ttl: bool) -> Call:
+        return self._call("returned", copy.topic, copy.id, **_facts(copy), by_ttl=int(by_ttl))
+
+    def lease(self, copy: Copy, *, next_nonce: int, lease_ms: int, arrives_in_ms: int) -> Call:
+        return self._call(
+            "lease",
+            copy.topic,
+            copy.id,
+            **_facts(copy),
+            next_epoch=max(copy.epoch, 1) + 1,
+            next_nonce=next_nonce,
+            lease_ms=lease_ms,
+            arrives_in_ms=arrives_in_ms,
+        )
+
+    def ack(self, topic: str, message_id: str, *, epoch: int | None, copy_gone: bool = False) -> Call:
+        return self._call("ack", topic, message_id, epoch="" if epoch is None else epoch, copy_gone=int(copy_gone))
+
+    def nack(self, record: Record, *, next_nonce: int | None, due_ms: int, reason: str, ready: bool) -> Call:
+        return self._call(
+            "nack",
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            **_successor(record, next_nonce),
+            due_ms=due_ms,
+            reason=reason,
+            ready=int(ready),
+        )
+
+    def extend(self, topic: str, message_id: str, *, epoch: int | None, lease_ms: int) -> Call:
+        return self._call("extend", topic, message_id, epoch="" if epoch is None else epoch, lease_ms=lease_ms)
+
+    def delete(self, topic: str, message_id: str, *, release: bool) -> Call:
+        return self._call("delete", topic, message_id, release=int(release))
+
+    def move(self, record: Record, *, next_nonce: int | None, due_ms: int, ready: bool) -> Call:
+        return self._call(
+            "move",
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            **_successor(record, next_nonce),
+            due_ms=due_ms,
+            ready=int(ready),
+        )
+
+    def retry(self, record: Record, *, next_nonce: int, due_ms: int, attempts: int, reason: str) -> Call:
+        return self._call(
+            "retry",
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            **_successor(record, next_nonce),
+            due_ms=due_ms,
+            attempts=attempts,
+            reason=reason,
+        )
+
+    def bury(self, record: Record, *, next_nonce: int, attempts: int, reason: str) -> Call:
+        return self._call(
+            "bury",
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            **_successor(record, next_nonce),
+            attempts=attempts,
+            reason=reason,
+        )
+
+    def replay(self, copy: Copy, *, next_nonce: int) -> Call:
+        return self._call(
+            "replay",
+            copy.topic,
+            copy.id,
+            epoch=copy.epoch,
+            nonce=copy.nonce,
+            next_epoch=copy.epoch + 1,
+            next_nonce=next_nonce,
+            max_retry=copy.max_retry,
+            created_ms=copy.created_ms,
+        )
+
+    def drop(self, topic: str, message_id: str, *, epoch: int | None) -> Call:
+        return self._call("drop", topic, message_id, epoch="" if epoch is None else epoch)
+
+    def look(self, topic: str, message_id: str) -> Call:
+        return self._call("look", topic, message_id)
+
+    def page(
+        self, topic: str, *, states: str, due_from_ms: int, due_to_ms: int, cursor: tuple[int, str] | None, limit: int
+    ) -> Call:
+        due_ms, message_id = cursor or (0, "")
+        args = (states, due_from_ms, due_to_ms, due_ms, message_id, limit)
+        return Call(SCRIPTS["page"], self.keys.indexes(topic)[:7], args)
+
+    def counts(self, topic: str, *, edges_ms: tuple[int, ...]) -> Call:
+        return Call(SCRIPTS["counts"], self.keys.indexes(topic), (self.now, *edges_ms))
+
+
+def _facts(copy: Copy) -> dict[str, int]:
+    return {
+        "epoch": copy.epoch,
+        "nonce": copy.nonce,
+        "attempt": copy.attempt,
+        "max_retry": copy.max_retry,
+        "due_ms": copy.due_ms,
+        "expires_ms": copy.expires_ms,
+        "created_ms": copy.created_ms,
+    }
+
+
+def _successor(record: Record, next_nonce: int | None) -> dict[str, int | str]:
+    if next_nonce is None:
+        return {"next_epoch": "", "next_nonce": ""}
+    return {"next_epoch": record.epoch + 1, "next_nonce": next_nonce}

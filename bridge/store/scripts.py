@@ -1,0 +1,61 @@
+"""The catalogue of scripts: one transition a file in `lua/`, whose header is its contract.
+
+The header's `KEYS:` and `ARGV:` lines are read here and decide the order in which a caller's named arguments are sent,
+so contract and call can't drift apart. A script whose first key is a record begins with `_record.lua`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import sha1
+from importlib.resources import files
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Script:
+    name: str
+    text: str
+    sha: str
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+    purpose: str
+
+    @property
+    def of_record(self) -> bool:
+        return self.keys[0] == "record"
+
+
+def _contract(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    lines = text.splitlines()
+    names: dict[str, list[str]] = {"KEYS": [], "ARGV": []}
+    for number, line in enumerate(lines):
+        for part, found in names.items():
+            if line.startswith(f"-- {part}: "):
+                found.extend(line.removeprefix(f"-- {part}: ").split())
+                for more in lines[number + 1 :]:
+                    # A list that is too long for a line goes on in the next one, indented, names only.
+                    if not re.fullmatch(r"-- {7}[a-z_]+( [a-z_]+)*", more):
+                        break
+                    found.extend(more[2:].split())
+    return tuple(names["KEYS"]), tuple(names["ARGV"])
+
+
+def _load() -> dict[str, Script]:
+    folder = files("bridge.store") / "lua"
+    prelude = (folder / "_record.lua").read_text()
+    scripts = {}
+    for file in folder.iterdir():
+        name = file.name.removesuffix(".lua")
+        if name == file.name or name.startswith("_"):
+            continue
+        own = file.read_text()
+        keys, args = _contract(own)
+        text = f"{prelude}\n{own}" if keys[0] == "record" else own
+        digest = sha1(text.encode(), usedforsecurity=False).hexdigest()
+        purpose = own.partition("\n")[0].removeprefix("-- ")
+        scripts[name] = Script(name=name, text=text, sha=digest, keys=keys, args=args, purpose=purpose)
+    return scripts
+
+
+SCRIPTS = _load()

@@ -1,0 +1,74 @@
+#!/bin/sh
+# Makes this checkout ready: .venv from the lock file, and the RabbitMQ and Redis programs.
+#   setup.sh run      what `make run` needs (no servers when BRIDGE_AMQP_URL and BRIDGE_REDIS_URL are set)
+#   setup.sh develop  what tests, checks and benchmarks need
+# As root on Debian it installs missing packages; otherwise it prints the command and ends with code 1.
+# PYTHON chooses the interpreter. A second run changes nothing and takes a moment.
+set -eu
+cd "$(dirname "$0")/.."
+
+purpose=${1:-develop}
+case $purpose in
+run) lock=deploy/requirements.lock ;;
+develop) lock=tests/requirements.lock ;;
+*) echo "usage: setup.sh run|develop" >&2; exit 2 ;;
+esac
+
+fail() {
+    printf 'setup: %s\n' "$*" >&2
+    exit 1
+}
+
+find_python() {
+    for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    fail "Python 3.11 or later is needed and none was found (looked for ${PYTHON:-python3 and python3.11 to 3.14}). Set PYTHON to its path."
+}
+
+missing_packages() {
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+    if [ "$purpose" = run ] && [ -n "${BRIDGE_AMQP_URL:-}" ] && [ -n "${BRIDGE_REDIS_URL:-}" ]; then
+        return
+    fi
+    [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || echo rabbitmq-server
+    command -v redis-server >/dev/null || echo redis-server
+}
+
+# What the installed environment was made from; it is made anew when any of this changes.
+fingerprint() {
+    { pwd; "$python" -V; cat "$1" pyproject.toml; } | cksum
+}
+
+# Programs in .venv/bin hold its path, so one that was copied or moved is made anew.
+venv_is_usable() {
+    grep -qF "$(pwd)/.venv" .venv/bin/activate 2>/dev/null && .venv/bin/python -c 'import pip' 2>/dev/null
+}
+
+is_installed() {
+    [ -x .venv/bin/python ] && [ "$(cat ".venv/made-from-$1" 2>/dev/null)" = "$2" ]
+}
+
+install_environment() {
+    echo "setup: installing Python packages into .venv"
+    venv_is_usable || "$python" -m venv --clear .venv
+    pip="env PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip --quiet install"
+    $pip --require-hashes --only-binary :all: --requirement "$lock"
+    $pip --no-deps --no-build-isolation --editable .
+}
+
+python=$(find_python)
+packages=$(missing_packages | tr '\n' ' ')
+[ -z "$packages" ] || sh deploy/install-packages.sh $packages
+
+fingerprint=$(fingerprint "$lock")
+if ! is_installed "$purpose" "$fingerprint"; then
+    # The environment of the tests contains all that running needs.
+    if [ "$purpose" = develop ] || ! is_installed develop "$(fingerprint tests/requirements.lock)"; then
+        install_environment
+        echo "$fingerprint" > ".venv/made-from-$purpose"
+    fi
+fi

@@ -1,0 +1,48 @@
+"""`delaybridge topology …` against a broker, as an operator types it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from bridge.cli_topology import app
+from tests.integration.topology.conftest import Broker
+
+pytestmark = pytest.mark.usefixtures("environment")
+
+
+@pytest.fixture
+def environment(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_AMQP_URL", broker.amqp_url)
+    monkeypatch.setenv("BRIDGE_MANAGEMENT_URL", broker.management_url)
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_apply_then_verify_then_move_to_another_prefix() -> None:
+    assert "error: exchange delay is missing" in run("verify", code=1)
+    assert "13 exchanges, 184 queues" in run("--topic", "orders", "--direct", "mails", "apply")
+    assert run("--topic", "orders", "--direct", "mails", "verify", "--slots").startswith("ok: looked at version")
+    moved = run("--prefix", "later", "--topic", "orders", "--direct", "mails", "drain", "delay")
+    assert "0  messages moved; delay is gone." in moved
+    assert run("--prefix", "later", "--topic", "orders", "--direct", "mails", "verify").startswith("ok")
+    assert "error: exchange delay is missing" in run("verify", code=1)
+
+
+def test_show_and_export_need_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_AMQP_URL", "amqp://127.0.0.1:1/")
+    assert "delay.30m" in run("show")
+    assert len(json.loads(run("--topic", "orders", "export"))["queues"]) == 182
+    assert "Connect call failed" in run("apply", code=2)
+
+
+def test_a_prefix_is_not_drained_into_itself() -> None:
+    assert "is the present prefix" in run("drain", "delay", code=2)
+
+
+def test_what_is_no_topic_is_a_usage_error() -> None:
+    assert "is not a topic" in run("--topic", "a#", "show", code=2)

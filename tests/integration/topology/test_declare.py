@@ -1,0 +1,98 @@
+"""Putting the topology on a broker, and taking it off."""
+
+import aio_pika
+import pytest
+
+from tests.integration.topology.conftest import Broker
+from topology import plan
+from topology.declare import apply, remove
+from topology.errors import TopologyConflict, TopologyError
+from topology.names import Names
+from topology.plan import Plan, Queue
+from topology.verify import verify
+
+NAMES = Names()
+
+
+async def objects(broker: Broker) -> set[str]:
+    queues = (await broker.call("GET", "queues/VHOST")).json()
+    exchanges = (await broker.call("GET", "exchanges/VHOST")).json()
+    return {item["name"] for item in queues + exchanges if item["name"] and not item["name"].startswith("amq.")}
+
+
+async def test_apply_twice_is_as_apply_once_and_verifies_with_nothing_to_say(broker: Broker) -> None:
+    whole = plan.whole(NAMES, checked=["orders"], direct=["shop/mails"])
+
+    await apply(broker.connection, whole)
+    await apply(broker.connection, whole)
+
+    report = await verify(broker.connection, whole, management_url=broker.management_url)
+    assert report.findings == ()
+    assert report.ok
+
+
+async def test_remove_leaves_nothing_and_can_be_repeated(broker: Broker) -> None:
+    small = plan.core(NAMES) + plan.slot(NAMES, "minutes", 30) + plan.topic(NAMES, "orders", direct=True)
+    await apply(broker.connection, small)
+    assert "delay.30m" in await objects(broker)
+
+    await remove(broker.connection, small)
+    assert await objects(broker) == set()
+
+    await remove(broker.connection, small)
+
+
+async def test_a_single_binding_can_be_taken_off(broker: Broker) -> None:
+    direct, checked = (plan.topic(NAMES, "orders", direct=answer) for answer in (True, False))
+    await apply(broker.connection, plan.core(NAMES) + direct)
+
+    await remove(broker.connection, Plan(bindings=tuple(set(direct.bindings) - set(checked.bindings))))
+
+    report = await verify(broker.connection, direct, management_url=broker.management_url)
+    assert [finding.name for finding in report.findings] == ["binding delay.due --*.*.*.*.*.*.*.orders--> ready.orders"]
+
+
+async def test_a_queue_with_another_ttl_is_a_conflict_that_names_both(broker: Broker) -> None:
+    five = plan.slot(NAMES, "seconds", 5)
+    await apply(broker.connection, plan.core(NAMES) + five)
+    other = Queue(name="delay.5s", arguments={**five.queues[0].arguments, "x-message-ttl": 6000})
+
+    with pytest.raises(TopologyConflict) as conflict:
+        await apply(broker.connection, Plan(queues=(other,)))
+
+    raised = conflict.value
+    assert (raised.name, raised.argument, raised.found, raised.required) == (
+        "delay.5s",
+        "x-message-ttl",
+        "5000",
+        "6000",
+    )
+
+
+async def test_an_exchange_of_another_type_is_a_conflict(broker: Broker) -> None:
+    async with broker.connection.channel() as channel:
+        await channel.declare_exchange("delay.acks", aio_pika.ExchangeType.TOPIC, durable=True)
+
+    with pytest.raises(TopologyConflict) as conflict:
+        await apply(broker.connection, plan.core(NAMES))
+
+    raised = conflict.value
+    assert (raised.name, raised.argument, raised.found, raised.required) == ("delay.acks", "type", "topic", "fanout")
+
+
+async def test_what_the_broker_does_not_take_at_all_is_no_conflict(broker: Broker) -> None:
+    bad = Queue(name="bad", arguments={"x-queue-type": "quorum", "x-message-ttl": -1})
+
+    with pytest.raises(TopologyError, match="the broker refuses bad") as refused:
+        await apply(broker.connection, Plan(queues=(bad,)))
+
+    assert not isinstance(refused.value, TopologyConflict)
+
+
+async def test_apply_works_on_a_robust_connection_and_leaves_no_channel_behind(broker: Broker) -> None:
+    async with await aio_pika.connect_robust(broker.amqp_url) as connection:
+        await apply(connection, plan.core(NAMES))
+        await remove(connection, plan.core(NAMES))
+        transport = connection.transport
+        assert transport is not None
+        assert len(transport.connection.channels) <= 1  # channel 0 is the connection's own

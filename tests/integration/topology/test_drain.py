@@ -1,0 +1,242 @@
+"""Moving to a new prefix: nothing is lost, nothing is early, nothing is left."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import aio_pika
+import pytest
+from aio_pika.abc import AbstractIncomingMessage
+from pamqp.commands import Basic
+
+from tests.integration.topology.conftest import Broker
+from topology import plan
+from topology.deaths import deaths
+from topology.declare import apply
+from topology.drain import drain
+from topology.errors import TopologyError
+from topology.mover import MARKER
+from topology.names import Names
+from topology.verify import verify
+from topology.wheel import HOUR_MS, route
+
+OLD = Names()
+NEW = Names(prefix="delay2")
+
+
+async def publish(
+    broker: Broker, exchange: str, key: str, body: bytes, headers: Mapping[str, Any] | None = None, **properties: Any
+) -> None:
+    async with broker.connection.channel(on_return_raises=True) as channel:
+        entry = await channel.get_exchange(exchange, ensure=False) if exchange else channel.default_exchange
+        message = aio_pika.Message(body, headers=dict(headers or {}), **properties)
+        await entry.publish(message, key, mandatory=True, timeout=10)
+
+
+async def take(broker: Broker, queue: str, count: int) -> list[AbstractIncomingMessage]:
+    """The next messages of a queue, acked; it waits for them."""
+    taken = []
+    async with broker.connection.channel() as channel:
+        source = await channel.get_queue(queue, ensure=False)
+        async with source.iterator() as messages:
+            async for message in messages:
+                await message.ack()
+                taken.append(message)
+                if len(taken) == count:
+                    break
+    return taken
+
+
+async def names_on(broker: Broker) -> set[str]:
+    found = [*(await broker.call("GET", "queues/VHOST")).json(), *(await broker.call("GET", "exchanges/VHOST")).json()]
+    return {item["name"] for item in found}
+
+
+async def test_what_waits_moves_with_what_is_left_of_its_delay(broker: Broker) -> None:
+    await apply(broker.connection, plan.whole(OLD, checked=["orders"]))
+    hours = route(OLD, 5 * HOUR_MS + 200, "orders", "retry")
+    await publish(broker, hours.exchange, hours.routing_key, b"by key", message_id="m1", content_type="text/plain")
+    in_a_minute_ms = time.time_ns() // 1_000_000 + 60_000
+    await publish(
+        broker,
+        hours.exchange,
+        hours.routing_key,
+        b"by header",
+        {"x-delay-due": in_a_minute_ms, "CC": []},
+        expiration=7200,
+    )
+
+    drained = await drain(broker.connection, OLD, NEW, timeout_s=60)
+
+    assert drained.moved == {"delay.5h": 2}
+    [by_key] = await take(broker, "delay2.5h", 1)
+    assert by_key.routing_key == "0.0.0.5.0.0.2.!retry.orders"
+    assert (by_key.body, by_key.message_id, by_key.content_type) == (b"by key", "m1", "text/plain")
+    left = await _only_waiting(broker)
+    [by_header] = await take(broker, left, 1)
+    assert (by_header.body, by_header.expiration) == (b"by header", None)
+    assert (by_header.headers, by_header.delivery_mode) == ({"x-delay-due": in_a_minute_ms}, 2)
+
+
+async def _only_waiting(broker: Broker) -> str:
+    """The one queue of the new wheel with a message in it."""
+    standing = await names_on(broker)
+    async with broker.connection.channel() as channel:
+        for queue in plan.slots(NEW).queues:
+            if queue.name in standing:
+                declared = await channel.declare_queue(queue.name, passive=True)
+                if declared.declaration_result.message_count:
+                    return queue.name
+    raise AssertionError("nothing waits")
+
+
+async def test_what_is_under_way_comes_out_once_and_not_early(broker: Broker) -> None:
+    await apply(broker.connection, plan.whole(OLD))
+    count = 300
+    published_at = {}
+    for number in range(count):
+        taken = route(OLD, 100 * (number % 23), "orders")
+        published_at[str(number).encode()] = (time.time(), 100 * (number % 23))
+        await publish(broker, taken.exchange, taken.routing_key, str(number).encode())
+
+    async with asyncio.TaskGroup() as group:
+        came = group.create_task(_times(broker, NEW.checkpoint, count))
+        drained = group.create_task(drain(broker.connection, OLD, NEW, timeout_s=60))
+
+    assert sorted(came.result()) == sorted(published_at)
+    assert sum(drained.result().moved.values()) >= count
+    for body, at in came.result().items():
+        began, delay_ms = published_at[body]
+        assert at - began >= delay_ms / 1000
+    await _nothing_old(broker)
+
+
+async def test_a_long_queue_of_every_priority_is_moved_to_the_last_message(broker: Broker) -> None:
+    await apply(broker.connection, plan.core(OLD) + plan.slot(OLD, "hours", 5))
+    bodies = [str(number).encode() for number in range(1_000)]
+    async with broker.connection.channel(on_return_raises=True) as channel:
+        hours = await channel.get_exchange(OLD.hand("hours"), ensure=False)
+        underlay = await channel.get_underlay_channel()
+        await asyncio.gather(
+            *(
+                underlay.basic_publish(
+                    body,
+                    exchange=hours.name,
+                    routing_key="0.0.0.5.0.0.0.orders",
+                    properties=Basic.Properties(delivery_mode=2, priority=(None, 0, 3, 5, 9)[number % 5]),
+                )
+                for number, body in enumerate(bodies)
+            )
+        )
+
+    drained = await drain(broker.connection, OLD, NEW, timeout_s=60)
+
+    assert drained.moved == {"delay.5h": len(bodies)}
+    assert sorted(message.body for message in await take(broker, "delay2.5h", len(bodies))) == sorted(bodies)
+    await _nothing_old(broker)
+
+
+async def _times(broker: Broker, queue: str, count: int) -> dict[bytes, float]:
+    await apply(broker.connection, plan.core(NEW))
+    came: dict[bytes, float] = {}
+    async with broker.connection.channel() as channel:
+        source = await channel.get_queue(queue, ensure=False)
+        async with source.iterator() as messages:
+            async for message in messages:
+                assert MARKER not in message.headers
+                assert message.body not in came
+                came[message.body] = time.time()
+                await message.ack()
+                if len(came) == count:
+                    break
+    return came
+
+
+async def _nothing_old(broker: Broker) -> None:
+    found = await names_on(broker)
+    assert not [name for name in found if name == "delay" or name.startswith("delay.")]
+
+
+async def test_ready_queues_stay_and_come_back_through_the_new_checkpoint(broker: Broker) -> None:
+    await apply(broker.connection, plan.whole(OLD, checked=["orders"]))
+    await publish(broker, OLD.ready_exchange, "orders", b"ready")
+    await publish(broker, "", OLD.dead_queue("orders"), b"dead")
+
+    await drain(broker.connection, OLD, NEW, topics=["orders"], timeout_s=60)
+    await apply(broker.connection, plan.topic(NEW, "orders"))
+
+    async with broker.connection.channel() as channel:
+        ready = await channel.get_queue("ready.orders", ensure=False)
+        async with ready.iterator() as messages:
+            async for message in messages:
+                await message.reject()
+                break
+    [returned] = await take(broker, NEW.checkpoint, 1)
+    assert (returned.body, returned.routing_key) == (b"ready", "orders")
+    [dead] = await take(broker, "dead.orders", 1)
+    assert dead.body == b"dead"
+    await _nothing_old(broker)
+    new = plan.core(NEW) + plan.topic(NEW, "orders")
+    assert (await verify(broker.connection, new, management_url=broker.management_url)).findings == ()
+
+
+async def test_the_other_queues_are_moved_as_they_are(broker: Broker) -> None:
+    renamed = Names(prefix="later", ready="later-ready.", dead="later-dead.")
+    await apply(broker.connection, plan.whole(OLD, checked=["orders"]))
+    await apply(broker.connection, plan.topic(renamed, "orders") + plan.core(renamed))
+    await publish(broker, OLD.acks, "orders", b"ack")
+    await publish(broker, "", OLD.refused, b"refused")
+    await publish(broker, OLD.ready_exchange, "orders", b"ready", expiration=3600)
+    await publish(broker, "", OLD.dead_queue("orders"), b"dead")
+    await publish(broker, OLD.entry, "no.key", b"odd")
+    await publish(broker, OLD.ready_exchange, "orders", b"returned")
+    async with broker.connection.channel() as channel:
+        ready = await channel.get_queue("ready.orders", ensure=False)
+        async with ready.iterator() as messages:
+            async for message in messages:
+                if message.body == b"returned":
+                    await message.reject()
+                    break
+
+    drained = await drain(broker.connection, OLD, renamed, topics=["orders"], timeout_s=60)
+
+    assert sum(drained.moved.values()) == 6
+    assert [(m.body, m.routing_key) for m in await take(broker, "later.acks", 1)] == [(b"ack", "orders")]
+    assert [m.body for m in await take(broker, "later.refused", 1)] == [b"refused"]
+    [ready_again] = await take(broker, "later-ready.orders", 1)
+    assert (ready_again.body, ready_again.expiration) == (b"ready", 3600)
+    assert [m.body for m in await take(broker, "later-dead.orders", 1)] == [b"dead"]
+    at_checkpoint = {m.body: m for m in await take(broker, "later.checkpoint", 2)}
+    assert at_checkpoint[b"odd"].routing_key == "no.key"
+    assert deaths(at_checkpoint[b"returned"].headers)[0].reason == "rejected"
+    found = await names_on(broker)
+    assert not [name for name in found if name.startswith(("delay", "ready.", "dead."))]
+
+
+async def test_a_drain_can_be_run_again(broker: Broker) -> None:
+    await apply(broker.connection, plan.whole(OLD))
+    taken = route(OLD, HOUR_MS, "orders")
+    await publish(broker, taken.exchange, taken.routing_key, b"one")
+
+    assert (await drain(broker.connection, OLD, NEW, timeout_s=60)).moved == {"delay.1h": 1}
+    assert (await drain(broker.connection, OLD, NEW, timeout_s=60)).moved == {}
+    await _nothing_old(broker)
+
+
+async def test_an_old_queue_that_is_consumed_stops_the_drain_before_it_begins(broker: Broker) -> None:
+    await apply(broker.connection, plan.whole(OLD))
+    async with broker.connection.channel() as channel:
+        checkpoint = await channel.get_queue(OLD.checkpoint, ensure=False)
+        async with checkpoint.iterator() as messages:
+            waiting = asyncio.ensure_future(anext(messages))
+            with pytest.raises(TopologyError, match=r"still being consumed, stop that first: delay\.checkpoint"):
+                await _drain_once_consumed(broker, channel)
+            waiting.cancel()
+    assert OLD.checkpoint in await names_on(broker)
+
+
+async def _drain_once_consumed(broker: Broker, channel: aio_pika.abc.AbstractChannel) -> None:
+    while not (await channel.declare_queue(OLD.checkpoint, passive=True)).declaration_result.consumer_count:
+        pass
+    await drain(broker.connection, OLD, NEW, timeout_s=60)

@@ -1,0 +1,129 @@
+"""Looking at a broker: what is missing, changed, or threatened by a policy."""
+
+from pathlib import Path
+
+import aio_pika
+import pytest
+
+from bridge.local.rabbitmq import RabbitNode
+from tests.integration.topology.conftest import Broker
+from topology import plan
+from topology.declare import apply, remove
+from topology.definitions import export
+from topology.names import Names
+from topology.plan import Plan
+from topology.verify import verify
+
+NAMES = Names()
+SMALL = plan.core(NAMES) + plan.slot(NAMES, "seconds", 5) + plan.topic(NAMES, "orders")
+
+
+async def test_missing_objects_are_told_over_amqp_alone(broker: Broker) -> None:
+    await apply(broker.connection, SMALL)
+    await remove(broker.connection, Plan(exchanges=SMALL.exchanges[-1:], queues=SMALL.queues[-1:]))
+
+    before = (await broker.call("GET", "queues/VHOST?columns=name")).json()
+    report = await verify(broker.connection, SMALL)
+
+    assert (await broker.call("GET", "queues/VHOST?columns=name")).json() == before
+    assert [(f.severity, f.name, f.found) for f in report.findings] == [
+        ("error", f"exchange {SMALL.exchanges[-1].name}", "missing"),
+        ("error", "queue dead.orders", "missing"),
+    ]
+    assert not report.ok
+    assert "queue dead.orders is missing, required is declared" in str(report)
+
+
+async def test_a_queue_with_other_arguments_is_told(broker: Broker) -> None:
+    await apply(broker.connection, plan.core(NAMES))
+    async with broker.connection.channel() as channel:
+        await channel.declare_queue(
+            "delay.5s", durable=True, arguments={"x-queue-type": "quorum", "x-message-ttl": 6000, "x-expires": 10_000}
+        )
+
+    slot = plan.slot(NAMES, "seconds", 5)
+    report = await verify(broker.connection, slot, management_url=broker.management_url)
+
+    assert {(f.name, f.found, f.required) for f in report.findings} == {
+        ("delay.5s: x-message-ttl", "6000", "5000"),
+        ("delay.5s: x-expires", "10000", "absent"),
+        ("delay.5s: x-dead-letter-exchange", "absent", "delay.tenths"),
+        ("delay.5s: x-dead-letter-strategy", "absent", "at-least-once"),
+        ("delay.5s: x-overflow", "absent", "reject-publish"),
+        ("binding delay.seconds --*.*.*.*.*.5.#--> delay.5s", "missing", "bound"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["policies", "operator-policies"])
+async def test_a_policy_that_would_lose_messages_is_told(broker: Broker, kind: str) -> None:
+    await apply(broker.connection, SMALL)
+    policy = {
+        "pattern": r"^delay\.",
+        "definition": {"message-ttl": 1000, "max-length": 10},
+        "apply-to": "queues",
+        "priority": 1,
+    }
+    await broker.call("PUT", f"{kind}/VHOST/limits", policy)
+
+    report = await verify(broker.connection, SMALL, management_url=broker.management_url)
+
+    word = "policy" if kind == "policies" else "operator policy"
+    assert not report.ok
+    assert {f.name for f in report.findings} == {
+        f"delay.{queue}: {word} limits: {key}"
+        for queue in ("5s", "checkpoint", "acks", "refused")
+        for key in ("message-ttl", "max-length")
+    }
+
+
+async def test_a_binding_that_takes_messages_past_the_checkpoint_is_told(broker: Broker) -> None:
+    await apply(broker.connection, SMALL)
+    async with broker.connection.channel() as channel:
+        tap = await channel.declare_queue("tap", durable=True)
+        await tap.bind("delay.due", "#")
+
+    report = await verify(broker.connection, SMALL, management_url=broker.management_url)
+
+    assert [(f.severity, f.name) for f in report.findings] == [("warning", "binding delay.due --#--> tap")]
+    assert report.ok
+
+
+async def test_without_the_management_api_the_report_says_so(broker: Broker) -> None:
+    await apply(broker.connection, SMALL)
+
+    report = await verify(broker.connection, SMALL, management_url="http://guest:guest@127.0.0.1:1")
+
+    assert report.ok
+    assert {f.severity for f in report.findings} == {"warning"}
+    assert "management API" in str(report)
+
+
+async def test_an_imported_definitions_file_verifies(broker: Broker) -> None:
+    whole = plan.whole(NAMES, checked=["orders"], direct=["mails"])
+
+    await broker.call("POST", "definitions", export(whole, broker.vhost))
+
+    report = await verify(broker.connection, whole, management_url=broker.management_url)
+    assert report.findings == ()
+
+
+class _WithoutStreams(RabbitNode):
+    """A 3.10 node as it is after an upgrade from 3.8 on which nobody enabled the newer feature flags."""
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | {"RABBITMQ_FEATURE_FLAGS": "quorum_queue"}
+
+
+async def test_a_missing_feature_flag_is_told_with_and_without_the_management_api(local_dir: Path) -> None:
+    node = _WithoutStreams(local_dir / "without-streams", name="withoutstreams")
+    node.start()
+    try:
+        async with await aio_pika.connect(node.amqp_url) as connection:
+            await apply(connection, SMALL)
+            over_amqp = await verify(connection, SMALL)
+            managed = await verify(connection, SMALL, management_url=node.management_url)
+    finally:
+        node.stop()
+    expected = [("error", "feature flag stream_queue", "disabled", "enabled")]
+    assert [(f.severity, f.name, f.found, f.required) for f in over_amqp.findings] == expected
+    assert [(f.severity, f.name, f.found, f.required) for f in managed.findings] == expected

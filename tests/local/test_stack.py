@@ -1,0 +1,172 @@
+"""The stack of `make run` keeps its servers running and says where they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.local import LocalError, RabbitNode, RedisNode
+from bridge.local.bridge import BridgeProcess
+from bridge.local.stack import Stack, StackSettings, run
+from bridge.local.welcome import welcome
+
+# What answers in the bridge's place: these tests are about the processes, not about what they do.
+ANSWERING = """
+import os, socket
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Ready(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+class SharedPort(HTTPServer):
+    def server_bind(self):
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        super().server_bind()
+SharedPort(("127.0.0.1", int(os.environ["BRIDGE_HTTP_PORT"])), Ready).serve_forever()
+"""
+
+
+@pytest.fixture(autouse=True)
+def answering_bridge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BridgeProcess, "command", lambda self: [sys.executable, "-c", ANSWERING])
+
+
+@pytest.fixture
+def stack(tmp_path: Path, rabbit: RabbitNode) -> Iterator[Stack]:
+    """A stack with a Redis and two bridges of its own."""
+    stack = Stack(StackSettings(http_port=0, amqp_url=rabbit.amqp_url, workers=2, data_dir=tmp_path))
+    stack.start()
+    yield stack
+    stack.stop()
+
+
+def run_file(stack: Stack) -> dict[str, Any]:
+    content = json.loads(stack.run_file.read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+def test_the_run_file_says_where_everything_is(stack: Stack, rabbit: RabbitNode) -> None:
+    assert stack.redis is not None
+    assert run_file(stack) == {
+        "http": stack.http_url,
+        "amqp": rabbit.amqp_url,
+        "redis": stack.redis.url,
+        "management": None,
+        "pids": {"rabbitmq": None, "redis": stack.redis.pid, "bridge": [bridge.pid for bridge in stack.bridges]},
+    }
+
+
+def test_a_killed_bridge_is_started_again_on_the_same_port(stack: Stack) -> None:
+    before = run_file(stack)
+    stack.bridges[0].kill()
+    stack.revive()
+    stack.bridges[0].wait_until_ready()
+    after = run_file(stack)
+    assert after["http"] == before["http"]
+    assert after["pids"]["bridge"][0] != before["pids"]["bridge"][0]
+    assert after["pids"]["bridge"][1] == before["pids"]["bridge"][1]
+
+
+def test_a_killed_redis_is_started_again_on_the_same_port(stack: Stack) -> None:
+    assert stack.redis is not None
+    before = run_file(stack)
+    os.kill(stack.redis.pid, signal.SIGKILL)
+    stack.redis.wait_until_stopped()
+    stack.revive()
+    stack.redis.wait_until_ready()
+    after = run_file(stack)
+    assert after["redis"] == before["redis"]
+    assert after["pids"]["redis"] != before["pids"]["redis"]
+
+
+def test_servers_that_are_given_are_not_started(tmp_path: Path, rabbit: RabbitNode, redis_node: RedisNode) -> None:
+    stack = Stack(StackSettings(amqp_url=rabbit.amqp_url, redis_url=redis_node.url, http_port=0, data_dir=tmp_path))
+    assert stack.stores == []
+
+
+def test_stopping_ends_all_and_removes_the_run_file(stack: Stack) -> None:
+    stack.stop()
+    assert not any(server.running for server in [*stack.stores, *stack.bridges])
+    assert not stack.run_file.exists()
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_all_with_exit_code_0(
+    tmp_path: Path, rabbit: RabbitNode, redis_node: RedisNode, ending: signal.Signals
+) -> None:
+    settings = StackSettings(amqp_url=rabbit.amqp_url, redis_url=redis_node.url, http_port=0, data_dir=tmp_path)
+    program = f"""
+import sys
+from pathlib import PosixPath
+from bridge.local.bridge import BridgeProcess
+from bridge.local.stack import StackSettings, run
+BridgeProcess.command = lambda self: [sys.executable, "-c", {ANSWERING!r}]
+run({settings!r})
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("Ctrl-C stops it"):
+                break
+        (pid,) = json.loads((tmp_path / "run.json").read_text())["pids"]["bridge"]
+        process.send_signal(ending)
+        assert process.wait(30) == 0
+    assert not (tmp_path / "run.json").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_port_in_use_is_named_with_the_setting_that_changes_it(tmp_path: Path, redis_node: RedisNode) -> None:
+    with pytest.raises(LocalError, match=f"Port {redis_node.port} is in use.*BRIDGE_HTTP_PORT"):
+        Stack(StackSettings(http_port=redis_node.port, data_dir=tmp_path))
+
+
+def test_a_second_stack_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    program = f"""
+import fcntl, time
+lock = open({str(tmp_path / "run.lock")!r}, "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(LocalError, match="Already running"):
+            run(StackSettings(data_dir=tmp_path))
+        other.kill()
+
+
+def test_settings_come_from_the_environment() -> None:
+    assert StackSettings.from_environment({}) == StackSettings()
+    given = {"BRIDGE_HTTP_PORT": "9000", "BRIDGE_WORKERS": "3", "BRIDGE_REDIS_URL": "redis://elsewhere"}
+    assert StackSettings.from_environment(given) == StackSettings(
+        http_port=9000, workers=3, redis_url="redis://elsewhere"
+    )
+
+
+@pytest.mark.parametrize(("name", "value"), [("BRIDGE_HTTP_PORT", "http"), ("BRIDGE_WORKERS", "0")])
+def test_a_setting_that_is_no_number_in_range_is_named(name: str, value: str) -> None:
+    with pytest.raises(LocalError, match=f"{name} is '{value}'"):
+        StackSettings.from_environment({name: value})
+
+
+def test_the_printed_example_is_three_commands_with_json_bodies() -> None:
+    text = welcome("http://127.0.0.1:8080", amqp_url="amqp://", management_url=None, logs=Path("logs"))
+    commands = [shlex.split(line) for line in text.splitlines() if line.startswith("curl")]
+    bodies = [json.loads(command[command.index("-d") + 1]) for command in commands]
+    assert bodies == [
+        {"id": "hello-1", "body": {"hello": "world"}, "delay": "5s"},
+        {"wait": "10s"},
+        {"ids": ["hello-1"]},
+    ]

@@ -1,0 +1,117 @@
+"""An app over a service that only records what it is asked, and answers with what a test gave it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from bridge.http.app import create_app
+from bridge.message import Envelope, Message, Record, State
+from bridge.settings import Settings
+
+CREATED_MS = 1_796_115_600_000  # 2026-12-01T09:00:00Z
+RECORD = Record(
+    topic="orders",
+    id="o-1001",
+    state=State.WAITING,
+    epoch=1,
+    nonce=7,
+    created_ms=CREATED_MS,
+    due_ms=CREATED_MS + 900_000,
+    expires_ms=0,
+    attempts=0,
+    max_retry=3,
+    arrives_ms=CREATED_MS + 900_000,
+    last_ms=CREATED_MS + 900_000,
+    lease_until_ms=0,
+    ended_ms=0,
+    forget_ms=CREATED_MS + 9_000_000,
+    reason="",
+)
+MESSAGE_JSON = {
+    "topic": "orders",
+    "id": "o-1001",
+    "state": "waiting",
+    "body": {"order": 1001},
+    "content_type": "application/json",
+    "headers": {},
+    "created_at": "2026-12-01T09:00:00.000Z",
+    "due_at": "2026-12-01T09:15:00.000Z",
+    "expires_at": None,
+    "attempts": 0,
+    "max_retry": 3,
+    "lease_until": None,
+    "ended_at": None,
+    "reason": None,
+}
+
+
+class _Part:
+    def __init__(self, whole: StandIn, name: str) -> None:
+        self._whole = whole
+        self._name = name
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def call(*given: Any, **named: Any) -> Any:
+            called = f"{self._name}.{name}"
+            self._whole.calls.append((called, given, named))
+            answer = self._whole.answers[called]
+            if isinstance(answer, Exception):
+                raise answer
+            return await answer(*given, **named) if callable(answer) else answer
+
+        return call
+
+
+@dataclass
+class StandIn:
+    """`answers`: by the name of the call, a value, an exception to raise, or a coroutine function to run."""
+
+    answers: dict[str, Any] = field(default_factory=dict)
+    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+    settings: Settings = field(default_factory=lambda: Settings(max_body=1_000))
+    started: list[str] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> _Part:
+        if name in {"sending", "pulling", "settling", "changing", "looking", "dead", "topics"}:
+            return _Part(self, name)
+        raise AttributeError(name)
+
+    async def health(self) -> Any:
+        return self.answers["health"]
+
+    async def start(self) -> None:
+        self.started.append("start")
+
+    async def stop(self) -> None:
+        self.started.append("stop")
+
+    def message(self, *, body: bytes | None = b'{"order":1001}', content_type: str = "application/json", **changed: Any) -> Message:
+        return Message(record=replace(RECORD, **changed), envelope=Envelope(content_type=content_type, body=body))
+
+
+@pytest.fixture
+def service() -> StandIn:
+    return StandIn()
+
+
+@pytest.fixture
+def app(service: StandIn) -> FastAPI:
+    return create_app(cast(Any, service))
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://bridge") as client:
+        yield client
+
+
+@pytest.fixture
+def message_json() -> dict[str, Any]:
+    return dict(MESSAGE_JSON)

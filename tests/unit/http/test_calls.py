@@ -1,0 +1,285 @@
+"""Every call but sending: what the service is asked, what is answered, and what is refused before it is asked."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import httpx2
+import pytest
+
+from bridge.message import State
+from bridge.service.values import AckResult, AckVerdict, Backoff, Leased, Page, Policy, Release, TopicInfo
+
+T = "/v1/topics/orders"
+M = f"{T}/messages/o-1001"
+POLICY_JSON = {"release": "checked", "max_retry": None, "ttl_ms": None, "lease_ms": None, "backoff": None, "paused": False}
+INFO = TopicInfo(
+    topic="orders",
+    counts={"waiting": 2},
+    overdue=1,
+    waiting_by_due={"1m": 2},
+    lateness_ms={"p50": 1.5, "p99": None},
+    policy=Policy(),
+    ready_queue="ready.orders",
+    dead_queue="dead.orders",
+)
+INFO_JSON = {
+    "topic": "orders",
+    "counts": {"waiting": 2},
+    "overdue": 1,
+    "waiting_by_due": {"1m": 2},
+    "lateness_ms": {"p50": 1.5, "p99": None},
+    "policy": POLICY_JSON,
+    "queues": {"ready": "ready.orders", "dead": "dead.orders"},
+}
+_PAGE = dict[str, Any](states=(), due_after_ms=None, due_before_ms=None, limit=100, cursor=None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "given", "asked", "named"),
+    [
+        ("GET", M, None, "looking.get", {}),
+        ("DELETE", M, None, "changing.delete", {"release": False}),
+        ("DELETE", f"{M}?release=true", None, "changing.delete", {"release": True}),
+        ("PATCH", M, {"delay": 0}, "changing.move", {"delay_ms": 0, "deliver_at_ms": None}),
+        ("PATCH", M, {"deliver_at": 5}, "changing.move", {"delay_ms": None, "deliver_at_ms": 5}),
+        ("POST", f"{M}/nack", None, "settling.nack", {"receipt": None, "delay_ms": None, "reason": None}),
+        ("POST", f"{M}/nack", {"receipt": "r", "delay": "1s", "reason": "x" * 500}, "settling.nack",
+         {"receipt": "r", "delay_ms": 1_000, "reason": "x" * 500}),
+        ("POST", f"{M}/extend", {"lease": "12h"}, "settling.extend", {"receipt": None, "lease_ms": 43_200_000}),
+        ("POST", f"{T}/dead/o-1001/replay", None, "dead.replay", {}),
+        ("DELETE", f"{T}/dead/o-1001", None, "dead.drop", {}),
+    ],
+)  # fmt: skip
+async def test_calls_on_one_message(
+    service: Any,
+    client: httpx2.AsyncClient,
+    message_json: dict[str, Any],
+    method: str,
+    path: str,
+    given: Any,
+    asked: str,
+    named: dict[str, Any],
+) -> None:
+    service.answers[asked] = service.message()
+    response = await client.request(method, path, json=given) if given else await client.request(method, path)
+    assert (response.status_code, response.json()) == (200, message_json)
+    assert service.calls == [(asked, ("orders", "o-1001"), named)]
+
+
+@pytest.mark.parametrize(("given", "receipt"), [({}, None), ({"receipt": "r"}, "r"), ({"receipt": None}, None)])
+async def test_ack(service: Any, client: httpx2.AsyncClient, given: Any, receipt: str | None) -> None:
+    service.answers["settling.ack"] = service.message(state=State.ACKED, ended_ms=1_796_115_600_005, reason="done")
+    response = await client.post(f"{M}/ack", json=given)
+    answered = response.json()
+    assert [answered[name] for name in ("state", "ended_at", "reason")] == ["acked", "2026-12-01T09:00:00.005Z", "done"]
+    assert service.calls == [("settling.ack", ("orders", "o-1001", receipt), {})]
+
+
+@pytest.mark.parametrize("how", ["receipts", "ids"])
+async def test_ack_many(service: Any, client: httpx2.AsyncClient, how: str) -> None:
+    service.answers[f"settling.ack_{how}"] = [
+        AckResult(id="a", verdict=AckVerdict.ACKED),
+        AckResult(id=None, verdict=AckVerdict.UNKNOWN),
+    ]
+    response = await client.post(f"{T}/ack", json={how: ["a", "b"]})
+    assert response.json() == {"results": [{"id": "a", "result": "acked"}, {"id": None, "result": "unknown"}]}
+    assert service.calls == [(f"settling.ack_{how}", ("orders", ["a", "b"]), {})]
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "topics", "named"),
+    [
+        (f"{T}/pull", None, ["orders"], {"limit": 1, "wait_ms": 0, "lease_ms": None}),
+        (f"{T}/pull", {"max": 100, "wait": "1ms", "lease": "1s"}, ["orders"],
+         {"limit": 100, "wait_ms": 1, "lease_ms": 1_000}),
+        ("/v1/pull", {"topics": ["urgent", "shop/a"], "wait": 60_000}, ["urgent", "shop/a"],
+         {"limit": 1, "wait_ms": 60_000, "lease_ms": None}),
+    ],
+)  # fmt: skip
+async def test_pull(
+    service: Any,
+    client: httpx2.AsyncClient,
+    message_json: dict[str, Any],
+    path: str,
+    given: Any,
+    topics: list[str],
+    named: dict[str, Any],
+) -> None:
+    service.answers["pulling.pull"] = [Leased(message=service.message(), receipt="r")]
+    response = await client.post(path, json=given) if given else await client.post(path)
+    assert response.json() == {"messages": [message_json | {"receipt": "r"}]}
+    assert service.calls == [("pulling.pull", (topics,), named)]
+
+
+@pytest.mark.parametrize(
+    ("query", "changed"),
+    [
+        ("", {}),
+        ("?state=waiting&state=dead", {"states": (State.WAITING, State.DEAD)}),
+        ("?state=waiting,dead,", {"states": (State.WAITING, State.DEAD)}),
+        ("?due_after=5&due_before=2026-12-01T10:00:00+01:00", {"due_after_ms": 5, "due_before_ms": 1_796_115_600_000}),
+        ("?due_before=2026-12-01T10:00:00%2B01:00", {"due_before_ms": 1_796_115_600_000}),
+        ("?limit=1000&cursor=a%2Bb", {"limit": 1_000, "cursor": "a+b"}),
+    ],
+)
+async def test_list(
+    service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any], query: str, changed: dict[str, Any]
+) -> None:
+    service.answers["looking.page"] = Page(items=[service.message()], next_cursor="n")
+    response = await client.get(f"{T}/messages{query}")
+    assert response.json() == {"items": [message_json], "next_cursor": "n"}
+    assert service.calls == [("looking.page", ("orders",), _PAGE | changed)]
+
+
+async def test_dead_letters(service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any]) -> None:
+    service.answers |= {
+        "dead.page": Page(items=[service.message()], next_cursor=None), "dead.replay_many": 3, "dead.drop_many": 4,
+    }  # fmt: skip
+    page = await client.get(f"{T}/dead?limit=5&cursor=c")
+    assert page.json() == {"items": [message_json], "next_cursor": None}
+    assert (await client.post(f"{T}/dead/replay", json={"max": 7})).json() == {"replayed": 3}
+    assert (await client.delete(f"{T}/dead?max=8")).json() == {"dropped": 4}
+    assert (await client.delete(f"{T}/dead")).json() == {"dropped": 4}
+    assert service.calls == [
+        ("dead.page", ("orders",), {"limit": 5, "cursor": "c"}),
+        ("dead.replay_many", ("orders", 7), {}),
+        ("dead.drop_many", ("orders", 8), {}),
+        ("dead.drop_many", ("orders", 100), {}),
+    ]
+
+
+async def test_topics(service: Any, client: httpx2.AsyncClient) -> None:
+    service.answers |= {"topics.infos": [INFO], "topics.info": INFO, "topics.remove": None}
+    assert (await client.get("/v1/topics")).json() == {"topics": [INFO_JSON]}
+    assert (await client.get(T)).json() == INFO_JSON
+    assert (await client.delete(T)).json() == {"topic": "orders", "removed": True}
+    assert (await client.delete(f"{T}?force=true")).status_code == 200
+    assert service.calls[2:] == [
+        ("topics.remove", ("orders",), {"force": False}),
+        ("topics.remove", ("orders",), {"force": True}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "policy", "answered"),
+    [
+        ({}, Policy(), {}),
+        (
+            {"release": "direct", "max_retry": 0, "ttl": "1d", "lease": 1_000, "paused": True},
+            Policy(release=Release.DIRECT, max_retry=0, ttl_ms=86_400_000, lease_ms=1_000, paused=True),
+            {"release": "direct", "max_retry": 0, "ttl_ms": 86_400_000, "lease_ms": 1_000, "paused": True},
+        ),
+        (
+            {"backoff": {"first": "1s", "factor": 3, "max": "10m"}},
+            Policy(backoff=Backoff(first_ms=1_000, factor=3.0, max_ms=600_000)),
+            {"backoff": {"first_ms": 1_000, "factor": 3.0, "max_ms": 600_000}},
+        ),
+        ({"backoff": [0, "1m"]}, Policy(backoff=Backoff(steps_ms=(0, 60_000))), {"backoff": {"steps_ms": [0, 60_000]}}),
+    ],
+)
+async def test_policies(
+    service: Any, client: httpx2.AsyncClient, given: Any, policy: Policy, answered: dict[str, Any]
+) -> None:
+    service.answers["topics.put_policy"] = policy
+    response = await client.put(T, json=given)
+    assert (response.status_code, response.json()) == (200, POLICY_JSON | answered)
+    assert service.calls == [("topics.put_policy", ("orders", policy), {})]
+
+
+_ONE = "exactly one"
+_STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "given", "expected"),
+    [
+        ("PATCH", M, {}, ("delay", None, _ONE, "give exactly one of delay and deliver_at")),
+        ("PATCH", M, {"delay": 1, "deliver_at": 1}, ("delay", 1, _ONE, "give exactly one of delay and deliver_at")),
+        ("PATCH", M, {"ttl": 1}, ("ttl", 1, ["delay", "deliver_at"], "there is no such field")),
+        ("POST", f"{T}/pull", {"max": 0}, ("max", 0, 1, "must be at least 1")),
+        ("POST", f"{T}/pull", {"max": 101}, ("max", 101, 100, "must be at most 100")),
+        ("POST", f"{T}/pull", {"wait": "61s"}, ("wait", "61s", 60_000, "must be at most 60 s (60000 ms)")),
+        ("POST", f"{T}/pull", {"lease": 999}, ("lease", 999, 1_000, "must be at least 1 s (1000 ms)")),
+        ("POST", f"{T}/pull", {"lease": "13h"}, ("lease", "13h", 43_200_000, "must be at most 12 h (43200000 ms)")),
+        ("POST", "/v1/pull", {}, ("topics", None, None, "is required")),
+        ("POST", "/v1/pull", {"topics": []}, ("topics", [], 1, "must have at least 1 entries")),
+        ("POST", f"{T}/ack", {}, ("receipts", None, _ONE, "give exactly one of receipts and ids")),
+        ("POST", f"{T}/ack", {"ids": ["a"], "receipts": ["b"]},
+         ("receipts", ["b"], _ONE, "give exactly one of receipts and ids")),
+        ("POST", f"{T}/ack", {"receipts": ["a", 5]}, ("receipts.1", 5, "a string", "must be a string")),
+        ("POST", f"{M}/extend", None, ("lease", None, None, "is required")),
+        ("POST", f"{M}/nack", {"reason": "x" * 501},
+         ("reason", "x" * 200 + "…", 500, "must have at most 500 characters")),
+        ("DELETE", f"{M}?release=yes", None, ("release", "yes", "'true' or 'false'", "must be 'true' or 'false'")),
+        ("DELETE", f"{M}?relase=true", None, ("relase", "true", ["release"], "there is no such field")),
+        ("GET", "/v1/topics?x=1", None, ("x", "1", [], "there is no such field")),
+        ("GET", f"{T}/messages?limit=0", None, ("limit", 0, 1, "must be at least 1")),
+        ("GET", f"{T}/messages?limit=1001", None, ("limit", 1_001, 1_000, "must be at most 1000")),
+        ("GET", f"{T}/messages?limit=ten", None, ("limit", "ten", "an integer", "must be an integer")),
+        ("GET", f"{T}/messages?state=lost", None,
+         ("state", "lost", _STATES, "'lost' is none of " + ", ".join(_STATES))),
+        ("GET", f"{T}/messages?cursor=a&cursor=b", None, ("cursor", ["a", "b"], "a string", "must be a string")),
+        ("PUT", T, {"release": "fast"}, ("release", "fast", "'checked' or 'direct'", "must be 'checked' or 'direct'")),
+        ("PUT", T, {"paused": 1}, ("paused", 1, "true or false", "must be true or false")),
+        ("PUT", T, {"backoff": [1, "1000d"]},
+         ("backoff.1", "1000d", 86_313_600_000, "must be at most 999 days (86313600000 ms)")),
+        ("PUT", T, {"backoff": {"first": 1, "max": 5, "factor": 0.5}},
+         ("backoff.factor", 0.5, 1.0, "must be at least 1.0")),
+        ("PUT", T, {"backoff": {"first": 1, "max": 5, "factr": 2}},
+         ("backoff.factr", 2, None, "there is no such field")),
+        ("PUT", T, {"backoff": "fast"}, ("backoff", "fast", "an object", "must be an object")),
+        ("POST", f"{T}/dead/replay", {"max": 1.0}, ("max", 1.0, "an integer", "must be an integer")),
+        ("GET", f"{T}/messages/%C3%A9", None,
+         ("id", "é", '1-200 printable ASCII characters without "/"',
+          'must be 1-200 printable ASCII characters without "/"')),
+        ("GET", f"{T}/messages/a%2Fb", None,
+         ("id", "a/b", '1-200 printable ASCII characters without "/"',
+          'must be 1-200 printable ASCII characters without "/"')),
+    ],
+)  # fmt: skip
+async def test_what_is_wrong_is_named(
+    service: Any, client: httpx2.AsyncClient, method: str, path: str, given: Any, expected: tuple[Any, ...]
+) -> None:
+    response = await client.request(method, path, json=given) if given is not None else await client.request(method, path)
+    assert response.status_code == 422
+    assert tuple(response.json()["errors"][0].values()) == expected
+    assert service.calls == []
+
+
+@pytest.mark.parametrize(
+    ("path", "topic"),
+    [
+        ("/v1/topics/orders", "orders"),
+        ("/v1/topics/shop%2Forders", "shop/orders"),
+        ("/v1/topics/shop%2forders", "shop/orders"),
+        ("/v1/topics/%6Frders", "orders"),
+        ("/v1/namespaces/shop/topics/orders", "shop/orders"),
+    ],
+)
+async def test_topics_in_paths(service: Any, client: httpx2.AsyncClient, path: str, topic: str) -> None:
+    service.answers |= {"topics.info": INFO, "looking.get": service.message(), "pulling.pull": []}
+    assert (await client.get(path)).status_code == 200
+    assert (await client.get(f"{path}/messages/a%25b%20c")).status_code == 200
+    assert (await client.post(f"{path}/pull")).status_code == 200
+    asked = [(name, given) for name, given, _ in service.calls]
+    assert asked == [("topics.info", (topic,)), ("looking.get", (topic, "a%b c")), ("pulling.pull", ([topic],))]
+
+
+async def test_health(service: Any, client: httpx2.AsyncClient) -> None:
+    service.answers["health"] = SimpleNamespace(ok=True, parts={"broker": "ok", "store": "ok"})
+    assert (await client.get("/health/live")).json() == {"status": "ok"}
+    assert (await client.get("/health/ready")).json() == {"status": "ok", "parts": {"broker": "ok", "store": "ok"}}
+    service.answers["health"] = SimpleNamespace(ok=False, parts={"broker": "refused", "store": "ok"})
+    response = await client.get("/health/ready")
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+    problem = response.json()
+    assert (problem["detail"], problem["parts"]) == ("broker: refused", {"broker": "refused", "store": "ok"})
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+async def test_metrics(client: httpx2.AsyncClient) -> None:
+    response = await client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    assert "# HELP delaybridge_accepted_total" in response.text

@@ -1,0 +1,83 @@
+"""The document says all: an example of everything taken and answered, and every problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import jsonschema
+import pytest
+from fastapi import FastAPI
+
+_BODY_PROBLEMS = {"400", "413", "422"}
+_CALLS = {
+    ("post", "/messages"), ("post", "/messages/batch"), ("get", "/messages"), ("get", "/messages/{id}"),
+    ("delete", "/messages/{id}"), ("patch", "/messages/{id}"), ("post", "/pull"), ("post", "/ack"),
+    ("post", "/messages/{id}/ack"), ("post", "/messages/{id}/nack"), ("post", "/messages/{id}/extend"),
+    ("get", "/dead"), ("post", "/dead/{id}/replay"), ("post", "/dead/replay"), ("delete", "/dead"),
+    ("delete", "/dead/{id}"), ("get", ""), ("put", ""), ("delete", ""),
+}  # fmt: skip
+
+
+@pytest.fixture
+def document(app: FastAPI) -> dict[str, Any]:
+    return app.openapi()
+
+
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method} {path}", operation
+
+
+def _check(document: dict[str, Any], where: str, content: dict[str, Any]) -> None:
+    """Every media type has an example, and every example is what the schema says."""
+    assert content, where
+    for media in content.values():
+        assert media["examples"], where
+        for example in media["examples"].values():
+            schema = {**media["schema"], "components": document["components"]}
+            jsonschema.Draft202012Validator(schema).validate(example["value"])
+
+
+def test_it_has_every_call(document: dict[str, Any]) -> None:
+    found = {tuple(where.split(" ", 1)) for where, _ in _operations(document)}
+    topics = {(method, "/v1/topics/{topic}" + rest) for method, rest in _CALLS}
+    namespaces = {(method, "/v1/namespaces/{namespace}/topics/{name}" + rest) for method, rest in _CALLS}
+    others = {("post", "/v1/pull"), ("get", "/v1/topics"), ("get", "/health/live"), ("get", "/health/ready")}
+    assert found == topics | namespaces | others | {("get", "/metrics")}
+
+
+def test_operation_ids_are_unique(document: dict[str, Any]) -> None:
+    ids = [operation["operationId"] for _, operation in _operations(document)]
+    assert len(ids) == len(set(ids))
+
+
+def test_everything_taken_has_an_example_and_its_problems(document: dict[str, Any]) -> None:
+    for where, operation in _operations(document):
+        assert operation["description"], where
+        for parameter in operation.get("parameters", ()):
+            assert "example" in parameter, where
+        if body := operation.get("requestBody"):
+            _check(document, where, body["content"])
+            assert operation["responses"].keys() >= _BODY_PROBLEMS, where
+
+
+def test_everything_answered_has_an_example(document: dict[str, Any]) -> None:
+    for where, operation in _operations(document):
+        for status, response in operation["responses"].items():
+            assert "X-Request-ID" in response["headers"], (where, status)
+            _check(document, f"{where} {status}", response["content"])
+            if int(status) >= 400:
+                assert list(response["content"]) == ["application/problem+json"], (where, status)
+        assert "500" in operation["responses"], where
+        if "/v1/" in where:
+            assert operation["responses"].keys() >= {"422", "503"}, where
+        if "{id}" in where:
+            assert "404" in operation["responses"], where
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs"])
+async def test_it_is_served(client: httpx2.AsyncClient, path: str) -> None:
+    assert (await client.get(path)).status_code == 200

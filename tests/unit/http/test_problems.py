@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from bridge.errors import (
+    BodyNotKept,
+    BrokerUnavailable,
+    Conflict,
+    InvalidRequest,
+    LeaseEnded,
+    NotFound,
+    SendUnderWay,
+    StoreUnavailable,
+    TopicNotEmpty,
+)
+
+_TYPE = "urn:problem-type:delaybridge:"
+
+
+def _problem(response: httpx2.Response) -> dict[str, Any]:
+    assert response.headers["content-type"] == "application/problem+json"
+    problem: dict[str, Any] = response.json()
+    assert problem["status"] == response.status_code
+    assert problem.pop("request_id") == response.headers["x-request-id"]
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "slug", "more"),
+    [
+        (NotFound("gone"), 404, "not-found", {}),
+        (Conflict("gone", state="acked"), 409, "conflict", {"state": "acked"}),
+        (Conflict("gone"), 409, "conflict", {}),
+        (BodyNotKept("gone", state="waiting"), 409, "body-not-kept", {"state": "waiting"}),
+        (LeaseEnded("gone", state="ready"), 409, "lease-ended", {"state": "ready"}),
+        (TopicNotEmpty("gone"), 409, "topic-not-empty", {}),
+        (StoreUnavailable("gone"), 503, "unavailable", {"retry_after_s": 1}),
+        (BrokerUnavailable("gone"), 503, "unavailable", {"retry_after_s": 1}),
+        (SendUnderWay("gone"), 503, "unavailable", {"retry_after_s": 1}),
+    ],
+)
+async def test_errors_of_the_service(
+    service: Any, client: httpx2.AsyncClient, error: Exception, status: int, slug: str, more: dict[str, Any]
+) -> None:
+    service.answers["looking.get"] = error
+    response = await client.get("/v1/topics/orders/messages/o-1001")
+    problem = _problem(response)
+    assert problem.pop("title")
+    assert problem == {"type": _TYPE + slug, "status": status, "detail": "gone", "errors": [], **more}
+    assert response.headers.get("retry-after") == ("1" if status == 503 else None)
+
+
+async def test_the_services_own_refusal_names_field_value_and_limit(service: Any, client: httpx2.AsyncClient) -> None:
+    service.answers["looking.page"] = InvalidRequest.of("cursor", "x" * 500, None, "is none that was given out")
+    problem = _problem(await client.get("/v1/topics/orders/messages?cursor=made-up"))
+    assert problem == {
+        "type": _TYPE + "invalid-request",
+        "title": "The request is not valid",
+        "status": 422,
+        "detail": "cursor: is none that was given out",
+        "errors": [
+            {"field": "cursor", "value": "x" * 200 + "…", "limit": None, "message": "is none that was given out"}
+        ],
+    }
+
+
+async def test_an_error_nobody_foresaw(service: Any, client: httpx2.AsyncClient) -> None:
+    service.answers["looking.get"] = RuntimeError("secret")
+    response = await client.get("/v1/topics/orders/messages/o-1001", headers={"X-Request-ID": "mine"})
+    assert response.headers["x-request-id"] == "mine"
+    assert _problem(response) == {
+        "type": _TYPE + "internal",
+        "title": "Something went wrong here",
+        "status": 500,
+        "detail": "the server's log has more under this request id",
+        "errors": [],
+    }
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"])
+@pytest.mark.parametrize("path", ["/", "/v2/topics", "/v1/topics/", "/v1/topics//messages", "/v1/topics/a/b/messages"])
+async def test_an_unknown_path(client: httpx2.AsyncClient, method: str, path: str) -> None:
+    assert _problem(await client.request(method, path)) == {
+        "type": _TYPE + "no-such-path",
+        "title": "There is nothing at this path",
+        "status": 404,
+        "detail": f"there is nothing at {path}",
+        "errors": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("POST", "/v1/topics", "GET"),
+        ("POST", "/v1/topics/orders", "DELETE, GET, PUT"),
+        ("DELETE", "/v1/topics/orders/messages", "GET, POST"),
+        ("PUT", "/v1/topics/orders/messages/o-1", "DELETE, GET, PATCH"),
+        ("GET", "/v1/pull", "POST"),
+        ("BREW", "/v1/namespaces/shop/topics/orders/pull", "POST"),
+        ("DELETE", "/health/live", "GET"),
+        ("OPTIONS", "/v1/topics/shop%2Forders/dead", "DELETE, GET"),
+    ],
+)
+async def test_an_unknown_method(client: httpx2.AsyncClient, method: str, path: str, allow: str) -> None:
+    response = await client.request(method, path)
+    assert response.headers["allow"] == allow
+    problem = _problem(response)
+    assert (problem["type"], problem["status"]) == (_TYPE + "no-such-method", 405)
+    assert problem["detail"] == f"{path} takes {allow}, not {method}"
+
+
+@pytest.mark.parametrize("document", [b"{", b'{"body": 1', b"\xff", b'{"body": NaN}', b"nonsense"])
+async def test_broken_json(client: httpx2.AsyncClient, document: bytes) -> None:
+    problem = _problem(await client.post("/v1/topics/orders/messages", content=document))
+    assert (problem["type"], problem["status"]) == (_TYPE + "broken-json", 400)
+    assert problem["detail"].startswith("the request is not JSON: ")
+
+
+@pytest.mark.parametrize(("given", "kept"), [("abc-1.2:3", True), ("a b", False), ("x" * 129, False), ("", False)])
+async def test_the_request_id(client: httpx2.AsyncClient, given: str, kept: bool) -> None:
+    response = await client.get("/health/live", headers={"X-Request-ID": given})
+    assert (response.headers["x-request-id"] == given) is kept
+    assert response.headers["x-request-id"]
+
+

@@ -1,0 +1,112 @@
+"""The container files are valid, and hold what a safe start needs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+PROJECT = Path(__file__).parents[2]
+SCHEMA = Path(__file__).parent / "data" / "compose-spec.json"
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    content = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+def validate(compose: dict[str, Any]) -> None:
+    jsonschema.Draft201909Validator(json.loads(SCHEMA.read_text())).validate(compose)
+
+
+@pytest.fixture(scope="module")
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's instructions with their arguments, lines joined."""
+    text = (PROJECT / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines]
+
+
+def test_the_compose_file_follows_the_compose_specification(compose: dict[str, Any]) -> None:
+    validate(compose)
+
+
+def test_the_schema_refuses_a_misspelt_key(compose: dict[str, Any]) -> None:
+    services = {**compose["services"], "redis": {**compose["services"]["redis"], "helthcheck": {}}}
+    with pytest.raises(jsonschema.ValidationError, match="helthcheck"):
+        validate({**compose, "services": services})
+
+
+def test_every_service_has_a_health_check_and_comes_back(compose: dict[str, Any]) -> None:
+    assert set(compose["services"]) == {"rabbitmq", "redis", "bridge"}
+    for service in compose["services"].values():
+        assert service["healthcheck"]["test"][0] == "CMD"
+        assert service["restart"] == "unless-stopped"
+
+
+def test_the_bridge_waits_for_healthy_stores(compose: dict[str, Any]) -> None:
+    healthy = {"condition": "service_healthy"}
+    assert compose["services"]["bridge"]["depends_on"] == {"rabbitmq": healthy, "redis": healthy}
+
+
+def test_data_lies_in_named_volumes(compose: dict[str, Any]) -> None:
+    assert compose["services"]["rabbitmq"]["volumes"] == ["rabbitmq:/var/lib/rabbitmq"]
+    assert compose["services"]["redis"]["volumes"] == ["redis:/data"]
+    assert set(compose["volumes"]) == {"rabbitmq", "redis"}
+
+
+def test_rabbitmq_keeps_its_node_name(compose: dict[str, Any]) -> None:
+    assert compose["services"]["rabbitmq"]["hostname"]
+
+
+def test_redis_writes_every_record_through_and_never_evicts(compose: dict[str, Any]) -> None:
+    command = " ".join(compose["services"]["redis"]["command"])
+    for setting in ("--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"):
+        assert setting in command
+
+
+def test_ports_are_published_on_loopback_only(compose: dict[str, Any]) -> None:
+    ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_the_image_does_not_run_as_root(instructions: list[tuple[str, str]]) -> None:
+    users = [argument for name, argument in instructions if name == "USER"]
+    assert users
+    assert int(users[-1]) > 0
+
+
+def test_the_image_installs_from_the_lock_file_with_hashes(instructions: list[tuple[str, str]]) -> None:
+    installs = [argument for name, argument in instructions if name == "RUN" and "pip install" in argument]
+    assert any("--require-hashes --requirement deploy/requirements.lock" in argument for argument in installs)
+    assert all("--require-hashes" in argument or "--no-deps" in argument for argument in installs)
+
+
+def test_the_image_checks_its_own_health_and_serves(instructions: list[tuple[str, str]]) -> None:
+    assert any(name == "HEALTHCHECK" and "/health/live" in argument for name, argument in instructions)
+    assert instructions[-1] == ("CMD", '["delaybridge", "serve"]')
+
+
+def test_what_the_image_copies_is_not_ignored(instructions: list[tuple[str, str]]) -> None:
+    kept = {line[1:] for line in (PROJECT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = [argument.split()[:-1] for name, argument in instructions if name == "COPY" and "--from" not in argument]
+    sources = {source for sources in copied for source in sources}
+    assert sources == kept
+    assert all((PROJECT / source).exists() for source in sources)
+
+
+@pytest.mark.parametrize("lock", ["deploy/requirements.lock", "tests/requirements.lock"])
+def test_locked_packages_have_hashes_and_name_no_index(lock: str) -> None:
+    text = (PROJECT / lock).read_text()
+    packages = re.findall(r"^[a-z0-9].*==", text, re.MULTILINE)
+    assert len(packages) > 30
+    assert len(re.findall(r"^[a-z0-9].*==.*\\\n    --hash=sha256:", text, re.MULTILINE)) == len(packages)
+    assert "://" not in text

@@ -1,0 +1,118 @@
+"""What of a broker's answers is told, and what is let pass."""
+
+from typing import Any
+
+import pytest
+
+from topology import compare, plan
+from topology.names import Names
+
+NAMES = Names()
+PLAN = plan.core(NAMES) + plan.slot(NAMES, "seconds", 5) + plan.topic(NAMES, "orders")
+
+
+def policy(definition: dict[str, Any], pattern: str = "5s", **changed: Any) -> dict[str, Any]:
+    return {"name": "p", "pattern": pattern, "definition": definition, "apply-to": "queues", "priority": 0} | changed
+
+
+def told(*policies: dict[str, Any]) -> list[str]:
+    return [finding.name for finding in compare.policies(PLAN, policies, kind="policy")]
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"expires": 1000},
+        {"max-length": 1_000_000},
+        {"max-length-bytes": 1},
+        {"message-ttl": 4999},
+        {"delivery-limit": 5},
+        {"dead-letter-routing-key": "x"},
+    ],
+)
+def test_a_policy_that_breaks_a_slot_is_told(definition: dict[str, Any]) -> None:
+    assert told(policy(definition)) == [f"delay.5s: policy p: {next(iter(definition))}"]
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"message-ttl": 5000},
+        {"message-ttl": 6000},
+        {"dead-letter-exchange": "other"},
+        {"dead-letter-strategy": "at-most-once"},
+        {"overflow": "drop-head"},
+        {"max-in-memory-length": 0},
+        {"queue-leader-locator": "balanced"},
+    ],
+)
+def test_a_policy_the_slots_arguments_outdo_is_let_pass(definition: dict[str, Any]) -> None:
+    assert told(policy(definition)) == []
+
+
+@pytest.mark.parametrize("definition", [{"message-ttl": 10**12}, {"dead-letter-exchange": "x"}, {"delivery-limit": 20}])
+def test_a_queue_that_nothing_leaves_by_itself_takes_no_such_policy(definition: dict[str, Any]) -> None:
+    assert told(policy(definition, "checkpoint")) == [f"delay.checkpoint: policy p: {next(iter(definition))}"]
+
+
+def test_a_ready_queue_takes_no_ttl_and_no_lower_limit() -> None:
+    assert told(policy({"message-ttl": 10**12}, "ready")) == ["ready.orders: policy p: message-ttl"]
+    assert told(policy({"delivery-limit": 3}, "^ready")) == ["ready.orders: policy p: delivery-limit"]
+    assert told(policy({"delivery-limit": 20}, "^ready")) == []
+
+
+def test_only_the_matching_policy_with_the_highest_priority_counts() -> None:
+    harmless, harmful = policy({}, ".*", priority=5), policy({"expires": 1}, "5s", priority=4)
+
+    assert told(harmless, harmful) == told(harmful, harmless) == []
+    assert told(policy({}, "other", priority=5), harmful) == ["delay.5s: policy p: expires"]
+
+
+@pytest.mark.parametrize(
+    ("apply_to", "count"), [("all", 1), ("quorum_queues", 1), ("classic_queues", 0), ("exchanges", 0)]
+)
+def test_a_policy_for_other_things_is_let_pass(apply_to: str, count: int) -> None:
+    assert len(told(policy({"expires": 1}, **{"apply-to": apply_to}))) == count
+
+
+def test_a_pattern_that_python_does_not_read_is_taken_as_matching() -> None:
+    assert len(told(policy({"expires": 1}, r"\p{Lu"))) == len(PLAN.queues)
+
+
+def test_a_flag_that_is_off_is_told_and_one_no_longer_listed_is_on() -> None:
+    answer = [{"name": "quorum_queue", "state": "enabled"}, {"name": "stream_queue", "state": "disabled"}]
+
+    assert [str(finding) for finding in compare.flags(answer)] == [
+        "error: feature flag stream_queue is disabled, required is enabled"
+    ]
+    assert compare.flags([]) == []
+
+
+def test_an_exchange_that_differs_is_told() -> None:
+    answer = [{"name": "delay.due", "type": "fanout", "durable": False, "arguments": {}}]
+
+    assert [(f.name, f.found, f.required) for f in compare.exchanges(PLAN, answer)] == [
+        ("delay.due: type", "fanout", "topic"),
+        ("delay.due: durable", "False", "True"),
+        ("delay.due: alternate-exchange", "absent", "delay.checkpoint"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "told"),
+    [
+        ("delay.due", "#", True),
+        ("delay.seconds", "*.*.*.*.*.*.*.orders", False),
+        ("delay.seconds", "*.*.*.*.*.6.#", False),
+        ("delay.due", "*.*.*.*.*.*.*.mails", False),
+        ("delay.due", "*.*.*.*.*.*.*.*", True),
+        ("delay.checkpoint", "#", False),
+        ("elsewhere", "#", False),
+    ],
+)
+def test_a_binding_that_bypasses_the_checkpoint_is_told(source: str, key: str, told: bool) -> None:
+    rows = [(b.source, b.destination, b.destination_type, b.key) for b in PLAN.bindings]
+    columns = ("source", "destination", "destination_type", "routing_key")
+    answer = [dict(zip(columns, row, strict=True)) for row in [*rows, (source, "tap", "queue", key)]]
+
+    assert [f.severity for f in compare.bindings(PLAN, answer)] == (["warning"] if told else [])

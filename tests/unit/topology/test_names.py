@@ -1,0 +1,60 @@
+"""Names that a stranger understands, and that never collide."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topology import plan
+from topology.names import Names
+
+
+def test_the_names_of_a_topology() -> None:
+    names = Names()
+
+    assert names.entry == "delay"
+    assert names.hand("tens-of-days") == "delay.tens-of-days"
+    assert names.slot("hundreds-of-days", 3) == "delay.300d"
+    assert names.slot("minutes", 30) == "delay.30m"
+    assert names.slot("tenths", 2) == "delay.200ms"
+    assert (names.due, names.checkpoint, names.ready_exchange) == ("delay.due", "delay.checkpoint", "delay.ready")
+    assert (names.acks, names.refused) == ("delay.acks", "delay.refused")
+    assert (names.ready_queue("orders"), names.dead_queue("shop/orders")) == ("ready.orders", "dead.shop/orders")
+
+
+def test_no_two_objects_of_a_topology_share_a_name() -> None:
+    whole = plan.whole(Names(), checked=["orders", "checkpoint"], direct=["due", "30m"])
+
+    assert len({queue.name for queue in whole.queues}) == len(whole.queues) == 177 + 3 + 8
+    assert len({exchange.name for exchange in whole.exchanges}) == len(whole.exchanges) == 13
+
+
+@given(st.from_regex(r"[A-Za-z0-9_.-]{1,100}(/[A-Za-z0-9_.-]{1,100})?", fullmatch=True))
+def test_a_topic_is_read_from_its_queues_name(topic: str) -> None:
+    names = Names()
+
+    assert names.topic_of_ready_queue(names.ready_queue(topic)) == topic
+    assert names.topic_of_dead_queue(names.dead_queue(topic)) == topic
+    assert names.topic_of_ready_queue(names.dead_queue(topic)) is None
+
+
+@pytest.mark.parametrize("name", ["ready.", "ready", "orders", "delay.ready", "ready.a/b/c", "ready.#", ""])
+def test_another_queue_has_no_topic(name: str) -> None:
+    assert Names().topic_of_ready_queue(name) is None
+
+
+@pytest.mark.parametrize(
+    ("prefix", "ready", "dead"),
+    [
+        ("", "ready.", "dead."),
+        ("delay", "", "dead."),
+        ("delay", "q.", "q."),
+        ("delay", "q.", "q.dead."),
+        ("delay", "delay.ready.", "dead."),
+        ("amq.delay", "ready.", "dead."),
+        ("de#lay", "ready.", "dead."),
+        ("delay", "ready/", "dead."),
+    ],
+)
+def test_names_that_could_be_taken_for_each_other_are_refused(prefix: str, ready: str, dead: str) -> None:
+    with pytest.raises(ValueError, match="start"):
+        Names(prefix=prefix, ready=ready, dead=dead)

@@ -1,0 +1,78 @@
+"""Reading a routing key back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topology.names import Names
+from topology.wheel import MAX_DELAY_MS, Parsed, parse_key, route
+
+parts = st.from_regex(r"[A-Za-z0-9_.-]{1,100}", fullmatch=True)
+topics = parts | st.tuples(parts, parts).map("/".join)
+kinds = st.none() | st.from_regex(r"[a-z]{1,20}", fullmatch=True)
+delays_ms = st.integers(0, MAX_DELAY_MS // 100).map(lambda tenths: tenths * 100)
+
+
+@given(delay_ms=delays_ms, topic=topics, kind=kinds)
+def test_what_route_wrote_is_read_back(delay_ms: int, topic: str, kind: str | None) -> None:
+    key = route(Names(), delay_ms, topic, kind).routing_key
+
+    assert parse_key(key) == Parsed(delay_ms=delay_ms, kind=kind, topic=topic)
+    assert len(key.encode()) <= 255
+
+
+@pytest.mark.parametrize(
+    ("key", "delay_ms", "kind", "topic"),
+    [
+        ("0.0.0.0.30.5.2.orders", 1_805_200, None, "orders"),
+        ("9.9.9.0.0.0.0.orders", 86_313_600_000, None, "orders"),
+        ("0.0.0.0.0.0.0.eu.west.orders", 0, None, "eu.west.orders"),
+        ("0.0.0.0.0.0.1.shop.eu/orders.v2", 100, None, "shop.eu/orders.v2"),
+        ("0.0.0.0.0.1.0.!lease.eu.orders", 1_000, "lease", "eu.orders"),
+        ("0.0.0.0.0.1.0.0.0.0.0.0.2.0.orders", 1_000, None, "0.0.0.0.0.2.0.orders"),
+    ],
+)
+def test_a_topic_is_all_that_follows_the_digits(key: str, delay_ms: int, kind: str | None, topic: str) -> None:
+    assert parse_key(key) == Parsed(delay_ms=delay_ms, kind=kind, topic=topic)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "orders",
+        "0.0.0.0.30.5.2",
+        "0.0.0.0.30.5.2.",
+        "0.0.0.0.30.5.orders",
+        "10.0.0.0.0.0.0.orders",
+        "0.0.0.24.0.0.0.orders",
+        "0.0.0.0.60.0.0.orders",
+        "0.0.0.0.0.60.0.orders",
+        "0.0.0.0.0.0.10.orders",
+        "0.0.0.0.0.05.0.orders",
+        "0.0.0.0.0.+5.0.orders",
+        "0.0.0.0.0.-5.0.orders",
+        "0.0.0.0.0.٥.0.orders",
+        "0.0.0.0.0..0.orders",
+        "9.9.9.0.0.0.1.orders",
+        "9.9.9.23.59.59.9.orders",
+        "0.0.0.0.0.5.0.two words",
+        "0.0.0.0.0.5.0.a/b/c",
+        "0.0.0.0.0.5.0./orders",
+        "0.0.0.0.0.5.0.#",
+        "0.0.0.0.0.5.0.orders\n",
+        "0.0.0.0.0.5.0.!orders",
+        "0.0.0.0.0.5.0.!.orders",
+        "0.0.0.0.0.5.0.!lease.",
+        "0.0.0.0.0.5.0.!Lease.orders",
+        f"0.0.0.0.0.5.0.{'t' * 101}",
+    ],
+)
+def test_what_is_no_wheel_key_is_not_read(key: str) -> None:
+    assert parse_key(key) is None
+
+
+@given(st.text())
+def test_no_text_breaks_the_reading(key: str) -> None:
+    parse_key(key)
+    parse_key(f"0.0.0.0.0.5.0.{key}")

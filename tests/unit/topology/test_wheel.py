@@ -1,0 +1,114 @@
+"""The routing key of a delay, as a table with the extremes."""
+
+from itertools import pairwise
+
+import pytest
+
+from topology.names import Names
+from topology.wheel import (
+    DAY_MS,
+    HANDS,
+    HOUR_MS,
+    MAX_DELAY_MS,
+    MINUTE_MS,
+    SECOND_MS,
+    DelayOutOfRange,
+    ceil_to_tenth,
+    digits,
+    floor_to_tenth,
+    route,
+)
+
+NAMES = Names()
+LAST_TENTH_OF_A_DAY_MS = DAY_MS - 100
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "exchange", "routing_key", "queues"),
+    [
+        (0, "delay.due", "0.0.0.0.0.0.0.orders", []),
+        (100, "delay.tenths", "0.0.0.0.0.0.1.orders", ["delay.100ms"]),
+        (900, "delay.tenths", "0.0.0.0.0.0.9.orders", ["delay.900ms"]),
+        (1_000, "delay.seconds", "0.0.0.0.0.1.0.orders", ["delay.1s"]),
+        (59_900, "delay.seconds", "0.0.0.0.0.59.9.orders", ["delay.59s", "delay.900ms"]),
+        (60_000, "delay.minutes", "0.0.0.0.1.0.0.orders", ["delay.1m"]),
+        (1_805_200, "delay.minutes", "0.0.0.0.30.5.2.orders", ["delay.30m", "delay.5s", "delay.200ms"]),
+        (HOUR_MS - 100, "delay.minutes", "0.0.0.0.59.59.9.orders", ["delay.59m", "delay.59s", "delay.900ms"]),
+        (HOUR_MS, "delay.hours", "0.0.0.1.0.0.0.orders", ["delay.1h"]),
+        (
+            LAST_TENTH_OF_A_DAY_MS,
+            "delay.hours",
+            "0.0.0.23.59.59.9.orders",
+            ["delay.23h", "delay.59m", "delay.59s", "delay.900ms"],
+        ),
+        (DAY_MS, "delay.days", "0.0.1.0.0.0.0.orders", ["delay.1d"]),
+        (10 * DAY_MS, "delay.tens-of-days", "0.1.0.0.0.0.0.orders", ["delay.10d"]),
+        (100 * DAY_MS, "delay.hundreds-of-days", "1.0.0.0.0.0.0.orders", ["delay.100d"]),
+        (
+            365 * DAY_MS + 6 * HOUR_MS,
+            "delay.hundreds-of-days",
+            "3.6.5.6.0.0.0.orders",
+            ["delay.300d", "delay.60d", "delay.5d", "delay.6h"],
+        ),
+        (
+            MAX_DELAY_MS - 100,
+            "delay.hundreds-of-days",
+            "9.9.8.23.59.59.9.orders",
+            ["delay.900d", "delay.90d", "delay.8d", "delay.23h", "delay.59m", "delay.59s", "delay.900ms"],
+        ),
+        (
+            MAX_DELAY_MS,
+            "delay.hundreds-of-days",
+            "9.9.9.0.0.0.0.orders",
+            ["delay.900d", "delay.90d", "delay.9d"],
+        ),
+    ],
+)
+def test_a_delay_has_one_key_and_enters_at_its_slowest_hand(
+    delay_ms: int, exchange: str, routing_key: str, queues: list[str]
+) -> None:
+    taken = route(NAMES, delay_ms, "orders")
+
+    assert (taken.exchange, taken.routing_key) == (exchange, routing_key)
+    assert [NAMES.slot(*slot) for slot in taken.slots] == queues
+
+
+def test_a_kind_stands_between_the_digits_and_the_topic() -> None:
+    assert route(NAMES, 1_805_200, "shop/orders", "lease").routing_key == "0.0.0.0.30.5.2.!lease.shop/orders"
+
+
+def test_the_prefix_is_that_of_the_names() -> None:
+    names = Names(prefix="later")
+
+    assert route(names, 0, "orders").exchange == "later.due"
+    assert route(names, 1_000, "orders").exchange == "later.seconds"
+
+
+@pytest.mark.parametrize("delay_ms", [MAX_DELAY_MS + 1, MAX_DELAY_MS + 100, -1, -100])
+def test_a_delay_beyond_the_wheel_is_refused_with_the_limit_it_passed(delay_ms: int) -> None:
+    with pytest.raises(DelayOutOfRange, match=rf"{delay_ms} ms.*86313600000 ms \(999 days\)") as refused:
+        route(NAMES, delay_ms, "orders")
+
+    assert refused.value.delay_ms == delay_ms
+    assert refused.value.limit_ms == (86_313_600_000 if delay_ms > 0 else 0)
+
+
+def test_a_delay_that_is_no_whole_number_of_tenths_is_refused() -> None:
+    with pytest.raises(ValueError, match="1050 ms is not a whole number of tenths"):
+        digits(1_050)
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "floor", "ceil"),
+    [(-1, 0, 0), (0, 0, 0), (1, 0, 100), (99.9, 0, 100), (100, 100, 100), (101, 100, 200)],
+)
+def test_rounding_to_tenths(delay_ms: float, floor: int, ceil: int) -> None:
+    assert (floor_to_tenth(delay_ms), ceil_to_tenth(delay_ms)) == (floor, ceil)
+
+
+def test_the_hands_add_up_without_a_gap() -> None:
+    for slower, faster in pairwise(HANDS):
+        assert slower.unit_ms == (faster.values[-1] + 1) * faster.unit_ms
+    assert HANDS[-1].unit_ms == 100
+    assert [hand.unit_ms for hand in HANDS[3:6]] == [HOUR_MS, MINUTE_MS, SECOND_MS]
+    assert sum(len(hand.values) for hand in HANDS) == 177

@@ -1,0 +1,228 @@
+"""The camellia wire against a running bridge, RabbitMQ and Redis: what becomes of messages.
+
+Nothing sleeps: a test waits in long polls, which end when there is something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+MANY_MINUTES_MS = 600_000
+
+Msg = dict[str, Any]
+
+
+class Topic:
+    """One topic of its own, and the calls of the wire on it."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self._client = client
+        self.name = f"camellia-{uuid4().hex}"
+
+    async def call(self, call: str, *, patience_s: float = 60, **form: Any) -> Any:
+        path, form = f"/camellia/delayQueue/{call}", {"topic": self.name, **form}
+        answer = await self._client.post(path, data=form, timeout=patience_s)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def send(self, msg: str = "abc", delay_ms: int = 0, **form: Any) -> Msg:
+        answer = await self.call("sendMsg", msg=msg, delayMillis=delay_ms, **form)
+        assert (answer["code"], answer["msg"]) == (200, "success")
+        sent: Msg = answer["delayMsg"]
+        return sent
+
+    async def poll(self, wait_ms: int = 30_000, **form: Any) -> list[Msg]:
+        answer = await self.call("longPollingMsg", longPollingTimeoutMillis=wait_ms, **form)
+        assert answer["code"] == 200
+        pulled: list[Msg] = answer["delayMsgList"]
+        return pulled
+
+    async def poll_one(self, **form: Any) -> Msg:
+        (msg,) = await self.poll(**form)
+        return msg
+
+    async def code(self, call: str, msg_id: str, **form: Any) -> int:
+        code: int = (await self.call(call, msgId=msg_id, **form))["code"]
+        return code
+
+    async def get(self, msg_id: str) -> Msg:
+        msg: Msg = (await self.call("getMsg", msgId=msg_id))["delayMsg"]
+        return msg
+
+    async def poll_until_status(self, msg_id: str, status: int) -> None:
+        """Polls, to be handed nothing, until the message has the status; the test's time-out bounds it."""
+        while (await self.get(msg_id))["status"] != status:
+            assert await self.poll(wait_ms=100) == []
+
+    async def info(self) -> Msg:
+        answer = await self._client.get("/camellia/delayQueue/getTopicInfo", params={"topic": self.name})
+        info: Msg = answer.json()["data"]
+        return info
+
+
+@pytest_asyncio.fixture
+async def topic(bridge_url: str) -> AsyncIterator[Topic]:
+    async with httpx2.AsyncClient(base_url=bridge_url) as client:
+        yield Topic(client)
+
+
+async def test_a_message_is_sent_pulled_acked_and_read(topic: Topic) -> None:
+    sent = await topic.send("你好", msgId="m-1", ttlMillis=60_000, maxRetry=3)
+    assert sent == {
+        **sent,
+        "topic": topic.name,
+        "msgId": "m-1",
+        "msg": "你好",
+        "triggerTime": sent["produceTime"],
+        "expireTime": sent["triggerTime"] + 60_000,
+        "maxRetry": 3,
+        "retry": 0,
+    }
+    assert await topic.poll_one() == {**sent, "retry": 1, "status": 3}
+    assert (await topic.get("m-1"))["status"] == 3
+    assert await topic.code("ackMsg", "m-1", ack="true") == 200
+    assert await topic.get("m-1") == {**sent, "retry": 1, "status": 4}
+    assert await topic.poll(wait_ms=300) == []
+
+
+async def test_a_message_is_held_until_it_is_due(topic: Topic) -> None:
+    sent = await topic.send(delay_ms=1_500)
+    assert (sent["triggerTime"], sent["status"]) == (sent["produceTime"] + 1_500, 1)
+    assert (await topic.call("pullMsg"))["delayMsgList"] == []
+    assert (await topic.get(sent["msgId"]))["status"] == 1
+    pulled = await topic.poll_one()
+    assert time.time() * 1_000 >= sent["triggerTime"]
+    assert pulled == {**sent, "retry": 1, "status": 3}
+
+
+async def test_a_message_that_is_not_acked_in_time_comes_again(topic: Topic) -> None:
+    await topic.send()
+    first = await topic.poll_one(ackTimeoutMillis=400)
+    second = await topic.poll_one(ackTimeoutMillis=MANY_MINUTES_MS)
+    assert second == {**first, "retry": 2}
+    assert await topic.code("ackMsg", first["msgId"]) == 200
+    assert (await topic.get(first["msgId"]))["status"] == 4
+
+
+async def test_a_message_whose_retries_are_used_up_is_given_up(topic: Topic) -> None:
+    sent = await topic.send(maxRetry=1)
+    for retry in (1, 2):
+        assert (await topic.poll_one(ackTimeoutMillis=300))["retry"] == retry
+    await topic.poll_until_status(sent["msgId"], 6)
+    assert await topic.code("deleteMsg", sent["msgId"]) == 404
+
+
+async def test_a_message_nobody_pulls_in_time_expires(topic: Topic) -> None:
+    sent = await topic.send(delay_ms=200, ttlMillis=200)
+    while (await topic.get(sent["msgId"]))["status"] != 5:
+        # A pull would have it, so the waiting is done on another topic.
+        await topic.call("longPollingMsg", topic=f"{topic.name}.none", longPollingTimeoutMillis=100)
+    assert await topic.poll(wait_ms=100) == []
+
+
+async def test_a_message_may_live_for_ever(topic: Topic) -> None:
+    await topic.send(delay_ms=200, ttlMillis=(1 << 63) - 1)
+    assert (await topic.poll_one())["expireTime"] > time.time() * 1_000
+
+
+async def test_a_deleted_message_is_not_delivered_and_deleted_once(topic: Topic) -> None:
+    sent = await topic.send(delay_ms=500)
+    assert await topic.code("deleteMsg", sent["msgId"]) == 200
+    assert await topic.code("deleteMsg", sent["msgId"]) == 404
+    assert await topic.get(sent["msgId"]) == {**sent, "status": 7}
+    assert await topic.poll(wait_ms=1_500) == []
+
+
+async def test_a_deleted_message_may_be_released(topic: Topic) -> None:
+    sent = await topic.send(delay_ms=MANY_MINUTES_MS)
+    assert await topic.code("deleteMsg", sent["msgId"], release="true") == 200
+    assert await topic.get(sent["msgId"]) == {**sent, "msg": None, "status": 7}
+
+
+async def test_what_is_not_there_is_404_but_may_be_acked(topic: Topic) -> None:
+    codes = {call: await topic.code(call, "unknown") for call in ("getMsg", "deleteMsg", "ackMsg")}
+    assert codes == {"getMsg": 404, "deleteMsg": 404, "ackMsg": 200}
+    assert await topic.code("ackMsg", "unknown", ack="false") == 200
+
+
+async def test_an_empty_message_is_refused(topic: Topic) -> None:
+    answer = await topic.call("sendMsg", msg="", delayMillis=0)
+    assert answer == {"code": 400, "msg": None, "delayMsg": None}
+
+
+async def test_a_second_send_of_an_id_is_answered_with_the_first(topic: Topic) -> None:
+    first = await topic.send("first", delay_ms=300, msgId="m-1")
+    assert await topic.send("second", delay_ms=0, msgId="m-1") == first
+    assert (await topic.poll_one())["msg"] == "first"
+    assert await topic.code("ackMsg", "m-1") == 200
+    # It has ended, so the id is free again.
+    assert (await topic.send("third", msgId="m-1"))["msg"] == "third"
+    assert (await topic.poll_one())["msg"] == "third"
+
+
+async def test_a_batch_holds_no_message_twice(topic: Topic) -> None:
+    await asyncio.gather(*(topic.send(str(number), msgId=f"m-{number}") for number in range(20)))
+    pulled: list[Msg] = []
+    while len(pulled) < 20:
+        pulled += await topic.poll(batch=20)
+    assert sorted(int(msg["msg"]) for msg in pulled) == list(range(20))
+    assert await topic.poll(wait_ms=300, batch=20) == []
+
+
+async def test_a_long_poll_ends_when_a_message_becomes_ready(topic: Topic) -> None:
+    polling = asyncio.create_task(topic.poll(wait_ms=50_000))
+    assert (await topic.call("pullMsg"))["delayMsgList"] == []
+    sent = await topic.send(delay_ms=300)
+    assert [msg["msgId"] for msg in await polling] == [sent["msgId"]]
+
+
+async def test_a_poll_whose_client_has_gone_takes_no_message(topic: Topic) -> None:
+    with pytest.raises(httpx2.ReadTimeout):
+        await topic.poll(patience_s=0.2)
+    await topic.send(delay_ms=300)
+    assert (await topic.poll_one())["retry"] == 1
+
+
+@pytest.mark.parametrize("before_poll", [True, False])
+async def test_a_message_given_back_is_ready_at_once(topic: Topic, before_poll: bool) -> None:
+    await topic.send()
+    first = await topic.poll_one(ackTimeoutMillis=MANY_MINUTES_MS)
+    polling = None if before_poll else asyncio.create_task(topic.poll_one())
+    assert await topic.code("ackMsg", first["msgId"], ack="false") == 200
+    second = await (polling or topic.poll_one())
+    assert (second["msgId"], second["retry"], second["status"]) == (first["msgId"], 2, 3)
+
+
+async def test_a_waiting_message_is_not_made_ready_by_giving_it_back(topic: Topic) -> None:
+    sent = await topic.send(delay_ms=MANY_MINUTES_MS)
+    assert await topic.code("ackMsg", sent["msgId"], ack="false") == 200
+    assert await topic.poll(wait_ms=300) == []
+    assert await topic.get(sent["msgId"]) == sent
+
+
+async def test_the_sizes_of_a_topic_are_told(topic: Topic) -> None:
+    assert (await topic.info())["waitingQueueSize"] == 0
+    await topic.send()
+    await topic.poll_one(ackTimeoutMillis=MANY_MINUTES_MS)
+    await topic.send()
+    for delay_ms in (30_000, 300_000, 2 * 86_400_000):
+        await topic.send(delay_ms=delay_ms)
+    info = await topic.info()
+    assert {name: size for name, size in info.items() if name.endswith("Size")} == {
+        "waitingQueueSize": 3,
+        "readyQueueSize": 1,
+        "ackQueueSize": 1,
+    }
+    assert {name: size for name, size in info["waitingQueueInfo"].items() if size} == {
+        "sizeOf0To1min": 1,
+        "sizeOf1minTo10min": 1,
+        "sizeOf1dayTo7day": 1,
+    }

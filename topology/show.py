@@ -1,0 +1,36 @@
+"""The plan as text, to be read on a terminal."""
+
+from topology.plan import Plan, Queue
+
+
+def show(plan: Plan) -> str:
+    """Exchanges with what they are bound to, then queues with their arguments. Nothing is left out."""
+    lines = ["Exchanges"]
+    for exchange in plan.exchanges:
+        alternate = f", otherwise to {exchange.alternate}" if exchange.alternate else ""
+        lines.append(f"  {exchange.name}  ({exchange.type}{alternate})")
+        lines += _aligned(
+            [
+                (f"    --{binding.key}-->", f"{binding.destination_type} {binding.destination}")
+                for binding in plan.bindings
+                if binding.source == exchange.name
+            ]
+        )
+    known = {exchange.name for exchange in plan.exchanges}
+    loose = [binding for binding in plan.bindings if binding.source not in known]
+    if loose:
+        lines += ["", "Bindings of other exchanges"]
+        lines += _aligned([(f"  {b.source} --{b.key}-->", f"{b.destination_type} {b.destination}") for b in loose])
+    lines += ["", f"Queues ({len(plan.queues)}, all quorum and durable)"]
+    lines += _aligned([(f"  {queue.name}", _told(queue)) for queue in plan.queues])
+    return "\n".join(lines)
+
+
+def _told(queue: Queue) -> str:
+    arguments = {key: value for key, value in queue.arguments.items() if key != "x-queue-type"}
+    return "  ".join(f"{key.removeprefix('x-')}={value}" for key, value in sorted(arguments.items()))
+
+
+def _aligned(rows: list[tuple[str, str]]) -> list[str]:
+    width = max((len(left) for left, _ in rows), default=0)
+    return [f"{left:<{width}}  {right}" for left, right in rows]
