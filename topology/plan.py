@@ -26,7 +26,7 @@ DELIVERY_LIMIT: Final = 20
 """Deliveries of a ready message before it comes back to the checkpoint: what 4.0 takes when told nothing."""
 
 UNLIMITED_DELIVERIES: Final = 1_000_000_000
-"""A limit that is never met. `-1` says so from 4.0 on, but 3.x refuses it: the same arguments must do everywhere."""
+"""A limit that is never met. `-1` says so from 4.0 on, but 3.10 takes it for a limit and drops at the first return."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,7 @@ class Link:
         """
         connection = await self.connection()
         async with translated(self._timeout_s):
-            channel = connection.channel(publisher_confirms=confirms, on_return_raises=True)
+            channel = connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
             await channel.initialize()
             return cast(Channel, await channel.get_underlay_channel())
 
