@@ -7,10 +7,9 @@ import asyncio
 from contextlib import suppress
 
 import structlog
-from aiormq.abc import DeliveredMessage
 
 from bridge import metrics
-from bridge.broker.feed import Feed
+from bridge.broker.feed import Delivery, Feed
 from bridge.errors import BrokerUnavailable, Unavailable
 from bridge.message import valid_id, valid_topic
 from bridge.service.parts import Parts
@@ -26,12 +25,15 @@ _RETRY_S = 0.5
 class AckListener:
     """Records acks in batches; the broker's copy of an ack goes once Redis has it."""
 
+    name = "acks"
+
     def __init__(self, parts: Parts) -> None:
         self._link = parts.broker.consuming
         self._objects = parts.broker.objects
         self._store = parts.store
         self._records = parts.records
-        self._arrived: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
+        self._arrived: asyncio.Queue[Delivery] = asyncio.Queue()
+        self.state = "starting"
 
     async def run(self) -> None:
         """Runs for ever; what goes away is waited for."""
@@ -39,6 +41,7 @@ class AckListener:
             try:
                 await self._session()
             except Unavailable as error:
+                self.state = f"waiting: {error}"
                 log.warning("acks.waiting", reason=str(error))
             await asyncio.sleep(_RETRY_S)
 
@@ -64,11 +67,12 @@ class AckListener:
         await feed.ack([one.delivery_tag or 0 for one in batch])
 
     async def _session(self) -> None:
-        await self._objects.ensure_core()
+        await self._objects.ensure_wheel()
         self._arrived = asyncio.Queue()
         feed = await Feed.open(
             self._link, self._objects.names.acks, prefetch=_PREFETCH, received=self._arrived.put_nowait
         )
+        self.state = "ok"
         closed = asyncio.create_task(feed.until_closed())
         working = asyncio.create_task(self._work(feed))
         try:

@@ -9,10 +9,10 @@ import typer
 import uvicorn
 from pydantic import ValidationError
 
+from bridge.assembly import assemble
 from bridge.cli_topology import app as topology_app
 from bridge.http.app import create_app
 from bridge.logs import configure
-from bridge.service.service import Service
 from bridge.settings import Settings
 from topology.errors import TopologyError
 
@@ -32,7 +32,7 @@ def serve() -> None:
         raise typer.Exit(2) from None
     configure(settings)
     config = uvicorn.Config(
-        create_app(Service(settings)),
+        create_app(assemble(settings)),
         loop="uvloop",
         http="httptools",
         log_config=None,

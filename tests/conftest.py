@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bridge.local.bridge import BridgeProcess
+from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 
@@ -39,3 +41,25 @@ def redis_node(local_dir: Path) -> Iterator[RedisNode]:
     """A Redis server for the whole session. A test that kills it starts it again."""
     with RedisNode(local_dir / "redis") as node:
         yield node
+
+
+@pytest.fixture(scope="session")
+def bridge(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[BridgeProcess]:
+    """A bridge process on the session's servers."""
+    process = BridgeProcess(
+        local_dir / "bridge" / "bridge.log",
+        free_ports(1)[0],
+        {
+            "BRIDGE_AMQP_URL": rabbit.amqp_url,
+            "BRIDGE_REDIS_URL": redis_node.url,
+            "BRIDGE_MANAGEMENT_URL": rabbit.management_url,
+        },
+    )
+    with process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def bridge_url(bridge: BridgeProcess) -> str:
+    """The address of the session's bridge, without a slash at its end."""
+    return bridge.url

@@ -36,7 +36,7 @@ class Broker:
             BrokerUnavailable
             BrokerUnsuitable: the promises can't be kept on it: too old, broken, or a feature flag missing.
         """
-        await self.objects.ensure_core()
+        await self.objects.ensure_wheel()
         report = await verify(
             await self._publishing.connection(),
             plan.core(self.objects.names),
@@ -49,7 +49,7 @@ class Broker:
         Raises:
             BrokerUnavailable: it is away, or lets no publisher through.
         """
-        await self.objects.ensure_core()
+        await self.objects.ensure_wheel()
         if await self._publishing.blocked():
             raise BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")
 

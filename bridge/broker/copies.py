@@ -28,16 +28,20 @@ OWN_PREFIX = "x-delay-"
 # A producer's CC and BCC would route a copy at once and past its delay; deaths are the broker's to tell.
 _NEVER_PASSED_ON = DEATH_HEADERS | {"CC", "BCC", "x-delivery-count", "x-acquired-count"}
 _PERSISTENT = 2
+# The broker refuses a longer one. Until such a message is pulled over HTTP nobody holds it to its time to live.
+_LONGEST_EXPIRATION_MS = 2**32 - 1
 _KEPT_PROPERTIES = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
 
 
-def to_properties(
-    copy: Copy, *, due_ms: int | None = None, live_for_ms: int = 0, reason: str = ""
-) -> spec.Basic.Properties:
-    """The properties to publish a copy with. `live_for_ms` is the time to live it has left, 0 for none."""
+def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, reason: str = "") -> spec.Basic.Properties:
+    """The properties to publish a copy with. `parked`: into the wheel. `live_for_ms` is the time to live it has left,
+    0 for none."""
     headers: dict[str, Any] = dict(copy.envelope.headers)
+    properties = dict(copy.envelope.properties)
+    if parked and (priority := properties.pop("priority", None)) is not None:
+        headers["x-delay-priority"] = priority
     headers["x-delay-topic"] = copy.topic
-    headers["x-delay-due"] = copy.due_ms if due_ms is None else due_ms
+    headers["x-delay-due"] = copy.due_ms
     headers["x-delay-attempt"] = copy.attempt
     headers["x-delay-max-retry"] = copy.max_retry
     headers["x-delay-copy"] = f"{copy.epoch}.{copy.nonce:x}"
@@ -48,13 +52,13 @@ def to_properties(
     if reason:
         headers["x-delay-reason"] = reason
     return spec.Basic.Properties(
-        **copy.envelope.properties,
+        **properties,
         message_id=copy.id,
         content_type=copy.envelope.content_type,
         headers=headers,
         delivery_mode=_PERSISTENT,
         timestamp=datetime.fromtimestamp(copy.created_ms // 1_000, UTC),
-        expiration=str(live_for_ms) if live_for_ms > 0 else None,
+        expiration=str(live_for_ms) if 0 < live_for_ms <= _LONGEST_EXPIRATION_MS else None,
     )
 
 
@@ -83,11 +87,15 @@ def from_properties(topic: str, properties: spec.Basic.Properties, body: bytes, 
                 if not name.startswith(OWN_PREFIX) and name not in _NEVER_PASSED_ON
             },
             body=body,
-            properties={
-                name: value for name in _KEPT_PROPERTIES if (value := getattr(properties, name, None)) is not None
-            },
+            properties=_kept(properties, headers),
         ),
     )
+
+
+def _kept(properties: spec.Basic.Properties, headers: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name in _KEPT_PROPERTIES if (value := getattr(properties, name, None)) is not None}
+    priority = _whole(headers, "x-delay-priority", -1)
+    return kept | {"priority": priority} if 0 <= priority <= 255 else kept
 
 
 def as_refused(message: DeliveredMessage, reason: str) -> spec.Basic.Properties:

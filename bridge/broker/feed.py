@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from aiormq import Channel
-from aiormq.abc import ChannelFrame, DeliveredMessage
+from aiormq.abc import ChannelFrame
+from aiormq.abc import DeliveredMessage as Delivery
 from pamqp import commands as spec
 from pamqp.frame import marshal
 
@@ -14,20 +15,22 @@ from bridge.broker.link import Link, translated
 from bridge.broker.window import Window
 from bridge.errors import BrokerUnavailable
 
+__all__ = ["Delivery", "Feed"]
+
 _STEP_S = 5.0
 
 
 class Feed:
     """Calls `received` for each delivery, with at most `prefetch` of them unacknowledged."""
 
-    def __init__(self, channel: Channel, received: Callable[[DeliveredMessage], None]) -> None:
+    def __init__(self, channel: Channel, received: Callable[[Delivery], None]) -> None:
         self._channel = channel
         self._received = received
         self._window = Window()
         self._tag = ""
 
     @classmethod
-    async def open(cls, link: Link, queue: str, *, prefetch: int, received: Callable[[DeliveredMessage], None]) -> Feed:
+    async def open(cls, link: Link, queue: str, *, prefetch: int, received: Callable[[Delivery], None]) -> Feed:
         """
         Raises:
             BrokerUnavailable
@@ -84,6 +87,6 @@ class Feed:
         async with translated(_STEP_S):
             await self._channel.close()
 
-    async def _delivered(self, message: DeliveredMessage) -> None:
+    async def _delivered(self, message: Delivery) -> None:
         self._window.delivered(message.delivery_tag or 0)
         self._received(message)

@@ -35,6 +35,12 @@ class Taken:
     def properties(self) -> spec.Basic.Properties:
         return self.message.header.properties
 
+    @property
+    def live_for_ms(self) -> int:
+        """Its time to live, 0 for none."""
+        expiration = self.properties.expiration
+        return int(expiration) if expiration and expiration.isdecimal() else 0
+
     async def ack(self) -> None:
         """Acknowledges it. On a lost channel nothing is to be done: the copy comes again, as a ghost."""
         with suppress(AMQPError, ChannelInvalidStateError, OSError):

@@ -14,7 +14,7 @@ from bridge.broker.publisher import Outgoing, Publisher
 from bridge.errors import BrokerUnavailable, Unroutable
 from bridge.message import Copy
 from topology.names import Names
-from topology.wheel import Route, ceil_to_tenth, floor_to_tenth, route
+from topology.wheel import ceil_to_tenth, floor_to_tenth, route
 
 LEAD_MS = 100
 """How much short of due the wheel aims, so that the checkpoint can release at the moment itself."""
@@ -59,21 +59,21 @@ class Ways:
         self._names = objects.names
 
     async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
-        """Publishes all in one burst; for each, None once it is confirmed, or why it is not."""
-        routes = [_route(self._names, one) for one in publications]
+        """Publishes all in one burst; for each, None once it is confirmed for good, or why it is not."""
+        topics = {one.copy.topic for one in publications}
         try:
-            await self._objects.ensure_slots({slot for way in routes if way is not None for slot in way.slots})
-            for topic in {one.copy.topic for one in publications}:
+            for topic in topics:
                 await self._objects.ensure_topic(topic)
         except BrokerUnavailable as error:
             return [error] * len(publications)
-        outgoing = [_outgoing(self._names, one, way) for one, way in zip(publications, routes, strict=True)]
+        outgoing = [_outgoing(self._names, one) for one in publications]
         errors = await self._publisher.publish(outgoing)
         missing = [at for at, error in enumerate(errors) if isinstance(error, Unroutable)]
         if missing:
             again = await self._again([publications[at] for at in missing], [outgoing[at] for at in missing])
             for at, found in zip(missing, again, strict=True):
                 errors[at] = found
+        await self._objects.settled({one.copy.topic for one in publications if one.way is not Way.WHEEL})
         return errors
 
     async def refuse(self, message: DeliveredMessage, reason: str) -> None:
@@ -82,33 +82,27 @@ class Ways:
         Raises:
             BrokerUnavailable
         """
-        await self._objects.ensure_core()
+        await self._objects.ensure_wheel()
         await self._publisher.publish_one(Outgoing("", self._names.refused, as_refused(message, reason), message.body))
 
     async def _again(self, publications: list[Publication], outgoing: list[Outgoing]) -> list[BrokerUnavailable | None]:
         """Declares anew what somebody has deleted, and publishes once more."""
         try:
             for topic in {one.copy.topic for one in publications}:
-                self._objects.doubt_topic(topic)
-                await self._objects.ensure_topic(topic)
+                await self._objects.renew_topic(topic)
         except BrokerUnavailable as error:
             return [error] * len(outgoing)
         return await self._publisher.publish(outgoing)
 
 
-def _route(names: Names, publication: Publication) -> Route | None:
-    if publication.way is not Way.WHEEL:
-        return None
-    stay_ms = parked_ms(publication.left_ms, exact=publication.exact)
-    return route(names, stay_ms, publication.copy.topic, publication.kind)
-
-
-def _outgoing(names: Names, publication: Publication, way: Route | None) -> Outgoing:
+def _outgoing(names: Names, publication: Publication) -> Outgoing:
     copy = publication.copy
-    properties = to_properties(copy, live_for_ms=publication.live_for_ms, reason=publication.reason)
     body = copy.envelope.body or b""
-    if way is not None:
-        return Outgoing(way.exchange, way.routing_key, properties, body)
+    if publication.way is Way.WHEEL:
+        stay_ms = parked_ms(publication.left_ms, exact=publication.exact)
+        way = route(names, stay_ms, copy.topic, publication.kind)
+        return Outgoing(way.exchange, way.routing_key, to_properties(copy, parked=True), body)
     if publication.way is Way.READY:
+        properties = to_properties(copy, live_for_ms=publication.live_for_ms)
         return Outgoing(names.ready_exchange, copy.topic, properties, body)
-    return Outgoing("", names.dead_queue(copy.topic), properties, body)
+    return Outgoing("", names.dead_queue(copy.topic), to_properties(copy, reason=publication.reason), body)

@@ -8,11 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
-from aiormq.abc import DeliveredMessage
 
 from bridge import metrics
 from bridge.broker.arrivals import Back, Due, Strange, read
-from bridge.broker.feed import Feed
+from bridge.broker.feed import Delivery, Feed
 from bridge.checkpoint.holding import Holding
 from bridge.checkpoint.verdicts import ADOPT_AFTER_ASKED, HELD_AT_MOST_MS, Step, after_fire, after_return
 from bridge.errors import BrokerUnavailable, Unavailable
@@ -26,7 +25,8 @@ from bridge.store.records import read as read_outcome
 
 log = structlog.get_logger(__name__)
 
-_AT_ONCE = 4  # batches under way: one asks Redis while another waits for confirms
+# Batches under way: one asks Redis while others wait for confirms, or for a new queue to settle.
+_AT_ONCE = 8
 _PAUSED_MS = 5_000  # what is due in a paused topic is asked about again after so long
 _RETRY_MS = 500  # after a store or broker that was away
 
@@ -44,11 +44,13 @@ class _Item:
 @dataclass(frozen=True, slots=True)
 class _Refused:
     tag: int
-    message: DeliveredMessage
+    message: Delivery
     reason: str
 
 
 class Checkpoint:
+    name = "checkpoint"
+
     def __init__(self, parts: Parts) -> None:
         self._link = parts.broker.consuming
         self._store = parts.store
@@ -89,7 +91,7 @@ class Checkpoint:
 
     async def _session(self) -> None:
         """One channel's life."""
-        await self._objects.ensure_core()
+        await self._objects.ensure_wheel()
         await self._store.learn_clock()
         self._broken = asyncio.get_running_loop().create_future()
         feed = await Feed.open(self._link, self._names.checkpoint, prefetch=self._prefetch, received=self._received)
@@ -130,7 +132,7 @@ class Checkpoint:
         while True:
             await self.run_once(feed)
 
-    def _received(self, message: DeliveredMessage) -> None:
+    def _received(self, message: Delivery) -> None:
         now_ms = self._store.clock.now_ms()
         arrival = read(
             self._names,
@@ -181,6 +183,8 @@ class Checkpoint:
 
     async def _decide_and_do(self, feed: Feed, items: Sequence[_Item]) -> None:
         policies = {topic: await self._topics.used(topic) for topic in {item.copy.topic for item in items}}
+        for left_ms in {item.arrival.stranded_ms for item in items if isinstance(item.arrival, Due)} - {0}:
+            await self._objects.renew_slots(left_ms)
         answers = await self._store.run([self._question(item, policies[item.copy.topic]) for item in items])
         outcomes = [
             read_outcome(item.copy.topic, item.copy.id, answer) for item, answer in zip(items, answers, strict=True)
@@ -201,8 +205,6 @@ class Checkpoint:
         arrival = item.arrival
         if isinstance(arrival, Back):
             return after_return(arrival.copy, outcome, arrival.reason, policy, outcome.now_ms)
-        if arrival.stranded_ms:
-            self._objects.doubt_slots(arrival.stranded_ms)
         return after_fire(arrival.copy, outcome, arrival.stranded_ms)
 
     async def _do(self, feed: Feed, items: Sequence[_Item], outcomes: Sequence[Outcome], steps: Sequence[Step]) -> None:

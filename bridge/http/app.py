@@ -15,7 +15,7 @@ from bridge.http.raw_path import RawPath
 from bridge.http.request_id import RequestId
 from bridge.http.size_limit import SizeLimit
 from bridge.http.v1 import dead, health, messages, openapi, pulling, sending, settling, topics
-from bridge.http.v1.operation import add
+from bridge.http.v1.operation import add, everywhere
 from bridge.http.wires import camellia
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def create_app(service: Service) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    for operation in OPERATIONS:
+    operations = [placed for operation in OPERATIONS for placed in everywhere(operation)]
+    for operation in operations:
         add(app, service, operation)
     if service.settings.camellia:
         app.include_router(camellia.router(service))
@@ -76,7 +77,7 @@ def create_app(service: Service) -> FastAPI:
 
     @cache
     def document() -> dict[str, Any]:
-        return openapi.document(app, OPERATIONS)
+        return openapi.document(app, operations)
 
     app.openapi = document  # type: ignore[method-assign]
     return app

@@ -7,11 +7,10 @@ and no process has to be there for it to end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
-
-from pamqp import commands as spec
+from typing import Any
 
 from bridge import metrics
 from bridge.broker.copies import from_properties
@@ -48,6 +47,7 @@ class Pulling:
         self._topics = parts.topics
         self._lease_ms = parts.settings.lease
         self._max_retry = parts.settings.max_retry
+        self._under_way: set[asyncio.Task[list[Leased]]] = set()
 
     async def pull(self, topics: Sequence[str], *, limit: int, wait_ms: int, lease_ms: int | None) -> list[Leased]:
         """Leases up to `limit` messages, from an earlier topic before a later one; when there are none, waits.
@@ -63,14 +63,21 @@ class Pulling:
         for topic in topics:
             await self._objects.ensure_topic(topic)
         while True:
-            leased = await self._take(topics, limit, lease_ms)
+            leased = await self._kept(self._take(topics, limit, lease_ms))
             left_ms = (until_s - monotonic()) * 1_000
             if leased or left_ms <= 0:
                 return leased
             leased = await self._wait(topics, limit, int(left_ms), lease_ms)
             if leased:
-                more = await self._take(topics, limit - len(leased), lease_ms) if len(leased) < limit else []
-                return leased + more
+                left = limit - len(leased)
+                return leased + (await self._kept(self._take(topics, left, lease_ms)) if left > 0 else [])
+
+    async def _kept(self, leasing: Coroutine[Any, Any, list[Leased]]) -> list[Leased]:
+        """Goes on when the caller goes away: what is taken is leased, and what is leased is acknowledged."""
+        task = asyncio.create_task(leasing)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
 
     async def _take(self, topics: Sequence[str], limit: int, lease_ms: int | None) -> list[Leased]:
         leased: list[Leased] = []
@@ -95,7 +102,8 @@ class Pulling:
         leased: list[Leased] = []
         for one in taken[:limit]:
             policy = await self._topics.policy(queues[one.queue])
-            leased += await self._lease(queues[one.queue], [one], lease_ms or policy.lease_ms or self._lease_ms)
+            lease = self._lease(queues[one.queue], [one], lease_ms or policy.lease_ms or self._lease_ms)
+            leased += await self._kept(lease)
         return leased
 
     async def _lease(self, topic: str, taken: list[Taken], lease_ms: int) -> list[Leased]:
@@ -174,9 +182,7 @@ class Pulling:
     async def _give_back(self, topic: str, taken: Taken) -> None:
         """Puts it back behind the others, as a new publish: a requeue would count as a delivery."""
         copy = self._copy(topic, taken, int(self._store.clock.now_ms()))
-        (error,) = await self._ways.publish(
-            [Publication(copy=copy, way=Way.READY, live_for_ms=_left(taken.properties))]
-        )
+        (error,) = await self._ways.publish([Publication(copy=copy, way=Way.READY, live_for_ms=taken.live_for_ms)])
         if error is None:
             await taken.ack()
         else:
@@ -196,8 +202,3 @@ def _lease_copy(one: _Candidate, now_ms: int, lease_ms: int) -> Publication:
         asked=0,
     )
     return Publication(copy=copy, way=Way.WHEEL, left_ms=lease_ms, exact=False, kind=LEASE_KIND)
-
-
-def _left(properties: spec.Basic.Properties) -> int:
-    expiration = properties.expiration
-    return int(expiration) if expiration and expiration.isdecimal() else 0

@@ -48,6 +48,7 @@ class Sending:
         self._store = parts.store
         self._records = parts.records
         self._ways = parts.broker.ways
+        self._objects = parts.broker.objects
         self._topics = parts.topics
         self._keep_body_max = parts.settings.keep_body_max
         self._max_retry = parts.settings.max_retry
@@ -61,7 +62,11 @@ class Sending:
             Unavailable: unknown; nothing was promised. Send again, with the same id.
         """
         prepared = await self._prepare(draft)
-        result = await self._groups.submit(prepared)
+        if self._objects.unsettled(draft.topic):
+            # Its confirm may take a moment, which others are not made to wait for.
+            (result,) = await self._commit([prepared])
+        else:
+            result = await self._groups.submit(prepared)
         if isinstance(result, SendUnderWay):
             (result,) = await self._insist([prepared])
         if isinstance(result, BridgeError):

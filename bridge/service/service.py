@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import structlog
 
 from bridge import metrics
-from bridge.acks import AckListener
 from bridge.broker.broker import Broker
-from bridge.checkpoint.loop import Checkpoint
 from bridge.errors import BridgeError, Unavailable
 from bridge.service.changing import Changing
 from bridge.service.dead import Dead
 from bridge.service.looking import Looking
+from bridge.service.loops import Loop, supervise
 from bridge.service.parts import Parts
 from bridge.service.pulling import Pulling
 from bridge.service.sending import Sending
@@ -32,13 +31,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """`parts`: broker, store and checkpoint, each "ok" or why not."""
+    """`parts`: broker, store and each loop, "ok" or why not."""
 
     ok: bool
     parts: Mapping[str, str]
 
 
 class Service:
+    """The ways through; `assembly.py` adds the loops that run beside them."""
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._broker = Broker(settings)
@@ -49,16 +50,21 @@ class Service:
             tombstone_ms=settings.tombstone_retention,
         )
         self.topics = Topics(self._store, records, self._broker.objects)
-        parts = Parts(store=self._store, records=records, broker=self._broker, topics=self.topics, settings=settings)
+        self.parts = parts = Parts(
+            store=self._store, records=records, broker=self._broker, topics=self.topics, settings=settings
+        )
         self.looking = Looking(parts)
         self.sending = Sending(parts)
         self.pulling = Pulling(parts)
         self.settling = Settling(parts, self.looking)
         self.changing = Changing(parts, self.looking)
         self.dead = Dead(parts, self.looking)
-        self._checkpoint = Checkpoint(parts)
-        self._acks = AckListener(parts)
-        self._loops: list[asyncio.Task[None]] = []
+        self._loops: list[Loop] = []
+        self._running: list[asyncio.Task[None]] = []
+
+    def add(self, loop: Loop) -> None:
+        """Runs the loop from `start` to `stop`."""
+        self._loops.append(loop)
 
     async def start(self) -> None:
         """Starts the loops. A broker or store that is away is waited for by them; health says so meanwhile.
@@ -71,29 +77,25 @@ class Service:
                 log.warning("broker.finding", finding=finding)
         with suppress(Unavailable):
             await self._store.learn_clock()
-        self._loops = [
-            asyncio.create_task(self._checkpoint.run(), name="checkpoint"),
-            asyncio.create_task(self._acks.run(), name="acks"),
-        ]
+        self._running = [asyncio.create_task(supervise(loop), name=loop.name) for loop in self._loops]
         log.info("service.started")
 
     async def stop(self) -> None:
         """Ends what is under way, hands back what was taken, and closes the connections."""
-        for loop in self._loops:
-            loop.cancel()
+        for running in self._running:
+            running.cancel()
         with suppress(TimeoutError):
             async with asyncio.timeout(self.settings.grace / 1_000):
-                await asyncio.gather(*self._loops, self.sending.finish(), return_exceptions=True)
+                await asyncio.gather(*self._running, self.sending.finish(), return_exceptions=True)
         await self._broker.close()
         await self._store.close()
         log.info("service.stopped")
 
     async def health(self) -> Health:
-        failed = [loop.get_name() for loop in self._loops if loop.done() and not loop.cancelled()]
         parts = {
             "broker": await _said(self._broker.check()),
             "store": await _said(self._store.learn_clock()),
-            "checkpoint": f"failed: {', '.join(failed)}" if failed else self._checkpoint.state,
+            **{loop.name: loop.state for loop in self._loops},
         }
         for part, state in parts.items():
             metrics.UP.labels(part).set(state == "ok")

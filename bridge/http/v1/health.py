@@ -30,7 +30,7 @@ async def live(service: Service, call: Call) -> Response:
 
 
 async def ready(service: Service, call: Call) -> Response:
-    """The broker, Redis and the checkpoint, each with its state; 503 where one is not well."""
+    """The broker, Redis, the checkpoint and the reports of acks, each with its state; 503 where one is not well."""
     health = await service.health()
     if health.ok:
         return json_answer({"status": "ok", "parts": health.parts})
@@ -44,7 +44,7 @@ async def scrape(service: Service, call: Call) -> Response:
     return Response(body, media_type=content_type)
 
 
-_WELL = {"broker": "ok", "store": "ok", "checkpoint": "ok"}
+_WELL = {"broker": "ok", "store": "ok", "checkpoint": "ok", "acks": "ok"}
 
 OPERATIONS = (
     Operation(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
@@ -30,7 +30,24 @@ _PATH_PARAMETERS = {
 _REQUEST_ID = {"description": "the request's own, or a new one", "schema": {"type": "string"}}
 
 
-def described(operation: Operation) -> dict[str, Any]:
+def document(app: FastAPI, operations: Sequence[Operation]) -> dict[str, Any]:
+    """The whole document of the app with these operations."""
+    whole = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
+    )
+    # Put in afterwards, as FastAPI drops whatever is null, in examples too.
+    for operation in operations:
+        whole["paths"][operation.path][operation.method.lower()].update(_described(operation))
+    models: set[type[BaseModel]] = {ProblemOut}
+    for operation in operations:
+        models.update(model for model in (operation.takes, *_answered(operation)) if model is not None)
+    named = sorted(models, key=lambda model: model.__name__)
+    _, definitions = models_json_schema([(model, "validation") for model in named], ref_template=_REF)
+    whole.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])
+    return whole
+
+
+def _described(operation: Operation) -> dict[str, Any]:
     """The operation's parameters, request and answers, as an OpenAPI operation has them."""
     description: dict[str, Any] = {
         "responses": {str(status): _answer(answer) for status, answer in operation.answers.items()}
@@ -43,20 +60,6 @@ def described(operation: Operation) -> dict[str, Any]:
         content = {"application/json": {"schema": _ref(operation.takes), "examples": shown}}
         description["requestBody"] = {"content": content, "required": _needs_body(operation.takes)}
     return description
-
-
-def document(app: FastAPI, operations: Iterable[Operation]) -> dict[str, Any]:
-    """The app's whole document."""
-    whole = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
-    )
-    models: set[type[BaseModel]] = {ProblemOut}
-    for operation in operations:
-        models.update(model for model in (operation.takes, *_answered(operation)) if model is not None)
-    named = sorted(models, key=lambda model: model.__name__)
-    _, definitions = models_json_schema([(model, "validation") for model in named], ref_template=_REF)
-    whole.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])
-    return whole
 
 
 def _answered(operation: Operation) -> Iterable[type[BaseModel] | None]:

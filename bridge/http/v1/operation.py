@@ -14,7 +14,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from bridge.http.v1 import openapi
 from bridge.http.v1.call import Call
 
 if TYPE_CHECKING:
@@ -57,15 +56,16 @@ class _Route(APIRoute):
         return handler
 
 
+def everywhere(operation: Operation) -> tuple[Operation, ...]:
+    """The operation, and for one on a topic also the same where the topic is two segments."""
+    if not operation.path.startswith(TOPIC):
+        return (operation,)
+    path = operation.path.replace(TOPIC, _TOPIC_IN_NAMESPACE)
+    return operation, replace(operation, name=f"{operation.name}_in_namespace", path=path)
+
+
 def add(app: FastAPI, service: Service, operation: Operation) -> None:
-    """Puts the operation into the app; one on a topic also where the topic is two segments."""
-    _add(app, service, operation)
-    if operation.path.startswith(TOPIC):
-        path = operation.path.replace(TOPIC, _TOPIC_IN_NAMESPACE)
-        _add(app, service, replace(operation, name=f"{operation.name}_in_namespace", path=path))
-
-
-def _add(app: FastAPI, service: Service, operation: Operation) -> None:
+    """Routes to the operation."""
     run = operation.run
 
     async def handler(request: Request) -> Response:
@@ -80,9 +80,7 @@ def _add(app: FastAPI, service: Service, operation: Operation) -> None:
         tags=[operation.group],
         summary=operation.name.removesuffix("_in_namespace").replace("_", " ").capitalize(),
         description=run.__doc__ or "",
-        status_code=next(iter(operation.answers)),
         response_model=None,
         response_class=Response,
-        openapi_extra=openapi.described(operation),
         route_class_override=_Route,
     )

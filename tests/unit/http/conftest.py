@@ -91,7 +91,9 @@ class StandIn:
     async def stop(self) -> None:
         self.started.append("stop")
 
-    def message(self, *, body: bytes | None = b'{"order":1001}', content_type: str = "application/json", **changed: Any) -> Message:
+    def message(
+        self, *, body: bytes | None = b'{"order":1001}', content_type: str = "application/json", **changed: Any
+    ) -> Message:
         return Message(record=replace(RECORD, **changed), envelope=Envelope(content_type=content_type, body=body))
 
 

@@ -31,8 +31,22 @@ def test_numbers_keep_their_digits(document: bytes) -> None:
 
 @pytest.mark.parametrize(
     "document",
-    [b"", b"{", b"NaN", b"[Infinity]", b'{"a":1,}', b"'a'", b'"\xff"', b"\xef\xbb\xbf{}", b"01", b'"\\ud800"']
-    + [b"[NaN, 12345678901234567890]", b'["\xff", 12345678901234567890]', b"9" * 5_000, b"[" * 5_000 + b"]" * 5_000],
+    [
+        b"",
+        b"{",
+        b"NaN",
+        b"[Infinity]",
+        b'{"a":1,}',
+        b"'a'",
+        b'"\xff"',
+        b"\xef\xbb\xbf{}",
+        b"01",
+        b'"\\ud800"',
+        b"[NaN, 12345678901234567890]",
+        b'["\xff", 12345678901234567890]',
+        b"9" * 5000,
+        b"[" * 5000 + b"]" * 5000,
+    ],
 )
 def test_what_is_not_json_is_refused(document: bytes) -> None:
     with pytest.raises(ValueError):

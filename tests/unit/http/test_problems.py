@@ -43,7 +43,7 @@ def _problem(response: httpx2.Response) -> dict[str, Any]:
     ],
 )
 async def test_errors_of_the_service(
-    service: Any, client: httpx2.AsyncClient, error: Exception, status: int, slug: str, more: dict[str, Any]
+    *, service: Any, client: httpx2.AsyncClient, error: Exception, status: int, slug: str, more: dict[str, Any]
 ) -> None:
     service.answers["looking.get"] = error
     response = await client.get("/v1/topics/orders/messages/o-1001")
@@ -125,5 +125,3 @@ async def test_the_request_id(client: httpx2.AsyncClient, given: str, kept: bool
     response = await client.get("/health/live", headers={"X-Request-ID": given})
     assert (response.headers["x-request-id"] == given) is kept
     assert response.headers["x-request-id"]
-
-

@@ -29,7 +29,14 @@ async def test_accepted(service: Any, client: httpx2.AsyncClient, message_json: 
     service.answers["sending.send"] = Sent(message=service.message(), replayed=False)
     response = await client.post(
         PATH,
-        json={"body": {"order": 1001}, "id": "o-1001", "delay": "15m", "ttl": "1h", "max_retry": 3, "headers": {"a": 1}},
+        json={
+            "body": {"order": 1001},
+            "id": "o-1001",
+            "delay": "15m",
+            "ttl": "1h",
+            "max_retry": 3,
+            "headers": {"a": 1},
+        },
     )
     assert response.status_code == 201
     assert response.headers["location"] == "/v1/topics/orders/messages/o-1001"
@@ -191,8 +198,21 @@ async def test_what_is_wrong_is_named(
 
 @pytest.mark.parametrize(
     "name",
-    ["x-delay-a", "X-DEATH", "x-death-x", "x-first-death-queue", "X-Last-Death-Reason", "x-opt-a", "x-delivery-count"]
-    + ["CC", "cc", "Bcc", "with space", "é", "x" * 129],
+    [
+        "x-delay-a",
+        "X-DEATH",
+        "x-death-x",
+        "x-first-death-queue",
+        "X-Last-Death-Reason",
+        "x-opt-a",
+        "x-delivery-count",
+        "CC",
+        "cc",
+        "Bcc",
+        "with space",
+        "é",
+        "x" * 129,
+    ],
 )
 async def test_header_names_that_are_refused(client: httpx2.AsyncClient, name: str) -> None:
     response = await client.post(PATH, json={"body": 1, "headers": {name: "a"}})
@@ -246,9 +266,19 @@ async def test_a_batch_answers_for_each_by_itself(
     late = InvalidRequest.of("deliver_at", 9, LIMIT, "too late")
     sent = Sent(message=service.message(), replayed=False)
     service.answers["sending.send_many"] = [
-        sent, Sent(message=service.message(), replayed=True), late, StoreUnavailable("away"), Conflict("no", state="acked")
+        sent, Sent(message=service.message(), replayed=True), late, StoreUnavailable("away"),
+        Conflict("no", state="acked"),
     ]  # fmt: skip
-    items = [{"body": 1}, {"body": 1, "dely": 5}, {"body": 2}, {"body": 3}, 7, {"body": "x" * 999}, {"body": 4}, {"body": 5}]
+    items = [
+        {"body": 1},
+        {"body": 1, "dely": 5},
+        {"body": 2},
+        {"body": 3},
+        7,
+        {"body": "x" * 999},
+        {"body": 4},
+        {"body": 5},
+    ]
     response = await client.post(f"{PATH}/batch", json={"messages": items})
     assert response.status_code == 200
     results = response.json()["results"]
@@ -256,7 +286,16 @@ async def test_a_batch_answers_for_each_by_itself(
     assert results[0] == {"status": 201, "message": message_json}
     assert results[2] == {"status": 200, "message": message_json}
     fields = [[error["field"] for error in result.get("error", {"errors": []})["errors"]] for result in results]
-    assert fields == [[], ["messages.1.dely"], [], ["messages.3.deliver_at"], ["messages.4"], ["messages.5.body"], [], []]
+    assert fields == [
+        [],
+        ["messages.1.dely"],
+        [],
+        ["messages.3.deliver_at"],
+        ["messages.4"],
+        ["messages.5.body"],
+        [],
+        [],
+    ]
     assert results[7]["error"]["state"] == "acked"
     assert results[6]["error"]["retry_after_s"] == 1
     (_, (drafts,), _) = service.calls[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import httpx2
@@ -15,24 +15,30 @@ from fastapi import FastAPI
 _LIMIT = 16 * 1_000 + 1024 * 1024
 
 
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+
 @asynccontextmanager
 async def _served(app: FastAPI) -> AsyncIterator[int]:
     """The app on a free port of this machine."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, http="httptools", ws="none"))
-    server.capture_signals = _no_signals  # type: ignore[method-assign]
+    server = _Server(uvicorn.Config(app, port=0, log_config=None, http="httptools", ws="none"))
     serving = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
+    await asyncio.wait_for(server.up.wait(), 10)
     try:
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
         server.should_exit = True
         await serving
-
-
-@asynccontextmanager
-async def _no_signals() -> AsyncIterator[None]:
-    yield
 
 
 @pytest.fixture
@@ -68,7 +74,9 @@ async def test_a_caller_that_goes_away_ends_its_long_poll(service: Any, port: in
     service.answers["pulling.pull"] = pull
     document = b'{"wait":"60s","topics":["orders"]}' if path == "/v1/pull" else b'{"wait":"60s"}'
     _, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (path.encode(), len(document), document))
+    writer.write(
+        b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (path.encode(), len(document), document)
+    )
     await asyncio.wait_for(waiting.wait(), 5)
     assert not cancelled.is_set()
     writer.close()
