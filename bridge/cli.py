@@ -10,6 +10,7 @@ import uvicorn
 from pydantic import ValidationError
 
 from bridge.assembly import assemble
+from bridge.cli_bench import bench
 from bridge.cli_topology import app as topology_app
 from bridge.http.app import create_app
 from bridge.logs import configure
@@ -18,6 +19,7 @@ from topology.errors import TopologyError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Messages delivered later, on RabbitMQ.")
 app.add_typer(topology_app, name="topology", help="What stands on the broker.")
+app.command()(bench)
 
 
 @app.command()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from secrets import randbits
+from random import getrandbits
 from typing import Any
 
 TOPIC_PATTERN = r"^[A-Za-z0-9_.-]{1,100}(/[A-Za-z0-9_.-]{1,100})?$"
@@ -54,7 +54,7 @@ SHOWN_STATES = tuple(state for state in State if state is not State.UNCONFIRMED)
 
 def new_nonce() -> int:
     """Tells apart two copies published for the same epoch; 48 bits, so exact in Lua's and JSON's numbers."""
-    return randbits(48) or 1
+    return getrandbits(48) or 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

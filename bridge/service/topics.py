@@ -38,40 +38,41 @@ class Topics:
         self._records = records
         self._keys = records.keys
         self._objects = objects
-        self._policies: dict[str, tuple[Policy, float]] = {}
-        self._registered: set[str] = set()
+        # Policies and when each was read: of topics that were asked about, and of those that were put on the list too.
+        self._seen: dict[str, tuple[Policy, float]] = {}
+        self._used: dict[str, tuple[Policy, float]] = {}
 
     async def policy(self, topic: str) -> Policy:
-        """The topic's policy; the defaults for one that has none.
-
-        While Redis is away, what was last known.
+        """The topic's policy; the defaults for one that has none. While Redis is away, what was last known.
 
         Raises:
             StoreUnavailable: and nothing is known.
         """
-        known = self._policies.get(topic)
-        if known is not None and monotonic() - known[1] < _FRESH_S:
-            return known[0]
-        try:
-            stored = await self._store.command("GET", self._keys.policy(topic))
-        except StoreUnavailable:
-            if known is None:
-                raise
-            return known[0]
-        policy = _read_policy(stored)
-        self._policies[topic] = (policy, monotonic())
-        return policy
+        return await self._policy(topic, self._seen)
 
     async def used(self, topic: str) -> Policy:
-        """The policy of a topic that a message is about to be sent to; the topic is on the list from here on.
+        """The policy of a topic that a message goes through; the topic is on the list from here on, also after a Redis
+        that was emptied.
 
         Raises:
-            StoreUnavailable
+            StoreUnavailable: and nothing is known.
         """
-        if topic not in self._registered:
-            await self._store.command("SADD", self._keys.topics, topic)
-            self._registered.add(topic)
-        return await self.policy(topic)
+        return await self._policy(topic, self._used)
+
+    async def _policy(self, topic: str, known: dict[str, tuple[Policy, float]]) -> Policy:
+        last = known.get(topic)
+        if last is not None and monotonic() - last[1] < _FRESH_S:
+            return last[0]
+        try:
+            if known is self._used:
+                await self._store.command("SADD", self._keys.topics, topic)
+            policy = _read_policy(await self._store.command("GET", self._keys.policy(topic)))
+        except StoreUnavailable:
+            if last is None:
+                raise
+            return last[0]
+        known[topic] = self._seen[topic] = (policy, monotonic())
+        return policy
 
     async def put_policy(self, topic: str, policy: Policy) -> Policy:
         """Sets the topic's policy; other processes follow within two seconds.
@@ -87,7 +88,7 @@ class Topics:
         await self._store.command("SET", self._keys.policy(topic), _write_policy(policy))
         if direct:
             await self._objects.set_direct(topic, True)
-        self._policies[topic] = (policy, monotonic())
+        self._seen[topic] = self._used[topic] = (policy, monotonic())
         return policy
 
     async def names(self) -> list[str]:
@@ -129,8 +130,8 @@ class Topics:
         await self._objects.remove_topic(topic)
         await self._store.command("DEL", self._keys.policy(topic))
         await self._store.command("SREM", self._keys.topics, topic)
-        self._registered.discard(topic)
-        self._policies.pop(topic, None)
+        self._used.pop(topic, None)
+        self._seen.pop(topic, None)
 
     async def _end(self, topic: str, states: Iterable[State], end: Any, **how: Any) -> None:
         digits = "".join(str(int(state)) for state in states)

@@ -1,0 +1,102 @@
+"""The broker's side: what arrives in a queue and when, and how many messages stand in one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import time
+from typing import NamedTuple
+
+import aio_pika
+from aio_pika.abc import AbstractChannel
+from aiormq.abc import DeliveredMessage
+
+from bridge.bench.errors import BenchError
+
+POLL_S = 0.005
+
+
+class Arrival(NamedTuple):
+    """Both in Unix ms: when the message came, and when its `x-delay-due` says it was due."""
+
+    came_ms: float
+    due_ms: int
+
+
+class Arrivals:
+    """What a plain consumer of one queue got, by message id. The broker acknowledges for it."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Arrival] = {}
+        self.twice = 0
+        self._wanted = 0
+        self._here = asyncio.Event()
+
+    async def until(self, count: int, timeout_s: float) -> None:
+        """Waits until so many messages have come; returns after `timeout_s` all the same."""
+        self._wanted = count
+        self._here.clear()
+        if len(self.by_id) < count:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._here.wait()
+            except TimeoutError:
+                return
+
+    async def received(self, message: DeliveredMessage) -> None:
+        came_ms = time() * 1_000
+        properties = message.header.properties
+        message_id = properties.message_id or ""
+        self.twice += message_id in self.by_id
+        due_ms = int(str((properties.headers or {})["x-delay-due"]))
+        self.by_id.setdefault(message_id, Arrival(came_ms, due_ms))
+        if len(self.by_id) >= self._wanted:
+            self._here.set()
+
+
+class Broker:
+    """One channel to the broker."""
+
+    def __init__(self, channel: AbstractChannel) -> None:
+        self._channel = channel
+
+    async def arrivals(self, queue: str) -> Arrivals:
+        """Starts to consume the queue."""
+        arrivals = Arrivals()
+        # aio-pika's own messages would cost the consumer more than all else it does.
+        underlay = await self._channel.get_underlay_channel()
+        await underlay.basic_consume(queue, arrivals.received, no_ack=True)
+        return arrivals
+
+    async def depth(self, queue: str) -> int:
+        """How many messages stand in the queue, without those that are delivered and unacknowledged."""
+        declared = await self._channel.declare_queue(queue, passive=True)
+        return declared.declaration_result.message_count or 0
+
+    async def until_depth(
+        self, queue: str, count: int, timeout_s: float, sampled: Callable[[float, int], None] = lambda at_s, depth: None
+    ) -> float:
+        """Waits until the queue holds so many messages; `sampled` is told each moment (Unix s) and depth on the way.
+
+        Returns: the moment, in Unix seconds.
+
+        Raises:
+            BenchError: it did not come in time.
+        """
+        give_up_s = time() + timeout_s
+        while True:
+            depth = await self.depth(queue)
+            now_s = time()
+            sampled(now_s, depth)
+            if depth >= count:
+                return now_s
+            if now_s > give_up_s:
+                raise BenchError(f"{queue} holds {depth} of {count} messages after {timeout_s:.0f} s")
+            await asyncio.sleep(POLL_S)
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Broker]:
+    async with await aio_pika.connect(url) as connection:
+        yield Broker(await connection.channel())

@@ -1,0 +1,44 @@
+"""How fast one checkpoint releases what has piled up."""
+
+from __future__ import annotations
+
+from time import time
+
+from bridge.bench import amqp
+from bridge.bench.bench import Bench
+from bridge.bench.errors import BenchError
+from bridge.bench.runs.filling import fill
+
+SAYS = (
+    "Messages are sent, the bridge is stopped, all come due and pile up in the checkpoint's queue; then one bridge is "
+    "started. Measured from the last look at the empty ready queue to the first that finds them all in it."
+)
+_CHECKPOINT_QUEUE = "delay.checkpoint"
+_SLOWEST_SENDS_PER_S = 2_000
+_STOPPED_WITHIN_S = 12.0
+_PATIENCE_S = 120.0
+
+
+async def run(bench: Bench) -> None:
+    stack, count = bench.own, bench.size.checkpoint
+    await stack.fresh()
+    topic = bench.topic("checkpoint")
+    instant_ms = int((time() + _STOPPED_WITHIN_S + count / _SLOWEST_SENDS_PER_S) * 1_000)
+    await fill(stack.http_url, topic, count, lambda: {"body": 0, "deliver_at": instant_ms})
+    await stack.stop_bridge()
+    if time() * 1_000 > instant_ms:
+        raise BenchError("the sends were not done, and the bridge not stopped, before the messages were due")
+    async with amqp.opened(stack.amqp_url) as broker:
+        await broker.until_depth(_CHECKPOINT_QUEUE, count, instant_ms / 1_000 - time() + _PATIENCE_S)
+        await stack.start_bridge()
+        empty_s = started_s = time()
+
+        def sampled(at_s: float, depth: int) -> None:
+            nonlocal empty_s
+            if depth == 0:
+                empty_s = at_s
+
+        full_s = await broker.until_depth(f"ready.{topic}", count, _PATIENCE_S, sampled)
+    if empty_s == started_s:
+        raise BenchError("the checkpoint had released messages before the first look")
+    bench.add("checkpoint", count / (full_s - empty_s), "messages/s")

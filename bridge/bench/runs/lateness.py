@@ -1,0 +1,89 @@
+"""How late messages come at a steady rate."""
+
+from __future__ import annotations
+
+import random
+from time import time
+
+import orjson
+
+from bridge.bench import amqp, client
+from bridge.bench.amqp import Arrivals
+from bridge.bench.bench import Bench
+from bridge.bench.client import CREATED, Api
+from bridge.bench.errors import BenchError
+from bridge.bench.figures import percentiles
+
+SAYS = (
+    "An open loop sends single messages with random delays of 1-5 s. Lateness is the moment a plain AMQP consumer of "
+    "the ready queue has the message, less its `x-delay-due`; `from schedule` counts from the moment the send was to "
+    "start plus the delay, so it holds the way in as well."
+)
+_LEAST_MS, _MOST_MS = 1_000, 5_000
+_WARM_STEP_MS = 100
+_PATIENCE_S = 30.0
+_CONNECTIONS = 32
+
+
+async def run(bench: Bench) -> None:
+    await bench.stack.fresh()
+    await measure(bench, "lateness")
+
+
+async def measure(bench: Bench, name: str) -> None:
+    """Adds the rows of one such run under `name`."""
+    topic = bench.topic(name)
+    count = int(bench.size.rate_per_s * bench.size.lateness_s)
+    delays_ms = [random.uniform(_LEAST_MS, _MOST_MS) for _ in range(count)]
+    stack = bench.stack
+    async with client.opened(stack.http_url, connections=_CONNECTIONS) as api, amqp.opened(stack.amqp_url) as broker:
+        arrivals = await _warmed_up(api, broker, topic)
+        before = stack.cpu_s()
+        accepted, scheduled_ms = await _send(api, topic, delays_ms, bench.size.rate_per_s)
+        await arrivals.until(len(accepted), _MOST_MS / 1_000 + _PATIENCE_S)
+        bench.add_cpu(name, before, count)
+    came = arrivals.by_id
+    late_ms = [arrival.came_ms - arrival.due_ms for arrival in came.values()]
+    _add_percentiles(bench, name, late_ms)
+    from_schedule = [
+        came[str(at)].came_ms - scheduled_ms[at] - int(delays_ms[at]) for at in range(count) if str(at) in came
+    ]
+    _add_percentiles(bench, f"{name} from schedule", from_schedule)
+    bench.add(f"{name} early", sum(late < 0 for late in late_ms), "messages")
+    bench.add(f"{name} lost", len(accepted - came.keys()), "messages")
+    bench.add(f"{name} twice", arrivals.twice, "messages")
+    bench.add(f"{name} refused", count - len(accepted), "messages")
+
+
+async def _warmed_up(api: Api, broker: amqp.Broker, topic: str) -> Arrivals:
+    """A consumer of the topic's ready queue, once every slot these delays need has passed a message on."""
+    messages = [{"body": 0, "delay": delay_ms} for delay_ms in range(0, _MOST_MS + 1, _WARM_STEP_MS)]
+    await api.send_batch(topic, messages)
+    arrivals = await broker.arrivals(f"ready.{topic}")
+    await arrivals.until(len(messages), _PATIENCE_S)
+    if len(arrivals.by_id) < len(messages):
+        raise BenchError(f"{len(arrivals.by_id)} of {len(messages)} messages of the warm-up came")
+    arrivals.by_id.clear()
+    return arrivals
+
+
+async def _send(api: Api, topic: str, delays_ms: list[float], rate_per_s: int) -> tuple[set[str], list[float]]:
+    """The ids that were accepted, and the moments their sends were to start at, in Unix ms."""
+    path = f"/v1/topics/{topic}/messages"
+    accepted: set[str] = set()
+
+    async def send(at: int) -> None:
+        body = {"id": str(at), "body": {"at": time()}, "delay": int(delays_ms[at])}
+        answer = await api.post(path, orjson.dumps(body))
+        if answer.status == CREATED:
+            accepted.add(str(at))
+
+    scheduled_ms = await client.open_loop(len(delays_ms), rate_per_s, send)
+    return accepted, scheduled_ms
+
+
+def _add_percentiles(bench: Bench, name: str, values_ms: list[float]) -> None:
+    if not values_ms:
+        raise BenchError(f"{name}: no message came")
+    for which, value_ms in percentiles(values_ms).items():
+        bench.add(f"{name} {which}", value_ms, "ms")

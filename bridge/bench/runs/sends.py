@@ -1,0 +1,67 @@
+"""How many sends are accepted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+
+import orjson
+
+from bridge.bench import client
+from bridge.bench.bench import Bench
+from bridge.bench.client import CREATED, Api
+from bridge.bench.errors import BenchError
+
+SAYS = (
+    "A closed loop. Single: one message a request over 64 connections; batches: 100 messages a request over 8 "
+    "connections. Delays are random, 10-20 min. Accepted means confirmed by a quorum queue and recorded in Redis."
+)
+_SINGLE_CONNECTIONS = 64
+_BATCH_CONNECTIONS = 8
+_BATCH = 100
+_BODIES = 200  # made ahead, so that the client has little to do
+
+
+async def run(bench: Bench) -> None:
+    await bench.stack.fresh()
+    topic = bench.topic("sends")
+    path = f"/v1/topics/{topic}/messages"
+    singles = [orjson.dumps(_message()) for _ in range(_BODIES)]
+    batches = [orjson.dumps({"messages": [_message() for _ in range(_BATCH)]}) for _ in range(_BODIES)]
+    async with client.opened(bench.stack.http_url, connections=_SINGLE_CONNECTIONS) as api:
+
+        async def single() -> int:
+            answer = await api.post(path, random.choice(singles))
+            if answer.status != CREATED:
+                raise BenchError(f"a send was answered {answer.status}: {answer.body[:300]!r}")
+            return 1
+
+        async def batch() -> int:
+            answer = await api.post(f"{path}/batch", random.choice(batches))
+            if answer.body.count(b'"status":201') != _BATCH:
+                raise BenchError(f"a batch was answered {answer.status}: {answer.body[:300]!r}")
+            return _BATCH
+
+        # Slots are declared when they are first needed: here, so that no send has to wait for it.
+        await _declare_slots(api, topic)
+        await _measure(bench, "sends single", _SINGLE_CONNECTIONS, single)
+        await _measure(bench, "sends in batches of 100", _BATCH_CONNECTIONS, batch)
+
+
+async def _measure(bench: Bench, name: str, clients: int, request: Callable[[], Awaitable[int]]) -> None:
+    await client.closed_loop(clients, bench.size.sends_warm_s, request)
+    before = bench.stack.cpu_s()
+    per_s = await client.closed_loop(clients, bench.size.sends_s, request)
+    bench.add(name, per_s, "messages/s")
+    bench.add_cpu(name, before, max(1, round(per_s * bench.size.sends_s)))
+
+
+async def _declare_slots(api: Api, topic: str) -> None:
+    seconds = [{"body": 0, "delay": 1_000 * second + 1} for second in range(60)]
+    tenths = [{"body": 0, "delay": 100 * tenth + 1} for tenth in range(1, 11)]
+    minutes = [{"body": 0, "delay": 60_000 * minute + 101} for minute in range(9, 21)]
+    await api.send_batch(topic, [*seconds, *tenths, *minutes])
+
+
+def _message() -> object:
+    return {"body": {"order": random.randrange(10**6)}, "delay": random.randint(600_000, 1_200_000)}

@@ -1,0 +1,106 @@
+"""The README's commands work as they are printed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import orjson
+import pytest
+
+from bridge.local.rabbitmq import RabbitNode
+from tests.docs.documents import PROJECT, blocks, text
+from tests.integration.topic import Topic
+
+README = text("README.md")
+PRINTED_URL = "http://127.0.0.1:8080"
+TOPIC = "hello"
+
+
+def curls(named: str) -> list[str]:
+    """The curl commands of the block in which the name stands."""
+    (block,) = (code for code in blocks(README, "sh") if code.startswith("curl") and named in code)
+    return block.splitlines()
+
+
+async def output_of(*command: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        output, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == 0, errors.decode()
+    return output.decode()
+
+
+async def answers_of(commands: list[str], bridge_url: str) -> list[Any]:
+    """Runs each as a shell would, on the session's bridge; the JSON it prints."""
+    assert all(PRINTED_URL in command for command in commands)
+    return [
+        orjson.loads(await output_of("sh", "-c", command.replace(PRINTED_URL, bridge_url))) for command in commands
+    ]
+
+
+async def test_the_first_message_is_sent_looked_at_pulled_and_acknowledged(bridge_url: str) -> None:
+    sent, looked, pulled, acked = await answers_of(curls("hello-1"), bridge_url)
+    assert (sent["id"], sent["state"]) == ("hello-1", "waiting")
+    assert looked == sent
+    assert [(one["id"], one["body"], one["state"]) for one in pulled["messages"]] == [
+        ("hello-1", {"hello": "world"}, "leased")
+    ]
+    assert acked == {"results": [{"id": "hello-1", "result": "acked"}]}
+
+
+async def test_another_one_is_moved_listed_and_deleted(bridge_url: str) -> None:
+    sent, moved, listed, deleted = await answers_of(curls("bill-7"), bridge_url)
+    assert sent["state"] == moved["state"] == "waiting"
+    assert moved["due_at"] > sent["due_at"]
+    assert [one["id"] for one in listed["items"]] == ["bill-7"]
+    assert (deleted["id"], deleted["state"]) == ("bill-7", "deleted")
+
+
+async def test_the_amqp_script_delays_consumes_and_has_its_ack_recorded(
+    bridge_url: str, rabbit: RabbitNode, tmp_path: Path
+) -> None:
+    (script,) = blocks(README, "python")
+    file = tmp_path / "later.py"
+    file.write_text(script)
+    async with httpx2.AsyncClient(base_url=bridge_url, timeout=60) as client:
+        topic = Topic(client, TOPIC)
+        await topic.put_policy()
+        assert await output_of(sys.executable, str(file), rabbit.amqp_url) == 'hello-2 "over AMQP"\n'
+        acked = await topic.until_state("hello-2", "acked")
+    assert acked["body"] == "over AMQP"
+
+
+@pytest.mark.parametrize("command", ["make run", "make test"])
+def test_the_two_commands_stand_in_blocks_of_their_own(command: str) -> None:
+    assert f"{command}\n" in blocks(README, "sh")
+
+
+def test_every_make_target_it_names_exists_and_what_ci_runs_is_among_them() -> None:
+    makefile = text("Makefile")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    named = set(re.findall(r"make ([a-z]+)\b", "\n".join([*blocks(README, "sh"), *re.findall(r"`([^`\n]+)`", README)])))
+    assert {"run", "test"} <= named <= targets
+    (run_by_ci,) = re.findall(r"^make .*?([a-z]+) 2>&1", text(".ci/run"), re.MULTILINE)
+    assert run_by_ci in named
+
+
+def test_what_it_says_is_needed_is_what_set_up_asks_for() -> None:
+    (version,) = re.findall(r'requires-python = ">=([\d.]+)"', text("pyproject.toml"))
+    assert f"Python {version}" in README
+    assert f"sys.version_info < ({version.replace('.', ', ')})" in text("deploy/setup.sh")
+    (rabbitmq,) = re.findall(r"RabbitMQ ([\d.]+) or later", text("deploy/install-packages.sh"))
+    assert f"RabbitMQ ({rabbitmq} or later)" in README
+
+
+def test_it_fits_on_a_few_screens() -> None:
+    assert len((PROJECT / "README.md").read_text().splitlines()) < 150

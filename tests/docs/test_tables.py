@@ -1,0 +1,57 @@
+"""The tables of docs/operating.md say what the code has, all of it and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bridge import metrics
+from bridge.durations import parse_duration_ms
+from bridge.settings import DurationMs, Settings
+from tests.docs.documents import PROJECT, rows, section, text
+
+OPERATING = text("docs/operating.md")
+SETTINGS = {cells[0].strip("`"): cells[1:] for cells in rows(section(OPERATING, "Settings"))}
+NAMES = {f"BRIDGE_{name.upper()}": name for name in Settings.model_fields}
+
+
+def test_every_setting_is_in_the_table() -> None:
+    assert set(SETTINGS) == set(NAMES)
+
+
+@pytest.mark.parametrize("variable", SETTINGS)
+def test_a_settings_default_is_the_one_in_the_table(variable: str) -> None:
+    name, shown = NAMES[variable], SETTINGS[variable][0].strip("`")
+    default = Settings.model_fields[name].default
+    if default is None:
+        assert shown == "none"
+    else:
+        # Read as the environment would be.
+        assert getattr(Settings(**{name: shown}), name) == default
+
+
+@pytest.mark.parametrize("variable", SETTINGS)
+def test_a_duration_and_nothing_else_is_called_one(variable: str) -> None:
+    metadata = Settings.model_fields[NAMES[variable]].metadata
+    of_durations = list(getattr(DurationMs, "__metadata__", ()))
+    is_duration = bool(metadata) and metadata == of_durations
+    assert (SETTINGS[variable][1] == "duration") == is_duration
+    if is_duration:
+        assert parse_duration_ms(SETTINGS[variable][0].strip("`")) > 0
+
+
+def test_every_metric_is_in_the_table_with_its_type() -> None:
+    suffix = {"counter": "_total"}
+    exposed = {family.name + suffix.get(family.type, ""): family.type for family in metrics.REGISTRY.collect()}
+    assert {cells[0].strip("`"): cells[1] for cells in rows(section(OPERATING, "Metrics"))} == exposed
+
+
+def test_every_event_of_the_log_is_in_the_table_with_its_level() -> None:
+    logged = re.compile(r'\blog\.(info|warning|error|exception)\(\s*"([a-z_.]+)"')
+    written = {
+        (event, "error" if level == "exception" else level)
+        for file in (PROJECT / "bridge").rglob("*.py")
+        for level, event in logged.findall(file.read_text())
+    }
+    assert {(cells[0].strip("`"), cells[1]) for cells in rows(section(OPERATING, "Logs"))} == written

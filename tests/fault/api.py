@@ -1,0 +1,97 @@
+"""A client of one bridge's HTTP API that does as the API says: no answer or a 5xx means once more, with the same id."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from time import monotonic, time
+from typing import Any
+
+import httpx2
+
+PATIENCE_S = 45.0
+_PAUSE_S = 0.2
+
+Pulled = dict[str, Any]
+
+
+def now_ms() -> int:
+    """The wall clock, which is also Redis' on one machine, in whole Unix milliseconds."""
+    return int(time() * 1_000)
+
+
+def instant_ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1_000)
+
+
+class Api:
+    """`refused` counts the calls that were answered with a 5xx or not at all."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
+        self._http = http
+        self._url = url
+        self.refused = 0
+
+    async def call(self, method: str, path: str, json: Any = None) -> httpx2.Response:
+        """One try."""
+        return await self._http.request(method, f"{self._url}{path}", json=json)
+
+    async def insist(self, method: str, path: str, json: Any = None) -> httpx2.Response:
+        """Tries until there is an answer that promises something; TimeoutError when there is none for long."""
+        give_up_at = monotonic() + PATIENCE_S
+        while True:
+            try:
+                response = await self.call(method, path, json)
+            except httpx2.TransportError as error:
+                last: object = repr(error)
+            else:
+                if response.status_code < 500:
+                    return response
+                last = response.text
+            self.refused += 1
+            if monotonic() > give_up_at:
+                raise TimeoutError(f"{method} {path} is refused for {PATIENCE_S:.0f} s: {last}")
+            await asyncio.sleep(_PAUSE_S)
+
+    async def send(self, topic: str, message_id: str, **fields: Any) -> httpx2.Response:
+        """One try to send."""
+        return await self.call("POST", f"/v1/topics/{topic}/messages", {"id": message_id, "body": message_id, **fields})
+
+    async def sent(self, topic: str, message_id: str, **fields: Any) -> dict[str, Any]:
+        """The message, once it is accepted."""
+        body = {"id": message_id, "body": message_id, **fields}
+        response = await self.insist("POST", f"/v1/topics/{topic}/messages", body)
+        assert response.status_code in (200, 201), response.text
+        return dict(response.json())
+
+    async def look(self, topic: str, message_id: str) -> dict[str, Any]:
+        response = await self.insist("GET", f"/v1/topics/{topic}/messages/{message_id}")
+        assert response.status_code == 200, response.text
+        return dict(response.json())
+
+    async def pull(self, topic: str, *, most: int = 100, wait_ms: int = 0, lease_ms: int = 30_000) -> list[Pulled]:
+        """What a pull gives, once there is an answer."""
+        body = {"max": most, "wait": wait_ms, "lease": lease_ms}
+        response = await self.insist("POST", f"/v1/topics/{topic}/pull", body)
+        assert response.status_code == 200, response.text
+        return list(response.json()["messages"])
+
+    async def pull_one(self, topic: str, *, lease_ms: int = 30_000) -> Pulled:
+        """The next message, which must come within the longest long poll."""
+        (message,) = await self.pull(topic, most=1, wait_ms=30_000, lease_ms=lease_ms)
+        return message
+
+    async def ack(self, topic: str, receipts: Sequence[str]) -> list[str]:
+        """What became of each."""
+        response = await self.insist("POST", f"/v1/topics/{topic}/ack", {"receipts": list(receipts)})
+        assert response.status_code == 200, response.text
+        return [one["result"] for one in response.json()["results"]]
+
+    async def drain(self, topic: str, count: int) -> list[Pulled]:
+        """Pulls and acks until `count` different messages came, and whatever else stands ready then."""
+        pulled: list[Pulled] = []
+        while got := await self.pull(topic, wait_ms=0 if len({one["id"] for one in pulled}) >= count else 30_000):
+            assert set(await self.ack(topic, [one["receipt"] for one in got])) == {"acked"}
+            pulled += got
+        return pulled

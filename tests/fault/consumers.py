@@ -1,0 +1,63 @@
+"""Consumers that go on whatever is killed, and write down what they get."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aio_pika
+from aio_pika.abc import AbstractIncomingMessage
+from aio_pika.exceptions import AMQPError, ChannelInvalidStateError
+
+from tests.fault.api import Api, instant_ms, now_ms
+from tests.fault.history import Delivery, History
+
+_PAUSE_S = 0.1
+_LEFT_ALONE = 40  # one in so many is not acked the first time, and comes again when its lease ends
+
+
+async def over_http(api: Api, topic: str, history: History, *, lease_ms: int) -> None:
+    """Pulls and acks for ever."""
+    seen = 0
+    while True:
+        asked_ms = now_ms()
+        pulled = await api.pull(topic, wait_ms=2_000, lease_ms=lease_ms)
+        arrived_ms = now_ms()
+        settled = []
+        for one in pulled:
+            delivery = Delivery(asked_ms, arrived_ms, instant_ms(one["due_at"]), one["attempts"])
+            await history.delivered(one["id"], delivery)
+            seen += 1
+            if one["attempts"] > 1 or seen % _LEFT_ALONE:
+                settled.append(one)
+        if settled:
+            results = await api.ack(topic, [one["receipt"] for one in settled])
+            for one, result in zip(settled, results, strict=True):
+                if result == "acked":
+                    history.lives[one["id"]].acked_ms = now_ms()
+
+
+async def over_amqp(url: str, queue_name: str, history: History) -> None:
+    """Consumes for ever, over a new connection when the last one is gone."""
+
+    async def received(message: AbstractIncomingMessage) -> None:
+        arrived_ms, headers = now_ms(), message.headers
+        due_ms, attempt = int(str(headers["x-delay-due"])), int(str(headers["x-delay-attempt"]))
+        await history.delivered(str(message.message_id), Delivery(arrived_ms, arrived_ms, due_ms, attempt))
+        try:
+            await message.ack()
+        except (AMQPError, ChannelInvalidStateError, OSError):
+            pass  # it comes again
+
+    while True:
+        try:
+            async with await aio_pika.connect(url, timeout=5) as connection:
+                gone = asyncio.Event()
+                connection.close_callbacks.add(lambda *_, gone=gone: gone.set())
+                channel = await connection.channel()
+                await channel.set_qos(prefetch_count=100)
+                queue = await channel.get_queue(queue_name)
+                await queue.consume(received)
+                await gone.wait()
+        except (AMQPError, ChannelInvalidStateError, OSError, TimeoutError):
+            pass
+        await asyncio.sleep(_PAUSE_S)

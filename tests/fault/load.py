@@ -1,0 +1,75 @@
+"""A steady load of sends with random delays, some of which are deleted before they are due."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+import httpx2
+
+from tests.fault.api import PATIENCE_S, Api, now_ms
+from tests.fault.history import History, Life
+
+_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 3.0  # more impatient clients would be a load of their own
+
+
+class Load:
+    """Every second message says how long to wait, every other one until when; every seventh is deleted."""
+
+    def __init__(self, api: Api, history: History, topics: Sequence[str], *, rate_per_s: float, seed: int) -> None:
+        self._api = api
+        self._history = history
+        self._topics = topics
+        self._rate_per_s = rate_per_s
+        self._random = Random(seed)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Sends until it is told to stop, and returns when every send was accepted."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        async with asyncio.TaskGroup() as sends:
+            number = 0
+            while not stop.is_set():
+                sends.create_task(self._one(number, self._random.randint(300, 4_000)))
+                number += 1
+                await asyncio.sleep(began_s + number / self._rate_per_s - loop.time())
+
+    async def marks(self) -> None:
+        """One more message for each topic: what arrives before it is all there is."""
+        for number, topic in enumerate(self._topics):
+            message_id = f"mark-{number}"
+            self._history.lives[message_id] = Life(now_ms() + 1_000)
+            await self._send(topic, message_id, {"delay": 1_000})
+
+    async def _one(self, number: int, delay_ms: int) -> None:
+        topic, message_id = self._topics[number % len(self._topics)], f"m-{number}"
+        due_ms = now_ms() + delay_ms
+        self._history.lives[message_id] = Life(due_ms)
+        when = {"delay": delay_ms} if number % 2 else {"deliver_at": due_ms}
+        await self._send(topic, message_id, when)
+        if number % 7 == 0:
+            await self._delete(topic, message_id)
+
+    async def _send(self, topic: str, message_id: str, when: dict[str, int]) -> None:
+        life = self._history.lives[message_id]
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                life.sends += 1
+                try:
+                    response = await self._api.send(topic, message_id, **when)
+                except httpx2.TransportError:
+                    pass
+                else:
+                    if response.status_code < 500:
+                        break
+                await asyncio.sleep(min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** (life.sends - 1)) * self._random.uniform(0.8, 1.2))
+        assert response.status_code in (200, 201), response.text
+        await self._history.accepted(message_id)
+
+    async def _delete(self, topic: str, message_id: str) -> None:
+        response = await self._api.insist("DELETE", f"/v1/topics/{topic}/messages/{message_id}")
+        if response.status_code == 200:
+            await self._history.deleted(message_id)
+        elif response.status_code == 404:
+            self._history.lives[message_id].forgotten = True

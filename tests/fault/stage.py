@@ -1,0 +1,77 @@
+"""Servers of a module's own, to be killed, frozen, cut off and started again."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.ports import free_ports
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from bridge.local.server import Server
+
+
+class Bridge(BridgeProcess):
+    """A bridge process whose end can be looked at."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """What it ended with, negative for a signal; None while it runs."""
+        return None if self._process is None else self._process.poll()
+
+
+class Stage:
+    """One RabbitMQ, one Redis that writes every change through, and as many bridges as are wanted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.rabbit = RabbitNode(folder / "rabbitmq")
+        self.redis = RedisNode(folder / "redis", appendfsync="always")
+        self._folder = folder
+        self._bridges: list[Bridge] = []
+
+    def __enter__(self) -> Self:
+        try:
+            start_all(self.rabbit, self.redis)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        for server in (*self._bridges, self.rabbit, self.redis):
+            server.kill()
+
+    def bridge(self, *, amqp_url: str | None = None, redis_url: str | None = None, **settings: str) -> Bridge:
+        """A bridge on these servers, not started yet; `settings` without their prefix, in lower case."""
+        environment = {
+            "BRIDGE_AMQP_URL": amqp_url or self.rabbit.amqp_url,
+            "BRIDGE_REDIS_URL": redis_url or self.redis.url,
+        } | {f"BRIDGE_{name.upper()}": value for name, value in settings.items()}
+        log_file = self._folder / f"bridge-{len(self._bridges)}" / "bridge.log"
+        bridge = Bridge(log_file, free_ports(1)[0], environment)
+        self._bridges.append(bridge)
+        return bridge
+
+
+def start_all(*servers: Server) -> None:
+    """Starts servers beside each other, and returns when all answer."""
+    with ThreadPoolExecutor() as threads:
+        for _ in threads.map(lambda server: server.start(), servers):
+            pass
+
+
+async def started(*servers: Server) -> None:
+    """The same, while the loop goes on."""
+    await asyncio.to_thread(start_all, *servers)
+
+
+async def killed(*servers: Server) -> None:
+    """Kills servers with SIGKILL, while the loop goes on."""
+    for server in servers:
+        await asyncio.to_thread(server.kill)

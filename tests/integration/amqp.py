@@ -1,0 +1,86 @@
+"""The broker as any AMQP client sees it, with no bridge in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aio_pika
+from aio_pika.abc import AbstractConnection, AbstractIncomingMessage, HeadersType
+from aiormq.exceptions import ChannelNotFoundEntity
+
+Arrivals = asyncio.Queue[AbstractIncomingMessage]
+
+
+class Amqp:
+    """One connection; each call has a channel of its own, so that none closes another's."""
+
+    def __init__(self, connection: AbstractConnection) -> None:
+        self.connection = connection
+
+    async def publish(
+        self, exchange: str, key: str, body: bytes = b'"abc"', headers: HeadersType | None = None, **properties: Any
+    ) -> None:
+        """Publishes a persistent message; it is confirmed, and was not returned, when this returns."""
+        message = aio_pika.Message(
+            body, headers=headers, delivery_mode=aio_pika.DeliveryMode.PERSISTENT, **properties
+        )
+        async with self.connection.channel(on_return_raises=True) as channel:
+            entry = await channel.get_exchange(exchange, ensure=False)
+            await entry.publish(message, key, mandatory=True, timeout=10)
+
+    @asynccontextmanager
+    async def consume(self, queue: str, *, prefetch: int = 10) -> AsyncIterator[Arrivals]:
+        """What the queue delivers. What is not settled within goes back when this ends, as after a crash."""
+        arrivals: Arrivals = asyncio.Queue()
+        async with self.connection.channel() as channel:
+            await channel.set_qos(prefetch_count=prefetch)
+            source = await channel.get_queue(queue, ensure=False)
+            await source.consume(arrivals.put)
+            yield arrivals
+
+    async def take(self, queue: str) -> AbstractIncomingMessage:
+        """The next message of the queue, acked; it waits for one."""
+        async with self.consume(queue, prefetch=1) as arrivals:
+            message = await arrivals.get()
+            await message.ack()
+            return message
+
+    async def get(self, queue: str) -> AbstractIncomingMessage | None:
+        """The message at the head of the queue now, acked."""
+        async with self.connection.channel() as channel:
+            source = await channel.get_queue(queue, ensure=False)
+            message = await source.get(fail=False)
+            if message is not None:
+                await message.ack()
+            return message
+
+    async def count(self, queue: str) -> int | None:
+        """How many messages the queue has ready; None where it does not stand."""
+        channel = await self.connection.channel()
+        try:
+            declared = await channel.declare_queue(queue, passive=True)
+            return declared.declaration_result.message_count
+        except ChannelNotFoundEntity:
+            return None
+        finally:
+            await channel.close()
+
+    async def until_consumers(self, queue: str, count: int) -> None:
+        """Asks the broker until so many consumers wait on the queue; the test's time limit bounds it."""
+        async with self.connection.channel() as channel:
+            while True:
+                declared = await channel.declare_queue(queue, passive=True)
+                if declared.declaration_result.consumer_count == count:
+                    return
+
+    async def delete_queue(self, queue: str) -> None:
+        async with self.connection.channel() as channel:
+            await channel.queue_delete(queue)
+
+
+def header(message: AbstractIncomingMessage, name: str) -> Any:
+    headers: Mapping[str, Any] = message.headers
+    return headers[name]

@@ -1,0 +1,50 @@
+"""What the tests of a running bridge share: its HTTP API, its broker, its Redis, and a topic for each test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from uuid import uuid4
+
+import aio_pika
+import httpx2
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.integration.amqp import Amqp
+from tests.integration.topic import Topic
+
+
+@pytest_asyncio.fixture(scope="session")
+async def client(bridge_url: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """An HTTP client of the session's bridge."""
+    async with httpx2.AsyncClient(base_url=bridge_url, timeout=90) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(client: httpx2.AsyncClient) -> Topic:
+    """A topic that no other test uses."""
+    return Topic(client, f"t-{uuid4().hex[:12]}")
+
+
+@pytest_asyncio.fixture(scope="session")
+async def amqp(rabbit: RabbitNode, bridge: BridgeProcess) -> AsyncIterator[Amqp]:
+    """A connection to the session's broker, with the bridge's objects standing on it."""
+    async with await aio_pika.connect(rabbit.amqp_url) as connection:
+        yield Amqp(connection)
+
+
+@pytest_asyncio.fixture(scope="session")
+async def store_now_ms(redis_node: RedisNode) -> AsyncIterator[Callable[[], Awaitable[int]]]:
+    """Asks Redis for its time, in Unix ms: the clock that says when a message is due."""
+    async with Redis.from_url(redis_node.url) as redis:
+
+        async def now_ms() -> int:
+            seconds, microseconds = await redis.time()
+            return seconds * 1_000 + microseconds // 1_000
+
+        yield now_ms

@@ -1,0 +1,141 @@
+"""Consuming a ready queue with an AMQP client: failures come back and are counted, and acks can be recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from aio_pika.abc import AbstractIncomingMessage
+
+from tests.integration.amqp import Amqp, header
+from tests.integration.topic import Topic, due_ms
+
+pytestmark = pytest.mark.timeout(60)
+
+NowMs = Callable[[], Awaitable[int]]
+Refuse = Callable[[AbstractIncomingMessage], Awaitable[None]]
+
+
+async def reject(message: AbstractIncomingMessage) -> None:
+    await message.reject(requeue=False)
+
+
+async def nack(message: AbstractIncomingMessage) -> None:
+    await message.nack(requeue=False)
+
+
+@pytest.mark.parametrize("refuse", [reject, nack])
+async def test_a_refused_message_comes_again_after_the_back_off_and_is_dead_in_the_end(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs, refuse: Refuse
+) -> None:
+    await topic.put_policy(backoff=[400, 200], max_retry=2)
+    await topic.send({"order": 1}, id="m-1", delay=100, headers={"tenant": "t-7"})
+    async with amqp.consume(topic.ready_queue) as arrivals:
+        message = await arrivals.get()
+        for attempt, backoff_ms in ((1, 400), (2, 200)):
+            assert header(message, "x-delay-attempt") == attempt
+            refused_ms = await store_now_ms()
+            await refuse(message)
+            message = await arrivals.get()
+            # The bridge reads its clock when the message comes back, so this is exact.
+            assert await store_now_ms() >= header(message, "x-delay-due") >= refused_ms + backoff_ms
+        assert header(message, "x-delay-attempt") == 3
+        assert (message.message_id, message.body) == ("m-1", b'{"order":1}')
+        assert header(message, "tenant") == "t-7"
+        assert "x-death" not in message.headers
+        await refuse(message)
+    letter = await amqp.take(topic.dead_queue)
+    assert (letter.message_id, letter.body) == ("m-1", b'{"order":1}')
+    assert header(letter, "x-delay-reason") == "rejected"
+    dead = await topic.until_state("m-1", "dead")
+    assert (dead["attempts"], dead["reason"]) == (3, "rejected")
+
+
+async def test_a_refused_message_is_seen_waiting_with_its_reason(topic: Topic, amqp: Amqp) -> None:
+    await topic.put_policy(backoff=["1h"])
+    await topic.send(id="m-1")
+    async with amqp.consume(topic.ready_queue) as arrivals:
+        await reject(await arrivals.get())
+    waiting = await topic.until_state("m-1", "waiting")
+    assert (waiting["attempts"], waiting["reason"]) == (1, "rejected")
+    # Back over HTTP: run now, and its next delivery is the second.
+    await topic.move("m-1", delay=0)
+    assert (await topic.pull_one())["attempts"] == 2
+
+
+async def test_a_message_put_back_by_its_consumer_is_the_same_delivery(topic: Topic, amqp: Amqp) -> None:
+    await topic.send(id="m-1")
+    async with amqp.consume(topic.ready_queue) as arrivals:
+        await (await arrivals.get()).nack(requeue=True)
+        again = await arrivals.get()
+        assert again.redelivered
+        assert header(again, "x-delay-attempt") == 1
+        await again.ack()
+
+
+async def test_a_consumer_that_crashes_until_the_delivery_limit_has_failed_once(topic: Topic, amqp: Amqp) -> None:
+    limit = 20  # BRIDGE_DELIVERY_LIMIT
+    await topic.send(id="m-1")
+    crashes = 0
+    while True:
+        async with amqp.consume(topic.ready_queue) as arrivals:
+            message = await arrivals.get()
+            if header(message, "x-delay-attempt") > 1:
+                await message.ack()
+                break
+        crashes += 1
+    assert crashes == limit + 1
+    assert (message.message_id, header(message, "x-delay-attempt")) == ("m-1", 2)
+    assert message.headers.get("x-delivery-count", 0) == 0
+    assert (await topic.look("m-1"))["reason"] == "delivery_limit"
+
+
+async def test_an_ack_published_to_the_acks_exchange_is_recorded(topic: Topic, amqp: Amqp) -> None:
+    await topic.send(id="m-1", delay=100)
+    message = await amqp.take(topic.ready_queue)
+    assert (await topic.look("m-1"))["state"] == "ready"
+    await amqp.publish("delay.acks", topic.name, b"", message_id=message.message_id)
+    acked = await topic.until_state("m-1", "acked")
+    assert due_ms({"due_at": acked["ended_at"]}) >= due_ms(acked)
+    # The id is free again, so its ack was no mere mark.
+    assert (await topic.send("second", id="m-1"))["attempts"] == 0
+
+
+async def test_an_ack_nobody_can_read_holds_up_no_other(topic: Topic, amqp: Amqp) -> None:
+    await topic.send(id="m-1")
+    await amqp.publish("delay.acks", "no topic!", b"", message_id="m-1")
+    await amqp.publish("delay.acks", topic.name, b"")
+    await amqp.publish("delay.acks", topic.name, b"", message_id="unknown")
+    await amqp.publish("delay.acks", topic.name, b"", message_id="m-1")
+    await topic.until_state("m-1", "acked")
+
+
+async def test_an_amqp_consumer_may_ack_over_http(topic: Topic, amqp: Amqp) -> None:
+    await topic.send(id="m-1")
+    message = await amqp.take(topic.ready_queue)
+    assert await topic.ack_many(ids=[message.message_id or ""]) == ["acked"]
+    assert await topic.state("m-1") == "acked"
+
+
+async def test_what_is_not_consumed_in_its_time_to_live_is_gone_for_amqp_consumers_too(
+    topic: Topic, amqp: Amqp
+) -> None:
+    await topic.send(id="m-1", delay=200, ttl=200)
+    await topic.until_state("m-1", "expired")
+    await topic.send(id="marker")
+    assert (await amqp.take(topic.ready_queue)).message_id == "marker"
+
+
+async def test_http_and_amqp_consumers_share_a_topic(topic: Topic, amqp: Amqp) -> None:
+    ids = [f"m-{number}" for number in range(20)]
+    await topic.send_many(*({"id": one, "body": 1, "delay": 200} for one in ids))
+    pulled = asyncio.create_task(topic.pull_ids(5, max=1))
+    async with amqp.consume(topic.ready_queue, prefetch=1) as arrivals:
+        consumed: list[str | None] = []
+        while len(consumed) < 5:
+            message = await arrivals.get()
+            await message.ack()
+            consumed.append(message.message_id)
+    rest = await topic.pull_ids(10 - 0, max=10) if await pulled else []
+    assert sorted([*await pulled, *rest, *(one or "" for one in consumed)])[: len(ids)] == sorted(ids)[: len(ids)]

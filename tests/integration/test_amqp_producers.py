@@ -1,0 +1,120 @@
+"""Delaying with nothing but a routing key: any AMQP client publishes to the exchange `delay`, with no bridge asked."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.integration.amqp import Amqp, header
+from tests.integration.topic import Topic, due_ms
+
+pytestmark = pytest.mark.timeout(45)
+
+NowMs = Callable[[], Awaitable[int]]
+
+
+async def test_a_message_published_with_a_key_alone_is_not_early_and_is_visible_once_due(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+) -> None:
+    before_ms = await store_now_ms()
+    await amqp.publish(
+        "delay",
+        f"0.0.0.0.0.1.5.{topic.name}",
+        b'{"order":1}',
+        {"tenant": "t-7"},
+        message_id="m-1",
+        content_type="application/json",
+    )
+    await topic.look("m-1", expect=404)
+    pulled = await topic.pull_one()
+    assert await store_now_ms() >= before_ms + 1_500
+    assert due_ms(pulled) >= before_ms + 1_500
+    assert (pulled["id"], pulled["body"], pulled["headers"]) == ("m-1", {"order": 1}, {"tenant": "t-7"})
+    assert (pulled["state"], pulled["attempts"], pulled["max_retry"]) == ("leased", 1, 3)
+    assert (await topic.look("m-1"))["body"] == {"order": 1}
+    assert (await topic.ack(pulled))["state"] == "acked"
+
+
+async def test_a_message_published_without_an_id_is_given_one(topic: Topic, amqp: Amqp) -> None:
+    await amqp.publish("delay", f"0.0.0.0.0.0.0.{topic.name}", b"\xff\x00", content_type="application/octet-stream")
+    pulled = await topic.pull_one()
+    assert pulled["body_base64"] == "/wA="
+    assert await topic.state(pulled["id"]) == "leased"
+    assert (await topic.nack(pulled))["state"] == "ready"
+    assert (await topic.pull_one())["attempts"] == 2
+
+
+async def test_what_would_lead_a_message_astray_is_taken_off_it(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+) -> None:
+    """CC and BCC route copies at once, an expiration ends a wait too soon, and deaths are the broker's to tell."""
+    before_ms = await store_now_ms()
+    death = {"queue": "elsewhere", "reason": "rejected", "count": 1, "exchange": "", "routing-keys": ["elsewhere"]}
+    await amqp.publish(
+        "delay",
+        f"0.0.0.0.0.1.2.{topic.name}",
+        b'"astray"',
+        {"CC": ["nowhere"], "BCC": ["nowhere"], "x-death": [death], "x-first-death-queue": "elsewhere", "kept": 1},
+        message_id="m-1",
+        expiration=0.1,
+    )
+    await topic.pull(wait=0)
+    message = await amqp.take(topic.ready_queue)
+    assert await store_now_ms() >= before_ms + 1_200
+    assert (message.message_id, message.body, message.expiration) == ("m-1", b'"astray"', None)
+    ours = {name for name in message.headers if name.startswith("x-delay-")}
+    assert set(message.headers) - ours - {"x-delivery-count"} == {"kept"}
+
+
+async def test_a_copy_that_a_cc_sends_ahead_is_not_early_either(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+) -> None:
+    """The broker makes one message of each key, so the earlier one is the message's delay."""
+    before_ms = await store_now_ms()
+    await amqp.publish(
+        "delay", f"0.0.0.0.0.30.0.{topic.name}", b"1", {"CC": [f"0.0.0.0.0.0.6.{topic.name}"]}, message_id="m-1"
+    )
+    pulled = await topic.pull_one()
+    assert (pulled["id"], pulled["headers"]) == ("m-1", {})
+    assert await store_now_ms() >= before_ms + 600
+
+
+@pytest.mark.parametrize(
+    "key", ["", "orders", "0.0.0.0.0.5.orders", "0.0.0.0.0.61.0.orders", "0.0.0.0.0.05.0.orders", "0.0.0.0.0.1.0.bad!"]
+)
+async def test_a_malformed_key_ends_among_the_refused_with_its_reason(amqp: Amqp, key: str) -> None:
+    async with amqp.consume("delay.refused") as arrivals:
+        await amqp.publish("delay", key, b"malformed", {"kept": 1}, message_id=key or "none", expiration=60)
+        message = await arrivals.get()
+        await message.ack()
+    assert (message.message_id, message.body) == (key or "none", b"malformed")
+    assert "is not a key of the wheel" in header(message, "x-delay-reason")
+    assert (header(message, "kept"), message.expiration) == (1, None)
+
+
+async def test_a_slot_that_nobody_needed_before_is_made_for_the_first_message(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+) -> None:
+    for slot in ("delay.2s", "delay.700ms"):
+        await amqp.delete_queue(slot)
+    before_ms = await store_now_ms()
+    await amqp.publish("delay", f"0.0.0.0.0.2.7.{topic.name}", message_id="m-1")
+    pulled = await topic.pull_one()
+    assert await store_now_ms() >= before_ms + 2_700
+    assert (pulled["id"], pulled["attempts"]) == ("m-1", 1)
+
+
+async def test_a_slot_that_an_operator_deleted_is_made_again(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
+    # Aimed a tenth short of 1.5 s, so that both slots are on the way.
+    await topic.send(id="before", delay=1_550)
+    await topic.ack(await topic.pull_one())
+    for slot in ("delay.1s", "delay.400ms"):
+        assert await amqp.count(slot) is not None
+        await amqp.delete_queue(slot)
+    sent = await topic.send(id="after", delay=1_550)
+    pulled = await topic.pull_one()
+    assert (pulled["id"], pulled["attempts"]) == ("after", 1)
+    assert await store_now_ms() >= due_ms(sent) == due_ms(pulled)
+    await topic.send(id="again", delay=1_550)
+    assert await amqp.count("delay.1s") is not None

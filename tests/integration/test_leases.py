@@ -1,0 +1,134 @@
+"""Leases: receipts fence what is late, an extension holds the message, a nack gives it back when it is to come."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.integration.topic import Topic, due_ms
+
+pytestmark = pytest.mark.timeout(45)
+
+NowMs = Callable[[], Awaitable[int]]
+
+
+async def test_an_ack_after_the_lease_ended_is_refused_and_harms_nothing(topic: Topic) -> None:
+    await topic.send(id="m-1")
+    first = await topic.pull_one(lease="1s")
+    second = await topic.pull_one(lease="30s")
+    assert (second["id"], second["attempts"]) == ("m-1", 2)
+    assert first["receipt"] != second["receipt"]
+    refused = await topic.ack(first, expect=409)
+    assert (refused["type"].rpartition(":")[2], refused["state"]) == ("lease-ended", "leased")
+    await topic.nack(first, expect=409)
+    await topic.extend(first, "1m", expect=409)
+    assert await topic.ack_many(receipts=[first["receipt"], "no receipt", second["receipt"]]) == [
+        "stale",
+        "unknown",
+        "acked",
+    ]
+    assert await topic.ack_many(receipts=[first["receipt"]]) == ["stale"]
+    assert await topic.state("m-1") == "acked"
+
+
+async def test_an_ack_by_id_ends_whatever_is_live(topic: Topic) -> None:
+    await topic.send(id="leased")
+    await topic.pull_one(lease="1s")
+    await topic.pull_one(lease="30s")
+    await topic.send(id="ready")
+    await topic.send(id="waiting", delay=600)
+    assert await topic.ack_many(ids=["leased", "ready", "waiting", "none"]) == ["acked", "acked", "acked", "unknown"]
+    await topic.send(id="marker", delay=900)
+    assert await topic.drain("marker") == []
+
+
+async def test_an_ack_again_is_an_ack(topic: Topic) -> None:
+    await topic.send(id="m-1")
+    leased = await topic.pull_one()
+    assert await topic.ack(leased) == await topic.ack(leased)
+    assert await topic.ack_many(ids=["m-1"], **{}) == ["acked"]
+
+
+async def test_a_lease_that_was_extended_does_not_end_before(topic: Topic, store_now_ms: NowMs) -> None:
+    await topic.send(id="m-1")
+    leased = await topic.pull_one(lease="1s")
+    extended = await topic.extend(leased, "3s")
+    assert due_ms({"due_at": extended["lease_until"]}) > due_ms({"due_at": leased["lease_until"]})
+    await topic.send(id="marker", delay="1.4s")
+    assert await topic.drain("marker") == []
+    again = await topic.pull_one()
+    assert (again["id"], again["attempts"]) == ("m-1", 2)
+    assert await store_now_ms() >= due_ms({"due_at": extended["lease_until"]})
+
+
+async def test_an_extension_makes_no_lease_shorter(topic: Topic) -> None:
+    await topic.send(id="m-1")
+    leased = await topic.pull_one(lease="1h")
+    assert (await topic.extend(leased, "1s"))["lease_until"] == leased["lease_until"]
+
+
+async def test_a_nack_with_a_delay_and_a_reason_comes_then_and_tells_why(topic: Topic, store_now_ms: NowMs) -> None:
+    await topic.send(id="m-1")
+    nacked = await topic.nack(await topic.pull_one(), delay=600, reason="card refused")
+    assert (nacked["state"], nacked["reason"], nacked["attempts"]) == ("waiting", "card refused", 1)
+    assert await topic.pull(wait=0) == []
+    again = await topic.pull_one()
+    assert await store_now_ms() >= due_ms(nacked)
+    assert (again["attempts"], again["reason"]) == (2, "card refused")
+
+
+async def test_a_nack_without_a_delay_is_ready_at_once(topic: Topic) -> None:
+    await topic.send(id="m-1")
+    assert (await topic.nack(await topic.pull_one()))["state"] == "ready"
+    assert (await topic.pull_one(wait=0))["attempts"] == 2
+
+
+async def test_only_what_is_leased_can_be_given_back_or_extended(topic: Topic) -> None:
+    waiting = await topic.send(id="m-1", delay="1h")
+    assert (await topic.nack(waiting, expect=409))["state"] == "waiting"
+    assert (await topic.extend(waiting, "1m", expect=409))["state"] == "waiting"
+    await topic.nack({"id": "none"}, expect=404)
+    await topic.extend({"id": "none"}, "1m", expect=404)
+    await topic.ack({"id": "none"}, expect=404)
+
+
+@pytest.mark.parametrize(
+    ("backoff", "waits_ms"),
+    [
+        (["200ms", "500ms"], [200, 500, 500]),
+        ({"first": 200, "factor": 2, "max": 500}, [200, 400, 500]),
+    ],
+)
+async def test_a_topics_back_off_says_when_a_failed_message_comes_again(
+    topic: Topic, store_now_ms: NowMs, backoff: object, waits_ms: list[int]
+) -> None:
+    await topic.put_policy(backoff=backoff)
+    await topic.send(id="m-1", max_retry=9)
+    for wait_ms in waits_ms:
+        leased = await topic.pull_one()
+        before_ms = await store_now_ms()
+        nacked = await topic.nack(leased)
+        assert before_ms + wait_ms - 50 <= due_ms(nacked) <= await store_now_ms() + wait_ms
+    last = await topic.pull_one()
+    assert await store_now_ms() >= due_ms(nacked)
+    assert last["attempts"] == len(waits_ms) + 1
+
+
+async def test_a_topic_says_how_long_its_leases_are(topic: Topic) -> None:
+    await topic.put_policy(lease="1s")
+    await topic.send(id="m-1")
+    first = await topic.pull_one()
+    second = await topic.pull_one(lease="1h")
+    assert (first["attempts"], second["attempts"]) == (1, 2)
+
+
+async def test_a_message_whose_body_was_not_kept_comes_back_when_its_lease_would_have_ended(topic: Topic) -> None:
+    large = "x" * (64 * 1024 + 1)
+    await topic.send(large, id="m-1", content_type="text/plain")
+    leased = await topic.pull_one(lease="1s")
+    nacked = await topic.nack(leased, reason="busy")
+    assert nacked["state"] == "waiting"
+    assert due_ms(nacked) >= due_ms({"due_at": leased["lease_until"]})
+    again = await topic.pull_one()
+    assert (again["body"], again["attempts"]) == (large, 2)

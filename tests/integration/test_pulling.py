@@ -1,0 +1,212 @@
+"""Pulling over HTTP: what wakes a long poll, in which order topics are served, and what a poll that ends leaves.
+
+A poll that is not woken would last for a minute, and so run into the time limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.ports import free_ports
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.integration.amqp import Amqp
+from tests.integration.topic import Json, Topic, due_ms
+
+pytestmark = pytest.mark.timeout(45)
+
+Polling = Callable[[Topic], Awaitable[asyncio.Task[Json]]]
+
+
+@pytest_asyncio.fixture(scope="module")
+async def second(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of another bridge process on the same servers."""
+    settings = {"BRIDGE_AMQP_URL": rabbit.amqp_url, "BRIDGE_REDIS_URL": redis_node.url}
+    process = BridgeProcess(local_dir / "second" / "bridge.log", free_ports(1)[0], settings)
+    await asyncio.to_thread(process.start)
+    try:
+        async with httpx2.AsyncClient(base_url=process.url, timeout=90) as client:
+            yield client
+    finally:
+        await asyncio.to_thread(process.stop)
+
+
+@pytest.fixture
+def polling(amqp: Amqp) -> Polling:
+    """Starts a long poll for one message, and returns when the broker knows that it waits."""
+
+    async def poll(topic: Topic) -> asyncio.Task[Json]:
+        await topic.pull(wait=0)
+        task = asyncio.create_task(topic.pull_one())
+        await amqp.until_consumers(topic.ready_queue, 1)
+        return task
+
+    return poll
+
+
+async def test_a_poll_of_nothing_ends_empty(topic: Topic) -> None:
+    assert await topic.pull(wait=0) == []
+    assert await topic.pull(wait=50) == []
+
+
+async def test_a_poll_wakes_when_a_message_is_due(topic: Topic, polling: Polling) -> None:
+    poll = await polling(topic)
+    sent = await topic.send(delay=300)
+    assert (await poll)["id"] == sent["id"]
+
+
+async def test_a_poll_wakes_when_a_message_is_sent_without_delay(topic: Topic, polling: Polling) -> None:
+    poll = await polling(topic)
+    sent = await topic.send()
+    assert (await poll)["id"] == sent["id"]
+
+
+async def test_a_poll_wakes_when_a_message_is_run_now(topic: Topic, polling: Polling) -> None:
+    sent = await topic.send(delay="1h")
+    poll = await polling(topic)
+    await topic.move(sent["id"], delay=0)
+    assert (await poll)["id"] == sent["id"]
+
+
+async def test_a_poll_wakes_when_a_message_is_given_back(topic: Topic, polling: Polling) -> None:
+    sent = await topic.send()
+    first = await topic.pull_one()
+    poll = await polling(topic)
+    await topic.nack(first)
+    again = await poll
+    assert (again["id"], again["attempts"]) == (sent["id"], 2)
+
+
+async def test_a_poll_wakes_when_a_lease_ends(topic: Topic, polling: Polling) -> None:
+    sent = await topic.send()
+    first = await topic.pull_one(lease="1s")
+    poll = await polling(topic)
+    again = await poll
+    assert (again["id"], again["attempts"]) == (sent["id"], 2)
+    assert due_ms({"due_at": first["lease_until"]}) - due_ms(sent) >= 1_000
+
+
+async def test_a_poll_wakes_when_a_dead_letter_is_replayed(topic: Topic, polling: Polling) -> None:
+    await topic.send(id="m-1", max_retry=0)
+    assert (await topic.nack(await topic.pull_one()))["state"] == "dead"
+    poll = await polling(topic)
+    await topic.call("POST", "/dead/m-1/replay")
+    again = await poll
+    assert (again["id"], again["attempts"]) == ("m-1", 1)
+
+
+async def test_a_poll_wakes_by_what_another_process_does(
+    topic: Topic, second: httpx2.AsyncClient, polling: Polling
+) -> None:
+    poll = await polling(topic)
+    sent = await topic.through(second).send(delay=200)
+    first = await poll
+    assert first["id"] == sent["id"]
+    poll = await polling(topic)
+    await topic.through(second).nack(first)
+    assert (await poll)["attempts"] == 2
+
+
+async def test_a_message_leased_from_one_process_is_settled_at_another(
+    topic: Topic, second: httpx2.AsyncClient
+) -> None:
+    other = topic.through(second)
+    await topic.send(id="m-1")
+    leased = await other.pull_one(lease="1s")
+    await topic.extend(leased, "30s")
+    assert (await topic.ack(leased))["state"] == "acked"
+    assert await other.state("m-1") == "acked"
+    await topic.send(id="marker")
+    assert await other.drain("marker") == []
+
+
+async def test_two_processes_hand_out_each_message_once(topic: Topic, second: httpx2.AsyncClient) -> None:
+    ids = [f"m-{number}" for number in range(60)]
+    await topic.send_many(*({"id": one, "body": 1, "delay": 300} for one in ids))
+    halves = await asyncio.gather(
+        topic.pull_ids(20, max=5), topic.through(second).pull_ids(20, max=5), return_exceptions=False
+    )
+    rest = await topic.pull_ids(len(ids) - sum(map(len, halves)), max=20)
+    assert sorted([*halves[0], *halves[1], *rest]) == sorted(ids)
+
+
+async def pull_by_priority(topics: list[Topic], **fields: Any) -> list[str]:
+    body = {"topics": [topic.name for topic in topics], "wait": "30s", **fields}
+    answer = await topics[0].client.post("/v1/pull", json=body)
+    assert answer.status_code == 200, answer.text
+    return [message["id"] for message in answer.json()["messages"]]
+
+
+async def test_an_earlier_topic_is_served_before_a_later_one(topic: Topic) -> None:
+    urgent, normal, idle = topic.beside("urgent"), topic.beside("normal"), topic.beside("idle")
+    for number in range(3):
+        await normal.send(id=f"normal-{number}")
+    for number in range(2):
+        await urgent.send(id=f"urgent-{number}")
+    topics = [idle, urgent, normal]
+    assert await pull_by_priority(topics) == ["urgent-0"]
+    assert sorted(await pull_by_priority(topics, max=3)) == ["normal-0", "normal-1", "urgent-1"]
+    await urgent.send(id="urgent-2")
+    assert await pull_by_priority(topics, max=1) == ["urgent-2"]
+    assert await pull_by_priority(topics, max=10) == ["normal-2"]
+
+
+async def test_a_poll_over_several_topics_wakes_by_any_of_them(topic: Topic, amqp: Amqp) -> None:
+    topics = [topic.beside(name) for name in ("urgent", "normal")]
+    poll = asyncio.create_task(pull_by_priority(topics, wait="60s"))
+    await topics[1].send(id="m-1", delay=300)
+    assert await poll == ["m-1"]
+
+
+async def test_no_more_than_max_are_handed_out(topic: Topic) -> None:
+    await topic.send_many(*({"body": number} for number in range(7)))
+    first = await topic.pull(max=5)
+    assert len(first) == 5
+    assert len(await topic.pull(max=5)) == 2
+    assert await topic.pull(max=5, wait=0) == []
+
+
+async def test_a_client_that_goes_away_in_a_long_poll_burns_nothing(
+    topic: Topic, amqp: Amqp, polling: Polling
+) -> None:
+    poll = await polling(topic)
+    poll.cancel()
+    with suppress(asyncio.CancelledError):
+        await poll
+    await amqp.until_consumers(topic.ready_queue, 0)
+    await topic.send(id="looked at")
+    await topic.send(id="pulled")
+    copy = await amqp.get(topic.ready_queue)
+    assert copy is not None
+    assert copy.message_id == "looked at"
+    assert copy.headers.get("x-delivery-count", 0) == 0
+    pulled = await topic.pull_one()
+    assert (pulled["id"], pulled["attempts"]) == ("pulled", 1)
+
+
+async def test_clients_that_go_away_as_messages_become_ready_strand_none(topic: Topic) -> None:
+    """A client may go in the moment in which it is handed a message; then its lease ends, and the message comes again."""
+    ids = [f"m-{number}" for number in range(40)]
+    await topic.send_many(
+        *({"id": one, "body": 1, "delay": 400 + 15 * at, "max_retry": 100} for at, one in enumerate(ids))
+    )
+
+    async def come_and_go() -> None:
+        body = {"wait": "10s", "lease": "1s", "max": 2}
+        for patience_s in (0.21, 0.13, 0.08, 0.17, 0.05, 0.11, 0.06, 0.19):
+            with suppress(httpx2.TimeoutException):
+                await topic.client.post(f"/v1/topics/{topic.name}/pull", json=body, timeout=patience_s)
+
+    await asyncio.gather(*(come_and_go() for _ in range(4)))
+    seen: set[str] = set()
+    while seen != set(ids):
+        seen.update(await topic.pull_ids(1, max=20))

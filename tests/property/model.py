@@ -1,0 +1,146 @@
+"""What the scripts promise, said once more in plain Python: what each verdict has to be, and what holds after each step.
+
+Nothing here is taken from the scripts; where the two differ, one of them is wrong.
+"""
+
+from __future__ import annotations
+
+from bridge.message import Copy, Record, State
+from tests.property.world import Broker, Kept
+
+TAKE_OVER_AFTER_MS = 10_000
+SKEW_MS = 1_000
+
+MAKES = {
+    "schedule": {State.UNCONFIRMED},
+    "confirm": {State.WAITING, State.READY},
+    "abandon": {State.UNCONFIRMED},
+    "fire": {State.WAITING, State.LEASED, State.READY, State.EXPIRED, State.DEAD},
+    "returned": {State.READY, State.EXPIRED, State.DEAD},
+    "retry": {State.WAITING},
+    "lease": {State.LEASED, State.EXPIRED, State.DEAD},
+    "ack": {State.ACKED},
+    "nack": {State.WAITING, State.READY},
+    "extend": {State.LEASED},
+    "delete": {State.DELETED},
+    "move": {State.WAITING, State.READY},
+    "bury": {State.DEAD},
+    "replay": {State.READY},
+    "drop": {State.DELETED},
+}
+"""The states in which each script may leave a record it has changed."""
+
+SECOND_TIME = {"made": "release", "expired": "ghost", "dropped": "stale"}
+"""What a script that ran already answers, where it is not the same."""
+
+
+def scheduled(kept: Kept, now_ms: int) -> str:
+    record = kept.record
+    if record is None or record.state.ended:
+        return "created"
+    if record.state is not State.UNCONFIRMED:
+        return "exists"
+    return "created" if now_ms - kept.claimed_ms >= TAKE_OVER_AFTER_MS else "busy"
+
+
+def judged(copy: Copy, record: Record | None) -> str:
+    """Which copy of its message it is: `new` (there is no record), `its` (the live one), `ghost` or `ahead`."""
+    if record is None:
+        return "new"
+    epoch = max(1, copy.epoch)
+    if record.state.ended or record.epoch > epoch or (record.epoch == epoch and record.nonce != copy.nonce):
+        return "ghost"
+    return "its" if record.epoch == epoch else "ahead"
+
+
+def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt: bool) -> str:
+    which = judged(copy, record)
+    if copy.epoch == 0 and record is not None and record.state.ended:
+        which = "new"
+    if which == "ghost" or (which == "ahead" and not adopt):
+        return which
+    its = record if record is not None and which == "its" else None
+    due_ms = its.due_ms if its else copy.due_ms
+    lease_until_ms = its.lease_until_ms if its else 0
+    expires_ms = record.expires_ms if record is not None and which != "new" else copy.expires_ms
+    max_retry = record.max_retry if record is not None and which != "new" else copy.max_retry
+    if 0 < expires_ms <= now_ms:
+        return "expired"
+    if paused or now_ms < due_ms or now_ms < lease_until_ms:
+        return "hold"
+    if copy.attempt > max_retry + 1:
+        return "bury"
+    return "made" if which == "new" else "release"
+
+
+def leased(copy: Copy, record: Record | None, now_ms: int) -> str:
+    which = judged(copy, record)
+    if which in ("ghost", "ahead"):
+        return which
+    due_ms, expires_ms = (record.due_ms, record.expires_ms) if record else (copy.due_ms, copy.expires_ms)
+    if 0 < expires_ms <= now_ms:
+        return "expired"
+    return "hold" if now_ms < due_ms else "leased"
+
+
+def returned(copy: Copy, record: Record | None, now_ms: int, *, by_ttl: bool) -> str:
+    which = judged(copy, record)
+    if which in ("ghost", "ahead"):
+        return which
+    expires_ms, max_retry = (record.expires_ms, record.max_retry) if record else (copy.expires_ms, copy.max_retry)
+    if 0 < expires_ms <= now_ms + (SKEW_MS if by_ttl else 0):
+        return "expired"
+    return "bury" if copy.attempt > max_retry else "retry"
+
+
+def the_index_agrees_with_the_record(kept: Kept) -> None:
+    record = kept.record
+    if record is None:
+        return  # its entries go with the next count, or a few at a time
+    wanted = {} if record.state is State.UNCONFIRMED else {record.state.label: record.due_ms}
+    if record.forget_ms and record.state is not State.UNCONFIRMED:
+        wanted["forget"] = record.forget_ms
+    assert kept.scores == wanted
+
+
+def the_key_expires_when_the_record_is_forgotten(kept: Kept) -> None:
+    if kept.record is not None:
+        assert kept.expiring == (kept.record.forget_ms > 0)
+
+
+def a_record_that_waits_or_is_leased_never_expires(kept: Kept, *, direct: bool) -> None:
+    record = kept.record
+    if record is not None and (record.state is State.LEASED or (record.state is State.WAITING and not direct)):
+        assert record.forget_ms == 0
+
+
+def a_record_outlives_every_copy(kept: Kept, broker: Broker) -> None:
+    record = kept.record
+    if record is not None and record.forget_ms:
+        for standing in broker.wheel:
+            assert not standing.told or standing.arrives_ms < record.forget_ms
+
+
+def an_end_is_left_only_for_a_new_life(before: Record | None, after: Record | None, cause: str) -> None:
+    if before is not None and before.state.ended and after is not None and after.state is not before.state:
+        a_new_life = cause in ("schedule", "replay", "fire of a client's own message")
+        assert a_new_life or (cause == "drop" and after.state is State.DELETED)
+        assert cause == "drop" or after.epoch > before.epoch
+
+
+def a_script_makes_only_its_own_states(before: Record | None, after: Record | None, script: str) -> None:
+    if after is not None and (before is None or (before.state, before.epoch) != (after.state, after.epoch)):
+        assert after.state in MAKES[script]
+
+
+def no_more_attempts_than_the_retries_allow(kept: Kept) -> None:
+    if kept.record is not None:
+        assert kept.record.attempts <= kept.record.max_retry + 1
+
+
+def the_live_copy_stands_on_the_broker(kept: Kept, broker: Broker) -> None:
+    record = kept.record
+    if record is not None and State.WAITING <= record.state <= State.LEASED:
+        names = (record.epoch, record.nonce)
+        in_flight = any(one.is_named_by(record) for one in (*broker.wheel, *broker.ready))
+        assert in_flight or names in broker.taken

@@ -1,0 +1,506 @@
+"""Every script in any order, run once or twice, by senders, checkpoints and consumers that may die between any two steps:
+the real scripts on a real Redis, beside a plain model and the invariants of `model.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from bridge.broker.ways import Publication, Way, parked_ms
+from bridge.checkpoint.verdicts import Step, after_fire, after_return
+from bridge.local.redis import RedisNode
+from bridge.message import Copy, Envelope, Record, State
+from bridge.service.pulling import AHEAD_PARKED_MS
+from bridge.service.sending import first_copy
+from bridge.service.successors import at_once, dead, later, successor
+from bridge.service.values import Backoff, Policy
+from bridge.store.client import Call, Store
+from bridge.store.records import Outcome
+from tests.property import model
+from tests.property.world import Broker, Kept, Standing, World, one_of
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+MAX_DELAY_MS = 999 * DAY_MS
+FORGOTTEN_WITHIN_MS = 5_000  # keys expire by Redis' own clock, so the model's never stops so shortly before
+
+ids = st.sampled_from(["a", "b"])
+at = st.integers(0, 7)
+twice = st.booleans()
+rarely = st.integers(0, 7).map(lambda drawn: drawn == 7)
+delays_ms = st.sampled_from([0, 1, 150, 1_000, 60_000, 2 * DAY_MS, 40 * DAY_MS])
+leases_ms = st.sampled_from([1_000, 30_000, 12 * HOUR_MS])
+ttls_ms = st.sampled_from([-1, -1, -1, 0, 500, 45_000])
+retries = st.integers(0, 2)
+dies = st.sampled_from(["", "", "", "", "before publishing", "before naming", "before acknowledging"])
+
+
+@dataclass(frozen=True)
+class Claim:
+    record: Record
+    published: bool
+    ready: bool
+    direct: bool
+
+
+class Transitions(RuleBasedStateMachine):
+    def __init__(self, run: asyncio.Runner, store: Store) -> None:
+        super().__init__()
+        self.world = World(run, store)
+        self.kept: dict[str, Kept] = {name: self.world.kept(name) for name in ("a", "b")}
+        self.claims: list[Claim] = []
+        self.seen: list[Record] = []  # records as callers have read them, maybe long ago
+        self.direct: set[str] = set()
+
+    def teardown(self) -> None:
+        self.world.clear()
+
+    # -- what every rule is made of
+
+    def broker(self, name: str) -> Broker:
+        return self.world.broker(name)
+
+    def record(self, name: str) -> Record | None:
+        return self.kept[name].record
+
+    def run_script(self, name: str, call: Call, *, twice: bool = False, cause: str = "") -> Outcome:
+        before = self.record(name)
+        first, *again = self.world.ask(call, twice=twice)
+        self.kept[name] = self.world.kept(name)
+        after = self.record(name)
+        for second in again:
+            assert second.verdict == model.SECOND_TIME.get(first.verdict, first.verdict)
+            assert first.record is None or second.record == first.record
+        assert first.record is None or first.record == after
+        model.an_end_is_left_only_for_a_new_life(before, after, cause or call.script.name)
+        model.a_script_makes_only_its_own_states(before, after, call.script.name)
+        if after is not None:
+            self.seen.append(after)
+        return first
+
+    def put(self, name: str, publication: Publication, *, told: bool) -> Standing:
+        parked = 0 if publication.way is not Way.WHEEL else parked_ms(publication.left_ms, exact=publication.exact)
+        standing = Standing(copy=publication.copy, arrives_ms=self.world.now_ms + parked, told=told)
+        broker = self.broker(name)
+        where = {Way.WHEEL: broker.wheel, Way.READY: broker.ready, Way.DEAD: broker.dead}[publication.way]
+        where.append(standing)
+        return standing
+
+    def perform(self, name: str, taken: Standing, queue: list[Standing], step: Step, *, told: bool, dies: str) -> None:
+        """Does what follows from a verdict as the checkpoint does: publish, name, acknowledge."""
+        if dies == "before publishing" or step.hold_ms is not None:
+            return
+        standing = None if step.publication is None else self.put(name, step.publication, told=told)
+        if dies == "before naming":
+            return
+        if step.name is not None:
+            self.run_script(name, step.name(self.world.records))
+            if standing is not None:
+                standing.told = True
+        if dies != "before acknowledging":
+            queue.remove(taken)
+
+    # -- sending
+
+    @rule(
+        name=ids,
+        delay_ms=delays_ms,
+        ttl_ms=ttls_ms,
+        max_retry=retries,
+        direct=rarely,
+        published=st.booleans(),
+        twice=twice,
+    )
+    def send(
+        self, name: str, delay_ms: int, ttl_ms: int, max_retry: int, direct: bool, published: bool, twice: bool
+    ) -> None:
+        wanted = model.scheduled(self.kept[name], self.world.now_ms)
+        call = self.world.records.schedule(
+            self.world.topic,
+            name,
+            mode="in",
+            when_ms=delay_ms,
+            ttl_ms=ttl_ms,
+            max_retry=max_retry,
+            nonce=self.world.nonce(),
+            max_delay_ms=MAX_DELAY_MS,
+        )
+        outcome = self.run_script(name, call, twice=twice)
+        assert outcome.verdict == wanted
+        if wanted == "created":
+            self.claims.append(Claim(outcome.found, published, delay_ms == 0, direct))
+            self.direct.discard(name)
+            if direct:
+                self.direct.add(name)
+            if published:
+                copy = first_copy(outcome.found, Envelope())
+                way = Way.READY if delay_ms == 0 else Way.WHEEL
+                publication = Publication(copy=copy, way=way, left_ms=delay_ms, exact=not direct)
+                self.put(name, publication, told=True).direct = direct
+
+    @precondition(lambda self: any(claim.published for claim in self.claims))
+    @rule(at=at, twice=twice, kept=st.booleans())
+    def confirm(self, at: int, twice: bool, kept: bool) -> None:
+        claim = one_of([claim for claim in self.claims if claim.published], at)
+        self.claims.remove(claim)
+        name = claim.record.id
+        before = self.record(name)
+        call = self.world.records.confirm(
+            claim.record, ready=claim.ready, direct=claim.direct, envelope=b"[]\n{}" if kept else b""
+        )
+        outcome = self.run_script(name, call, twice=twice)
+        if before is None:
+            assert outcome.verdict == "missing"
+        elif outcome.verdict == "confirmed":
+            assert outcome.found.state is not State.UNCONFIRMED
+        else:
+            assert outcome.verdict == "superseded"
+            assert before.nonce != claim.record.nonce
+
+    @precondition(lambda self: self.claims)
+    @rule(at=at, twice=twice)
+    def abandon(self, at: int, twice: bool) -> None:
+        claim = one_of(self.claims, at)
+        self.claims.remove(claim)
+        self.run_script(claim.record.id, self.world.records.abandon(claim.record), twice=twice)
+
+    @rule(name=ids, delay_ms=delays_ms, max_retry=retries, direct=rarely)
+    def a_client_delays_by_key_alone(self, name: str, delay_ms: int, max_retry: int, direct: bool) -> None:
+        copy = Copy(
+            topic=self.world.topic,
+            id=name,
+            epoch=0,
+            nonce=0,
+            attempt=1,
+            max_retry=max_retry,
+            due_ms=self.world.now_ms + delay_ms,
+            expires_ms=0,
+            created_ms=self.world.now_ms,
+            envelope=Envelope(),
+        )
+        publication = Publication(copy=copy, way=Way.WHEEL, left_ms=delay_ms, exact=False)
+        self.put(name, publication, told=False).direct = direct
+
+    # -- the checkpoint
+
+    @precondition(lambda self: self.copies("wheel"))
+    @rule(at=at, paused=rarely, believed=st.booleans(), twice=twice, dies=dies)
+    def a_copy_comes_out_of_the_wheel(self, at: int, paused: bool, believed: bool, twice: bool, dies: str) -> None:
+        name, standing = one_of(self.copies("wheel"), at)
+        broker, now_ms = self.broker(name), self.world.now_ms
+        copy, before = standing.copy, self.record(name)
+        adopt = believed and copy.asked > 0
+        wanted = model.fired(copy, before, now_ms, paused=paused, adopt=adopt)
+        call = self.world.records.fire(copy, paused_ms=5_000 if paused else 0, adopt=adopt)
+        cause = "fire of a client's own message" if copy.epoch == 0 else "fire"
+        outcome = self.run_script(name, call, twice=twice, cause=cause)
+        assert outcome.verdict == wanted
+        if wanted in ("release", "made"):
+            assert outcome.found.state is State.READY
+            self.direct.discard(name)
+        stranded_ms = max(0, standing.arrives_ms - now_ms)
+        self.perform(
+            name, standing, broker.wheel, after_fire(copy, outcome, stranded_ms), told=wanted == "hold", dies=dies
+        )
+
+    @precondition(lambda self: self.copies("wheel", direct=True))
+    @rule(at=at)
+    def a_direct_copy_reaches_its_ready_queue(self, at: int) -> None:
+        name, standing = one_of(self.copies("wheel", direct=True), at)
+        self.broker(name).wheel.remove(standing)
+        self.broker(name).ready.append(standing)
+
+    @precondition(lambda self: self.copies("ready"))
+    @rule(at=at, by_ttl=rarely, backoff_ms=delays_ms, twice=twice, dies=dies)
+    def a_copy_comes_back_from_its_ready_queue(
+        self, at: int, by_ttl: bool, backoff_ms: int, twice: bool, dies: str
+    ) -> None:
+        name, standing = one_of(self.copies("ready"), at)
+        broker, now_ms = self.broker(name), self.world.now_ms
+        wanted = model.returned(standing.copy, self.record(name), now_ms, by_ttl=by_ttl)
+        outcome = self.run_script(name, self.world.records.returned(standing.copy, by_ttl=by_ttl), twice=twice)
+        assert outcome.verdict == wanted
+        policy = Policy(backoff=Backoff(steps_ms=(backoff_ms,)))
+        step = after_return(standing.copy, outcome, "rejected", policy, now_ms)
+        self.perform(name, standing, broker.ready, step, told=False, dies=dies)
+
+    # -- consumers
+
+    @precondition(lambda self: self.copies("ready"))
+    @rule(at=at, lease_ms=leases_ms, twice=twice, dies=dies)
+    def pull(self, at: int, lease_ms: int, twice: bool, dies: str) -> None:
+        name, standing = one_of(self.copies("ready"), at)
+        broker, now_ms = self.broker(name), self.world.now_ms
+        if dies == "before publishing":
+            return
+        copy, nonce = standing.copy, self.world.nonce()
+        lease_copy = replace(
+            copy,
+            epoch=max(copy.epoch, 1) + 1,
+            nonce=nonce,
+            attempt=copy.attempt + 1,
+            due_ms=now_ms + lease_ms,
+            asked=0,
+        )
+        parked = self.put(name, Publication(copy=lease_copy, way=Way.WHEEL, left_ms=lease_ms, exact=False), told=False)
+        if dies == "before naming":
+            return
+        wanted = model.leased(copy, self.record(name), now_ms)
+        call = self.world.records.lease(
+            copy, next_nonce=nonce, lease_ms=lease_ms, arrives_in_ms=parked_ms(lease_ms, exact=False)
+        )
+        outcome = self.run_script(name, call, twice=twice)
+        parked.told = wanted != "hold"
+        assert outcome.verdict == wanted
+        if wanted == "leased":
+            found = outcome.found
+            assert (found.lease_until_ms, found.attempts) == (now_ms + lease_ms, copy.attempt)
+        elif wanted in ("hold", "ahead"):
+            left_ms = outcome.extra if wanted == "hold" else AHEAD_PARKED_MS
+            asked = copy.asked + (wanted == "ahead")
+            publication = Publication(copy=replace(copy, asked=asked), way=Way.WHEEL, left_ms=left_ms)
+            self.put(name, publication, told=wanted == "hold")
+        if dies != "before acknowledging":
+            broker.ready.remove(standing)
+
+    @precondition(lambda self: self.copies("ready"))
+    @rule(at=at, reported=st.booleans(), twice=twice)
+    def an_amqp_consumer_takes_it(self, at: int, reported: bool, twice: bool) -> None:
+        name, standing = one_of(self.copies("ready"), at)
+        broker = self.broker(name)
+        broker.ready.remove(standing)
+        broker.taken.add((max(1, standing.copy.epoch), standing.copy.nonce))
+        if reported:
+            call = self.world.records.ack(self.world.topic, name, epoch=None, copy_gone=True)
+            self.run_script(name, call, twice=twice)
+
+    @rule(name=ids, at=at, fenced=st.booleans(), twice=twice)
+    def ack(self, name: str, at: int, fenced: bool, twice: bool) -> None:
+        epoch = self.receipt(name, at) if fenced else None
+        before = self.record(name)
+        outcome = self.run_script(name, self.world.records.ack(self.world.topic, name, epoch=epoch), twice=twice)
+        if before is None or before.state is State.UNCONFIRMED:
+            assert outcome.verdict == "unknown"
+        elif fenced and (epoch != before.epoch or before.state not in (State.LEASED, State.ACKED)):
+            assert outcome.verdict == "stale"
+        elif before.state.ended and before.state is not State.ACKED:
+            assert outcome.verdict == "stale"
+        else:
+            assert outcome.verdict == "acked"
+            assert outcome.found.state is State.ACKED
+
+    @rule(name=ids, at=at, fenced=st.booleans(), lease_ms=leases_ms, twice=twice)
+    def extend(self, name: str, at: int, fenced: bool, lease_ms: int, twice: bool) -> None:
+        epoch = self.receipt(name, at) if fenced else None
+        before = self.record(name)
+        call = self.world.records.extend(self.world.topic, name, epoch=epoch, lease_ms=lease_ms)
+        outcome = self.run_script(name, call, twice=twice)
+        if before is not None and before.state is State.LEASED and epoch in (None, before.epoch):
+            assert outcome.verdict == "extended"
+            assert outcome.found.lease_until_ms == max(before.lease_until_ms, self.world.now_ms + lease_ms)
+        else:
+            assert outcome.verdict in ("stale", "unknown")
+
+    @precondition(lambda self: self.reads(State.LEASED))
+    @rule(at=at, delay_ms=delays_ms, body_kept=st.booleans(), twice=twice, dies=dies)
+    def nack(self, at: int, delay_ms: int, body_kept: bool, twice: bool, dies: str) -> None:
+        record = one_of(self.reads(State.LEASED), at // 2)
+        name = record.id
+        now_ms, nonce = self.world.now_ms, self.world.nonce()
+        due_ms = now_ms + delay_ms
+        records, parked = self.world.records, None
+        if not body_kept:
+            call = records.nack(record, next_nonce=None, due_ms=due_ms, reason="later", ready=False)
+        else:
+            copy = successor(record, Envelope(), nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
+            if record.attempts > record.max_retry:
+                publication = dead(copy, "no more")
+                call = records.bury(record, next_nonce=nonce, attempts=record.attempts, reason="no more")
+            else:
+                ready = delay_ms == 0
+                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, "retry")
+                call = records.nack(record, next_nonce=nonce, due_ms=due_ms, reason="later", ready=ready)
+            parked = self.put(name, publication, told=False)
+        self.name_successor(name, call, record, parked, twice=twice, dies=dies)
+
+    # -- changes
+
+    @rule(name=ids, release=st.booleans(), twice=twice)
+    def delete(self, name: str, release: bool, twice: bool) -> None:
+        before = self.record(name)
+        call = self.world.records.delete(self.world.topic, name, release=release)
+        outcome = self.run_script(name, call, twice=twice)
+        if before is None:
+            assert outcome.verdict == "unknown"
+        elif before.state.ended and before.state is not State.DELETED:
+            assert outcome.verdict == "ended"
+        else:
+            assert outcome.found.state is State.DELETED
+
+    @precondition(lambda self: self.reads(State.WAITING))
+    @rule(at=at, delay_ms=delays_ms, twice=twice, dies=dies)
+    def move(self, at: int, delay_ms: int, twice: bool, dies: str) -> None:
+        record = one_of(self.reads(State.WAITING), at // 2)
+        name = record.id
+        now_ms, nonce, parked = self.world.now_ms, self.world.nonce(), None
+        due_ms = now_ms + delay_ms
+        if due_ms >= record.arrives_ms:
+            call = self.world.records.move(record, next_nonce=None, due_ms=due_ms, ready=False)
+        else:
+            copy = successor(record, Envelope(), nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
+            ready = delay_ms == 0
+            publication = at_once(copy, now_ms) if ready else later(copy, now_ms, "move")
+            parked = self.put(name, publication, told=False)
+            call = self.world.records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready)
+        self.name_successor(name, call, record, parked, twice=twice, dies=dies)
+
+    # -- dead letters
+
+    @precondition(lambda self: self.copies("dead"))
+    @rule(at=at, twice=twice, dies=dies)
+    def replay(self, at: int, twice: bool, dies: str) -> None:
+        name, standing = one_of(self.copies("dead"), at)
+        broker, nonce = self.broker(name), self.world.nonce()
+        if dies == "before publishing":
+            return
+        letter = standing.copy
+        copy = replace(letter, epoch=letter.epoch + 1, nonce=nonce, attempt=1, due_ms=self.world.now_ms, expires_ms=0)
+        self.put(name, Publication(copy=copy, way=Way.READY), told=False)
+        if dies == "before naming":
+            return
+        before = self.record(name)
+        outcome = self.run_script(name, self.world.records.replay(letter, next_nonce=nonce), twice=twice)
+        if before is None or (before.state is State.DEAD and standing.is_named_by(before)):
+            assert outcome.verdict == "replayed"
+            assert (outcome.found.state, outcome.found.attempts) == (State.READY, 0)
+        else:
+            assert outcome.verdict == "ghost"
+        if dies != "before acknowledging":
+            broker.dead.remove(standing)
+
+    @rule(name=ids, at=at, fenced=st.booleans(), twice=twice)
+    def drop(self, name: str, at: int, fenced: bool, twice: bool) -> None:
+        epoch = self.receipt(name, at) if fenced else None
+        before = self.record(name)
+        outcome = self.run_script(name, self.world.records.drop(self.world.topic, name, epoch=epoch), twice=twice)
+        if before is not None and before.state is State.DEAD and epoch in (None, before.epoch):
+            assert outcome.found.state is State.DELETED
+        else:
+            assert outcome.verdict in ("stale", "unknown")
+
+    # -- time and loss
+
+    @rule(by_ms=st.sampled_from([1, 99, 10_000, HOUR_MS, 8 * DAY_MS]))
+    def time_passes(self, by_ms: int) -> None:
+        self.go_on(self.world.now_ms + by_ms)
+
+    @rule(at=st.integers(0, 31), short=st.booleans())
+    def time_passes_until_something_happens(self, at: int, short: bool) -> None:
+        moments = {one.arrives_ms for broker in self.world.brokers.values() for one in broker}
+        for kept in self.kept.values():
+            if kept.record is not None:
+                record = kept.record
+                moments |= {record.due_ms, record.expires_ms, record.lease_until_ms, record.forget_ms}
+        ahead = sorted(moment for moment in moments if moment > self.world.now_ms)
+        if ahead:
+            self.go_on(ahead[at % len(ahead)] - short)
+
+    @rule(name=ids, really=rarely)
+    def a_record_is_lost(self, name: str, really: bool) -> None:
+        if really:
+            self.world.lose(name)
+            self.forgotten(name)
+
+    def go_on(self, to_ms: int) -> None:
+        moments = {name: kept.record.forget_ms for name, kept in self.kept.items() if kept.record is not None}
+        for moment in moments.values():
+            if 0 < moment - to_ms < FORGOTTEN_WITHIN_MS:
+                to_ms = moment
+        for name in self.world.go_on(to_ms, moments):
+            self.forgotten(name)
+
+    def forgotten(self, name: str) -> None:
+        self.kept[name] = self.world.kept(name)
+        self.direct.discard(name)
+        for standing in self.broker(name):
+            standing.told = False
+
+    # -- what callers know
+
+    def receipt(self, name: str, at: int) -> int:
+        """An epoch a consumer may have been given, most often the latest."""
+        return one_of([record.epoch for record in reversed(self.seen) if record.id == name] or [1], at // 2)
+
+    def reads(self, state: State) -> list[Record]:
+        """Records as callers have read them while they were in the state, the latest first."""
+        return [record for record in reversed(self.seen) if record.state is state]
+
+    def copies(self, place: str, *, direct: bool = False) -> list[tuple[str, Standing]]:
+        found: list[tuple[str, Standing]] = []
+        for name, broker in self.world.brokers.items():
+            standing: list[Standing] = getattr(broker, place)
+            found += [
+                (name, one) for one in standing if not direct or (one.direct and one.arrives_ms <= self.world.now_ms)
+            ]
+        return found
+
+    def name_successor(
+        self, name: str, call: Call, record: Record, parked: Standing | None, *, twice: bool, dies: str
+    ) -> None:
+        if dies in ("before publishing", "before naming"):
+            return
+        before = self.record(name)
+        outcome = self.run_script(name, call, twice=twice)
+        if parked is not None:
+            parked.told = True
+        if before is not None and (before.state, before.epoch, before.nonce) == (
+            record.state,
+            record.epoch,
+            record.nonce,
+        ):
+            late_move = parked is None and call.script.name == "move" and outcome.verdict == "stale"
+            assert outcome.verdict in ("nacked", "buried", "moved") or late_move
+        elif call.script.name != "bury":
+            assert outcome.verdict in ("stale", "unknown")
+
+    # -- what holds after every step
+
+    @invariant()
+    def all_invariants_hold(self) -> None:
+        for name, kept in self.kept.items():
+            broker = self.broker(name)
+            model.the_index_agrees_with_the_record(self.world.kept(name))
+            model.the_key_expires_when_the_record_is_forgotten(kept)
+            model.a_record_that_waits_or_is_leased_never_expires(kept, direct=name in self.direct)
+            model.a_record_outlives_every_copy(kept, broker)
+            model.no_more_attempts_than_the_retries_allow(kept)
+            model.the_live_copy_stands_on_the_broker(kept, broker)
+
+
+@contextmanager
+def asked(redis_node: RedisNode) -> Iterator[tuple[asyncio.Runner, Store]]:
+    """An event loop and a store for a machine that is not asynchronous itself."""
+    with asyncio.Runner() as run:
+        store = Store(redis_node.url, timeout_ms=10_000)
+        try:
+            yield run, store
+        finally:
+            run.run(store.close())
+
+
+def test_every_transition_keeps_every_promise(redis_node: RedisNode) -> None:
+    with asked(redis_node) as (run, store):
+        run_state_machine_as_test(  # type: ignore[no-untyped-call]
+            lambda: Transitions(run, store),
+            settings=settings(
+                max_examples=200,
+                stateful_step_count=40,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )

@@ -1,0 +1,142 @@
+"""What stands around one topic's records: Redis asked in step, and the copies a broker would hold. No broker, no time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, TypeVar
+
+from bridge.message import Copy, Record, State
+from bridge.store.client import Call, Store
+from bridge.store.keys import INDEXES, Keys
+from bridge.store.records import Outcome, Records, read
+
+Found = TypeVar("Found")
+
+BORN_MS = 4_102_444_800_000
+"""The clock at an example's start: later than any real one, so that no key expires while the example runs."""
+
+RETENTION_MS, TOMBSTONE_MS = 3_600_000, 7 * 86_400_000
+
+# One read of all that is kept of one id: the record as a script sees it, its expiry, its score in each index.
+_SNAPSHOT = """
+local out = { redis.call('PTTL', KEYS[1]) }
+for at = 3, #KEYS do out[#out + 1] = redis.call('ZSCORE', KEYS[at], ARGV[1]) or '' end
+local packed = redis.call('GET', KEYS[1])
+if packed then for _, value in ipairs(cmsgpack.unpack(packed)) do out[#out + 1] = value end end
+return out
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What Redis keeps of one id. `expiring`: the record's key has an expiry.
+    `claimed_ms`: when an unconfirmed record was claimed."""
+
+    record: Record | None
+    expiring: bool
+    claimed_ms: int
+    scores: dict[str, int]  # by index, `forget` too; only those it stands in
+
+
+@dataclass(kw_only=True)
+class Standing:
+    """A copy on the broker. `arrives_ms`: when it leaves the wheel; it may stand there longer."""
+
+    copy: Copy
+    arrives_ms: int
+    told: bool  # a script was told of it, so its record has to outlive it
+    direct: bool = False  # it goes from the wheel to the ready queue by itself
+
+    def is_named_by(self, record: Record) -> bool:
+        return (max(1, self.copy.epoch), self.copy.nonce) == (record.epoch, record.nonce)
+
+
+@dataclass(kw_only=True)
+class Broker:
+    """The copies of one id, by where they stand. Nothing leaves but by `drop`."""
+
+    wheel: list[Standing] = field(default_factory=list)
+    ready: list[Standing] = field(default_factory=list)
+    dead: list[Standing] = field(default_factory=list)
+    taken: set[tuple[int, int]] = field(default_factory=set)  # acknowledged over AMQP without a word to the bridge
+
+    def __iter__(self) -> Iterator[Standing]:
+        yield from (*self.wheel, *self.ready, *self.dead)
+
+
+class World:
+    """One topic of its own on a real Redis, with a clock that is set."""
+
+    _topics = count()
+
+    def __init__(self, run: asyncio.Runner, store: Store) -> None:
+        self._run, self._store = run, store
+        self.topic = f"world-{next(self._topics)}"
+        self.now_ms = BORN_MS
+        self._nonces = count(1)
+        self.brokers: dict[str, Broker] = {}
+
+    def nonce(self) -> int:
+        return next(self._nonces)
+
+    @property
+    def records(self) -> Records:
+        return Records(
+            keys=Keys("property"), retention_ms=RETENTION_MS, tombstone_ms=TOMBSTONE_MS, now=str(self.now_ms)
+        )
+
+    def broker(self, message_id: str) -> Broker:
+        return self.brokers.setdefault(message_id, Broker())
+
+    def ask(self, call: Call, *, twice: bool = False) -> list[Outcome]:
+        """Runs a script, or the same one again as a caller whose answer was lost."""
+        message_id = str(call.args[1])
+        return [read(self.topic, message_id, answer) for answer in self.raw([call, call] if twice else [call])]
+
+    def raw(self, calls: list[Call]) -> list[Any]:
+        return self._run.run(self._store.run(calls))
+
+    def command(self, *words: Any) -> Any:
+        return self._run.run(self._store.command(*words))
+
+    def kept(self, message_id: str) -> Kept:
+        keys = self.records.keys.record(self.topic, message_id)
+        ttl_ms, *rest = self.command("EVAL", _SNAPSHOT, len(keys), *keys, message_id)
+        scores, fields = rest[: len(INDEXES) + 1], rest[len(INDEXES) + 1 :]
+        record, claimed_ms = None, 0
+        if fields:
+            state, *numbers, reason, claimed_ms = fields
+            values: Any = (State(state), *numbers, reason.decode())
+            record = Record(self.topic, message_id, *values)
+        return Kept(
+            record=record,
+            expiring=ttl_ms >= 0,
+            claimed_ms=claimed_ms,
+            scores={name: int(score) for name, score in zip((*INDEXES, "forget"), scores, strict=True) if score != b""},
+        )
+
+    def lose(self, message_id: str) -> None:
+        """Takes the record's key and its envelope's, as their expiry or a loss of Redis' does; the indexes stay."""
+        self.command("DEL", *self.records.keys.record(self.topic, message_id)[:2])
+
+    def go_on(self, to_ms: int, forget_ms: dict[str, int]) -> set[str]:
+        """Sets the clock forward; the ids whose moment to be forgotten has come lose their keys."""
+        self.now_ms = max(self.now_ms, to_ms)
+        gone = {message_id for message_id, moment in forget_ms.items() if 0 < moment <= self.now_ms}
+        for message_id in gone:
+            self.lose(message_id)
+        return gone
+
+    def clear(self) -> None:
+        keys = self.records.keys
+        words = {*keys.indexes(self.topic)}
+        for message_id in self.brokers:
+            words.update(keys.record(self.topic, message_id))
+        self.command("DEL", *words)
+
+
+def one_of(found: Sequence[Found], at: int) -> Found:
+    return found[at % len(found)]
