@@ -13,9 +13,10 @@ from bridge.assembly import assemble
 from bridge.cli_bench import bench
 from bridge.cli_topology import app as topology_app
 from bridge.http.app import create_app
+from bridge.local.errors import LocalError
+from bridge.local.stack import StackSettings, run
 from bridge.logs import configure
 from bridge.settings import Settings
-from topology.errors import TopologyError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Messages delivered later, on RabbitMQ.")
 app.add_typer(topology_app, name="topology", help="What stands on the broker.")
@@ -43,11 +44,19 @@ def serve() -> None:
         backlog=2_048,
     )
     server = uvicorn.Server(config)
+    server.run(sockets=[_listen(settings)])
+    if not server.started:
+        raise typer.Exit(3)
+
+
+@app.command()
+def dev() -> None:
+    """Run RabbitMQ, Redis and the bridge on this machine until Ctrl-C, as `make run` does."""
     try:
-        server.run(sockets=[_listen(settings)])
-    except TopologyError as error:
-        print(f"refusing to start: {error}", file=sys.stderr)
-        raise typer.Exit(3) from None
+        run(StackSettings.from_environment())
+    except LocalError as error:
+        print(f"delaybridge: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
 
 
 def _listen(settings: Settings) -> socket.socket:

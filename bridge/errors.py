@@ -10,6 +10,7 @@
     └── Unavailable           nothing was promised: send again, with the same id
         ├── StoreUnavailable  Redis did not answer, or not in time
         ├── BrokerUnavailable RabbitMQ did not answer, not in time, or blocks publishers
+        │   ├── BrokerUnfit   the promises can't be kept on this RabbitMQ
         │   └── Unroutable    RabbitMQ returned a message: the queue it was for is missing
         └── SendUnderWay      another send of the same id has not ended yet
 
@@ -82,6 +83,10 @@ class StoreUnavailable(Unavailable):
 
 
 class BrokerUnavailable(Unavailable):
+    pass
+
+
+class BrokerUnfit(BrokerUnavailable):
     pass
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from bridge.broker.link import Link
+from bridge.broker.link import Link, translated
 from bridge.broker.objects import Objects
 from bridge.broker.publisher import Publisher
 from bridge.broker.sifting import Sifter
 from bridge.broker.taking import Taker
 from bridge.broker.ways import Ways
-from bridge.errors import BrokerUnavailable
+from bridge.errors import BrokerUnavailable, BrokerUnfit
 from bridge.settings import Settings
 from topology import plan
 from topology.names import Names
 from topology.verify import check_server, verify
+
+_VERIFY_TIMEOUT_S = 10.0
 
 
 class Broker:
@@ -34,14 +36,18 @@ class Broker:
 
         Raises:
             BrokerUnavailable
-            BrokerUnsuitable: the promises can't be kept on it: too old, broken, or a feature flag missing.
+            BrokerUnfit: the promises can't be kept on it: too old, broken, or a feature flag missing.
         """
         await self.objects.ensure_wheel()
-        report = await verify(
-            await self._publishing.connection(),
-            plan.core(self.objects.names),
-            management_url=self._settings.management_url,
-        )
+        async with translated(_VERIFY_TIMEOUT_S):
+            report = await verify(
+                await self._publishing.connection(),
+                plan.core(self.objects.names),
+                management_url=self._settings.management_url,
+            )
+        flags = [finding for finding in report.findings if finding.name.startswith("feature flag")]
+        if flags:
+            raise BrokerUnfit("; ".join(str(finding) for finding in flags))
         return [str(finding) for finding in report.findings]
 
     async def check(self) -> None:

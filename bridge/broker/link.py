@@ -17,7 +17,8 @@ from aio_pika.abc import AbstractConnection
 from aiormq import Channel
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 
-from bridge.errors import BrokerUnavailable
+from bridge.errors import BrokerUnavailable, BrokerUnfit
+from topology.errors import TopologyError
 
 Check = Callable[[dict[str, Any]], None]
 """Looks at a broker's server properties and raises where the promises can't be kept on it."""
@@ -53,26 +54,34 @@ class Link:
 
     @property
     def open(self) -> bool:
-        return self._connection is not None and not self._connection.is_closed
+        # aio-pika holds a connection that was lost for open until it is closed from here.
+        transport = None if self._connection is None else self._connection.transport
+        return transport is not None and not transport.connection.is_closed
 
     async def connection(self) -> AbstractConnection:
         """The open connection.
 
         Raises:
             BrokerUnavailable: no node could be reached in time.
+            BrokerUnfit: the promises can't be kept on the one that was.
         """
-        if self._connection is not None and not self._connection.is_closed:
+        if self._connection is not None and self.open:
             return self._connection
         async with self._opening:
-            if self._connection is not None and not self._connection.is_closed:
+            if self._connection is not None and self.open:
                 return self._connection
+            await self.drop()
             async with translated(self._timeout_s):
                 connection = await aio_pika.connect(
                     self._urls[self.generation % len(self._urls)],
                     timeout=self._timeout_s,
                     client_properties={"connection_name": f"delaybridge {self._purpose}"},
                 )
-            self._check(_server_properties(connection))
+            try:
+                self._check(_server_properties(connection))
+            except TopologyError as error:
+                await connection.close()
+                raise BrokerUnfit(str(error)) from error
             self._connection = connection
             self.generation += 1
             return connection
@@ -86,8 +95,14 @@ class Link:
         connection = await self.connection()
         async with translated(self._timeout_s):
             channel = connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
-            await channel.initialize()
-            return cast(Channel, await channel.get_underlay_channel())
+            try:
+                await channel.initialize()
+                return cast(Channel, await channel.get_underlay_channel())
+            except RuntimeError as error:
+                if self.open:
+                    raise
+                # All that aiormq says of a connection that was lost a moment ago.
+                raise BrokerUnavailable(f"RabbitMQ is away: {error}") from error
 
     async def blocked(self) -> bool:
         """Whether the broker lets no publisher through now (memory or disk alarm)."""

@@ -11,7 +11,7 @@ import structlog
 
 from bridge import metrics
 from bridge.broker.broker import Broker
-from bridge.errors import BridgeError, Unavailable
+from bridge.errors import BridgeError, BrokerUnfit, Unavailable
 from bridge.service.changing import Changing
 from bridge.service.dead import Dead
 from bridge.service.looking import Looking
@@ -70,11 +70,16 @@ class Service:
         """Starts the loops. A broker or store that is away is waited for by them; health says so meanwhile.
 
         Raises:
-            BrokerUnsuitable: the promises can't be kept on this broker.
+            BrokerUnfit: the promises can't be kept on this broker.
         """
-        with suppress(Unavailable):
+        try:
             for finding in await self._broker.start():
                 log.warning("broker.finding", finding=finding)
+        except BrokerUnfit as error:
+            log.error("service.refused", reason=str(error))  # noqa: TRY400 - the reason says it all
+            raise
+        except Unavailable as error:
+            log.warning("service.waiting", reason=str(error))
         with suppress(Unavailable):
             await self._store.learn_clock()
         self._running = [asyncio.create_task(supervise(loop), name=loop.name) for loop in self._loops]

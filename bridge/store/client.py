@@ -90,7 +90,7 @@ class Store:
     async def _pipeline(self, calls: Sequence[Call]) -> list[Any]:
         # redis-py's pipeline object costs twice this a call: it times out, counts and converts each answer by itself.
         payload = b"".join([pack_command(_words(call)) for call in calls])
-        connection = await self._redis.connection_pool.get_connection()
+        connection = await self._redis.connection_pool.get_connection()  # type: ignore[no-untyped-call]
         answers: list[Any] = []
         try:
             async with asyncio.timeout(self._timeout_s):

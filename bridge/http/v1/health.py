@@ -40,6 +40,7 @@ async def ready(service: Service, call: Call) -> Response:
 
 async def scrape(service: Service, call: Call) -> Response:
     """What the process counts, for Prometheus."""
+    await service.gauge()
     body, content_type = metrics.render()
     return Response(body, media_type=content_type)
 

@@ -83,7 +83,7 @@ local function make_ready(r)
   local was_state, was_forget = r[STATE], r[FORGET]
   r[STATE], r[LEASE_UNTIL] = READY, 0
   -- A consumer over AMQP may end it without a word, so a ready record does not stay for ever.
-  r[FORGET] = math.max(now + RETENTION_MS, r[DUE] + TOMBSTONE_MS)
+  r[FORGET] = math.max(now + RETENTION_MS, forget_after(r, TOMBSTONE_MS))
   save(r, was_state, was_forget)
 end
 

@@ -13,8 +13,8 @@ local due = math.max(now, tonumber(ARGV[9]))
 if r[EXPIRES] > 0 then r[EXPIRES] = r[EXPIRES] + due - r[DUE] end
 if not next_epoch then
   if due < r[ARRIVES] then return answer('stale', r) end
-  make_waiting(r, due, r[ARRIVES])
   r[LAST] = math.max(r[LAST], due)
+  make_waiting(r, due, r[ARRIVES])
 else
   r[EPOCH], r[NONCE] = next_epoch, next_nonce
   if ARGV[10] == '1' then

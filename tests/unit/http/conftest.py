@@ -85,6 +85,9 @@ class StandIn:
     async def health(self) -> Any:
         return self.answers["health"]
 
+    async def gauge(self) -> None:
+        self.calls.append(("gauge", (), {}))
+
     async def start(self) -> None:
         self.started.append("start")
 
