@@ -11,6 +11,7 @@
         ├── StoreUnavailable  Redis did not answer, or not in time
         ├── BrokerUnavailable RabbitMQ did not answer, not in time, or blocks publishers
         │   ├── BrokerUnfit   the promises can't be kept on this RabbitMQ
+        │   ├── QueueMissing  a queue that was asked for messages does not stand
         │   └── Unroutable    RabbitMQ returned a message: the queue it was for is missing
         └── SendUnderWay      another send of the same id has not ended yet
 
@@ -87,6 +88,10 @@ class BrokerUnavailable(Unavailable):
 
 
 class BrokerUnfit(BrokerUnavailable):
+    pass
+
+
+class QueueMissing(BrokerUnavailable):
     pass
 
 

@@ -171,7 +171,9 @@ async def closed_loop(clients: int, seconds: float, request: Callable[[], Awaita
     async def client() -> None:
         nonlocal done
         while loop.time() - start_s < seconds:
-            done += await request()
+            # In two steps: `done += await …` would read `done` before it waits, and lose what others add meanwhile.
+            finished = await request()
+            done += finished
 
     await asyncio.gather(*(client() for _ in range(clients)))
     return done / (loop.time() - start_s)

@@ -87,7 +87,8 @@ class OwnStack(Stack):
         self.redis.kill()
 
     async def fresh(self, **settings: str) -> None:
-        await self.stop_bridge()
+        if self.bridge is not None:
+            self.bridge.kill()
         former, self._vhosts = self._vhosts, self._vhosts + 1
         async with httpx2.AsyncClient(base_url=self.rabbitmq.management_url, timeout=60) as management:
             if former:

@@ -17,8 +17,15 @@ from topology.verify import check_server, verify
 _VERIFY_TIMEOUT_S = 10.0
 
 
+# Of the loops, whom nobody waits for: what takes longer is taken for lost and done again.
+_RELEASE_TIMEOUT_MS = 10_000
+
+
 class Broker:
-    """RabbitMQ: two connections, since the broker blocks publishers by connection and acks must go on."""
+    """RabbitMQ over three connections: for requests to publish, for the checkpoint to publish, and to consume.
+
+    The broker blocks publishers by connection, and acks must go on; a request gives up far sooner than the checkpoint.
+    """
 
     def __init__(self, settings: Settings) -> None:
         names = Names(prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix)
@@ -26,8 +33,12 @@ class Broker:
         self._settings = settings
         self._publishing = Link(settings.amqp_url, purpose="publishing", timeout_ms=timeout_ms, check=check_server)
         self.consuming = Link(settings.amqp_url, purpose="consuming", timeout_ms=timeout_ms, check=check_server)
-        self.objects = Objects(self._publishing, names, delivery_limit=settings.delivery_limit)
+        self._releasing = Link(settings.amqp_url, purpose="releasing", timeout_ms=timeout_ms, check=check_server)
+        self.objects = Objects(
+            self._publishing, names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
+        )
         self.ways = Ways(self.objects, Publisher(self._publishing, timeout_ms=timeout_ms))
+        self.releases = Ways(self.objects, Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS))
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
         self.sifter = Sifter(self.consuming)
 
@@ -61,4 +72,5 @@ class Broker:
 
     async def close(self) -> None:
         await self.consuming.drop()
+        await self._releasing.drop()
         await self._publishing.drop()

@@ -15,9 +15,9 @@ from typing import Any, cast
 import aio_pika
 from aio_pika.abc import AbstractConnection
 from aiormq import Channel
-from aiormq.exceptions import AMQPError, ChannelInvalidStateError
+from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity
 
-from bridge.errors import BrokerUnavailable, BrokerUnfit
+from bridge.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from topology.errors import TopologyError
 
 Check = Callable[[dict[str, Any]], None]
@@ -26,12 +26,15 @@ Check = Callable[[dict[str, Any]], None]
 
 @asynccontextmanager
 async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
-    """Turns what aio-pika and aiormq raise, and a time limit passed, into `BrokerUnavailable`."""
+    """Turns what aio-pika and aiormq raise, and a time limit passed, into `BrokerUnavailable`; a queue that does not
+    stand into `QueueMissing`."""
     try:
         async with asyncio.timeout(limit_s):
             yield
     except TimeoutError as error:
         raise BrokerUnavailable("RabbitMQ did not answer in time, or blocks publishers") from error
+    except ChannelNotFoundEntity as error:
+        raise QueueMissing(f"RabbitMQ has it no more: {error}") from error
     # A lost connection shows as ChannelInvalidStateError, which is a RuntimeError and no AMQPError.
     except (AMQPError, ChannelInvalidStateError, ConnectionError, OSError) as error:
         raise BrokerUnavailable(f"RabbitMQ is away or refused: {type(error).__name__} {error}") from error

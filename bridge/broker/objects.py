@@ -28,15 +28,21 @@ _DECLARE_TIMEOUT_S = 30.0  # a wheel that is new takes a second; many queues on 
 _SETTLES_AFTER_S = 1.5
 
 
+class NotAllowed(BrokerUnavailable):
+    """The user has no right to configure what is to be declared."""
+
+
 class Objects:
     """Declares what is needed before it is published to, once a connection.
 
     What is remembered is forgotten with the connection, so a broker that lost its objects gets them again.
     """
 
-    def __init__(self, link: Link, names: Names, *, delivery_limit: int) -> None:
+    def __init__(self, link: Link, names: Names, *, delivery_limit: int, publishers: Collection[Link]) -> None:
+        """`link` is declared over. A link of `publishers` that was lost may have been so for an object that is gone."""
         self.names = names
         self._link = link
+        self._publishers = publishers
         self._delivery_limit = delivery_limit
         self._declaring = asyncio.Lock()
         self._generation = 0
@@ -51,16 +57,22 @@ class Objects:
             BrokerUnavailable
         """
         await self._link.connection()
-        if self._generation == self._link.generation:
+        if self._generation == self._connections:
             return
         async with self._declaring:
-            if self._generation == self._link.generation:
+            if self._generation == self._connections:
                 return
-            generation = self._link.generation
+            generation = self._connections
             whole = plan.core(self.names) + plan.slots(self.names)
             # Queues are declared in the plan's order: with the last one, all are there.
             new = not await self._exists(whole.queues[-1].name)
-            await self._apply(whole)
+            try:
+                await self._apply(whole)
+            except NotAllowed:
+                if new:
+                    raise
+                # Declared by somebody else, as an operator may want it.
+                log.info("topology.not_allowed", detail="declared by another user")
             if new:
                 self._wheel_settles_s = monotonic() + _SETTLES_AFTER_S
             self._topics.clear()
@@ -82,6 +94,10 @@ class Objects:
                 if new:
                     self._topic_settles_s[topic] = monotonic() + _SETTLES_AFTER_S
                 self._topics.add(topic)
+
+    @property
+    def _connections(self) -> int:
+        return self._link.generation + sum(link.generation for link in self._publishers)
 
     def unsettled(self, topic: str) -> bool:
         """Whether a confirm by the topic's queues does not count yet."""
@@ -163,6 +179,8 @@ class Objects:
             async with translated(_DECLARE_TIMEOUT_S):
                 await apply(connection, plan.Plan(bindings=wanted.bindings), timeout_s=_DECLARE_TIMEOUT_S)
         except TopologyError as error:
+            if "ACCESS_REFUSED" in str(error):
+                raise NotAllowed(str(error)) from error
             raise BrokerUnavailable(str(error)) from error
 
     async def _remove(self, unwanted: plan.Plan) -> None:

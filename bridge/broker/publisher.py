@@ -35,7 +35,7 @@ class Outgoing:
 class Publisher:
     """Publishes over a few channels of one link, one burst at a time on each."""
 
-    def __init__(self, link: Link, *, timeout_ms: int, channels: int = 4) -> None:
+    def __init__(self, link: Link, *, timeout_ms: int, channels: int = 8) -> None:
         self._link = link
         self._timeout_s = timeout_ms / 1_000
         self._free: asyncio.Queue[Channel | None] = asyncio.Queue()

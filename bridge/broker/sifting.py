@@ -10,6 +10,7 @@ from aiormq.abc import DeliveredMessage
 
 from bridge.broker.link import Link, translated
 from bridge.broker.taking import Taken
+from bridge.errors import QueueMissing
 
 _STEP_S = 5.0
 
@@ -32,9 +33,11 @@ class Sifter:
         channel = await self._link.channel()
         try:
             seen: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
-            async with translated(_STEP_S):
-                declared = await channel.queue_declare(queue, passive=True)
-            count = declared.message_count or 0
+            try:
+                async with translated(_STEP_S):
+                    count = (await channel.queue_declare(queue, passive=True)).message_count or 0
+            except QueueMissing:
+                count = 0
             if count:
                 async with translated(_STEP_S):
                     await channel.basic_consume(queue, seen.put)
@@ -50,5 +53,6 @@ class Sifter:
                     break
             yield found
         finally:
-            async with translated(_STEP_S):
-                await channel.close()
+            if not channel.is_closed:
+                async with translated(_STEP_S):
+                    await channel.close()

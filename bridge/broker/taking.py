@@ -19,7 +19,7 @@ from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 from pamqp import commands as spec
 
 from bridge.broker.link import Link, translated
-from bridge.errors import BrokerUnavailable
+from bridge.errors import BrokerUnavailable, QueueMissing
 
 _CHANNELS = 8  # one channel gets 900 messages a second, eight of them 3,900
 
@@ -98,16 +98,24 @@ class Taker:
 
         Raises:
             BrokerUnavailable
+            QueueMissing: one of the queues does not stand, or no longer.
         """
         arrived = asyncio.Event()
         taken: list[Taken] = []
         tags: list[str] = []
+        lost: list[str] = []
         channel = await self._waiting_channel()
+
+        def ended(frame: spec.Basic.Cancel) -> None:
+            if frame.consumer_tag in tags:
+                lost.append(frame.consumer_tag)
+                arrived.set()
 
         async def received(queue: str, message: DeliveredMessage) -> None:
             taken.append(Taken(queue, message))
             arrived.set()
 
+        channel.on_consumer_cancel_callbacks.add(ended)
         try:
             async with translated(self._timeout_s):
                 for queue in queues:
@@ -123,7 +131,11 @@ class Taker:
         except BaseException:
             await self._stop(channel, tags)
             raise
+        finally:
+            channel.on_consumer_cancel_callbacks.discard(ended)
         await self._stop(channel, tags)
+        if lost and not taken:
+            raise QueueMissing("a queue was deleted while it was waited on")
         return taken
 
     async def _get(self, queue: str) -> Taken | None:

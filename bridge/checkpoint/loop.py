@@ -55,7 +55,7 @@ class Checkpoint:
         self._link = parts.broker.consuming
         self._store = parts.store
         self._records = parts.records
-        self._ways = parts.broker.ways
+        self._ways = parts.broker.releases
         self._objects = parts.broker.objects
         self._names = parts.broker.objects.names
         self._topics = parts.topics
@@ -208,6 +208,8 @@ class Checkpoint:
         return after_fire(arrival.copy, outcome, arrival.stranded_ms)
 
     async def _do(self, feed: Feed, items: Sequence[_Item], outcomes: Sequence[Outcome], steps: Sequence[Step]) -> None:
+        # Before the release, so that whoever is handed a message can give it back.
+        await self._keep_bodies(items, outcomes)
         publishing = [at for at, step in enumerate(steps) if step.publication is not None]
         publications = [step.publication for step in steps if step.publication is not None]
         errors = dict(zip(publishing, await self._ways.publish(publications), strict=True)) if publications else {}
@@ -216,7 +218,6 @@ class Checkpoint:
         calls = [name(self._records) for at in naming if (name := steps[at].name) is not None]
         if calls:
             await self._store.run(calls)
-        await self._keep_bodies(items, outcomes, failed)
         done: list[int] = []
         for at, (item, step) in enumerate(zip(items, steps, strict=True)):
             if at in failed:
@@ -228,15 +229,18 @@ class Checkpoint:
                 self._count(item, step, outcomes[at])
         await feed.ack(done)
 
-    async def _keep_bodies(self, items: Sequence[_Item], outcomes: Sequence[Outcome], failed: set[int]) -> None:
+    async def _keep_bodies(self, items: Sequence[_Item], outcomes: Sequence[Outcome]) -> None:
         """Keeps the bodies of messages whose records were made here: those of AMQP clients, or all after a loss."""
-        for at, (item, outcome) in enumerate(zip(items, outcomes, strict=True)):
-            if outcome.verdict == "made" and at not in failed:
+        commands: list[tuple[Any, ...]] = []
+        for item, outcome in zip(items, outcomes, strict=True):
+            if outcome.verdict == "made" or (outcome.verdict == "hold" and item.copy.epoch == 0):
+                key = self._records.keys.record(item.copy.topic, item.copy.id)[1]
                 packed = envelopes.pack(item.copy.envelope, self._keep_body_max)
                 left_ms = outcome.found.forget_ms - outcome.now_ms
-                if packed and left_ms > 0:
-                    key = self._records.keys.record(item.copy.topic, item.copy.id)[1]
-                    await self._store.command("SET", key, packed, "PX", left_ms, "NX")
+                if packed:
+                    commands.append(("SET", key, packed, *(("PX", left_ms) if left_ms > 0 else ()), "NX"))
+        if commands:
+            await self._store.commands(commands)
 
     async def _refuse(self, feed: Feed, one: _Refused) -> None:
         await self._ways.refuse(one.message, one.reason)

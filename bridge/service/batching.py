@@ -28,9 +28,7 @@ class GroupCommit(Generic[Item, Result]):
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._pending.append((item, done))
         if len(self._under_way) < self._at_once:
-            task = asyncio.create_task(self._run())
-            self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
+            self._under_way.add(asyncio.create_task(self._run()))
         return await done
 
     async def finish(self) -> None:
@@ -51,3 +49,5 @@ class GroupCommit(Generic[Item, Result]):
                 for (_, done), result in zip(group, results, strict=True):
                     if not done.done():
                         done.set_result(result)
+        # Here and not when the task is seen to be done: what arrives in between would wait for a group that never comes.
+        self._under_way.discard(asyncio.current_task())  # type: ignore[arg-type]

@@ -8,8 +8,10 @@ from bridge.message import Message, State, new_nonce
 from bridge.service.looking import Looking
 from bridge.service.parts import Parts
 from bridge.service.successors import MOVE_KIND, at_once, later, successor
-from bridge.service.values import MAX_DELAY_MS
+from bridge.service.values import MAX_DELAY_MS, Release
 from bridge.store.records import read, read_envelope
+
+_OVERDUE_MS = 1_000  # a copy that has not arrived so long after its moment is late, or no longer there
 
 
 class Changing:
@@ -42,7 +44,7 @@ class Changing:
         """Gives a waiting message another due moment, now included.
 
         Later only changes the record, and the copy is held back when it comes. Earlier takes a new copy, and so the
-        body.
+        body; so does what is overdue, whose copy may have been lost with its queue.
 
         Raises:
             NotFound, Unavailable
@@ -59,9 +61,13 @@ class Changing:
         if due_ms - now_ms > MAX_DELAY_MS:
             field, value = ("delay", delay_ms) if deliver_at_ms is None else ("deliver_at", deliver_at_ms)
             raise InvalidRequest.of(field, value, MAX_DELAY_MS, "is beyond the longest delay of 999 days")
-        if due_ms >= record.arrives_ms:
+        kept = envelope is not None and envelope.body is not None
+        policy = await self._topics.policy(topic)
+        # No bridge sees a direct topic's copy arrive, so there it may well stand in the ready queue.
+        overdue = policy.release is Release.CHECKED and record.arrives_ms + _OVERDUE_MS <= now_ms
+        if due_ms >= record.arrives_ms and not (overdue and kept):
             call = self._records.move(record, next_nonce=None, due_ms=due_ms, ready=False)
-        elif envelope is None or envelope.body is None:
+        elif envelope is None or not kept:
             raise BodyNotKept(
                 "the message can't come earlier: its body was not kept in Redis (BRIDGE_KEEP_BODY_MAX)",
                 state=record.state.label,
@@ -69,7 +75,7 @@ class Changing:
         else:
             nonce = new_nonce()
             copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
-            ready = due_ms <= now_ms and not (await self._topics.policy(topic)).paused
+            ready = due_ms <= now_ms and not policy.paused
             publication = at_once(copy, now_ms) if ready else later(copy, now_ms, MOVE_KIND)
             (error,) = await self._ways.publish([publication])
             if error is not None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from bridge.broker.copies import from_properties
 from bridge.broker.taking import Taken
 from bridge.broker.ways import Publication, Way
-from bridge.errors import BodyNotKept, NotFound
+from bridge.errors import BodyNotKept, NotFound, QueueMissing
 from bridge.message import Copy, Message, State, new_nonce
 from bridge.service.looking import Looking
 from bridge.service.parts import Parts
@@ -112,7 +112,11 @@ class Dead:
         await self._objects.ensure_topic(topic)
         count, left = 0, limit
         while left > 0:
-            taken = await self._taker.take(self._objects.names.dead_queue(topic), min(left, _GROUP))
+            try:
+                taken = await self._taker.take(self._objects.names.dead_queue(topic), min(left, _GROUP))
+            except QueueMissing:
+                await self._objects.renew_topic(topic)
+                break
             if not taken:
                 break
             left -= len(taken)

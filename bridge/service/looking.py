@@ -7,7 +7,7 @@ from binascii import Error as NotBase64
 from collections.abc import Sequence
 
 from bridge.errors import InvalidRequest, NotFound
-from bridge.message import Message, State, valid_id
+from bridge.message import SHOWN_STATES, Message, State, valid_id
 from bridge.service.parts import Parts
 from bridge.service.values import Page
 from bridge.store.records import read, read_envelope
@@ -51,7 +51,8 @@ class Looking:
         limit: int,
         cursor: str | None,
     ) -> Page:
-        """Messages in the order of their due moments; `due_after_ms` and `due_before_ms` are both left out themselves.
+        """Messages in the order of their due moments, in all states where none is named; `due_after_ms` and
+        `due_before_ms` are both left out themselves.
 
         Raises:
             InvalidRequest: the cursor is not one that a page gave.
@@ -59,7 +60,7 @@ class Looking:
         """
         call = self._records.page(
             topic,
-            states="".join(str(int(state)) for state in states),
+            states="".join(str(int(state)) for state in states or SHOWN_STATES),
             due_from_ms=0 if due_after_ms is None else due_after_ms + 1,
             due_to_ms=_LATEST_MS if due_before_ms is None else due_before_ms - 1,
             cursor=None if cursor is None else _read_cursor(cursor),

@@ -16,7 +16,7 @@ from bridge import metrics
 from bridge.broker.copies import from_properties
 from bridge.broker.taking import Taken
 from bridge.broker.ways import Publication, Way, parked_ms
-from bridge.errors import StoreUnavailable
+from bridge.errors import QueueMissing, StoreUnavailable, Unavailable
 from bridge.message import Copy, Message, new_nonce
 from bridge.service import receipts
 from bridge.service.parts import Parts
@@ -63,14 +63,24 @@ class Pulling:
         for topic in topics:
             await self._objects.ensure_topic(topic)
         while True:
-            leased = await self._kept(self._take(topics, limit, lease_ms))
-            left_ms = (until_s - monotonic()) * 1_000
-            if leased or left_ms <= 0:
+            leased: list[Leased] = []
+            try:
+                leased = await self._kept(self._take(topics, limit, lease_ms))
+                left_ms = (until_s - monotonic()) * 1_000
+                if not leased and left_ms > 0:
+                    leased = await self._wait(topics, limit, int(left_ms), lease_ms)
+                    if 0 < len(leased) < limit:
+                        leased += await self._kept(self._take(topics, limit - len(leased), lease_ms))
+            except QueueMissing:
+                # Somebody deleted a ready queue.
+                for topic in topics:
+                    await self._objects.renew_topic(topic)
+            except Unavailable:
+                # What is leased has to be handed out.
+                if not leased:
+                    raise
+            if leased or monotonic() >= until_s:
                 return leased
-            leased = await self._wait(topics, limit, int(left_ms), lease_ms)
-            if leased:
-                left = limit - len(leased)
-                return leased + (await self._kept(self._take(topics, left, lease_ms)) if left > 0 else [])
 
     async def _kept(self, leasing: Coroutine[Any, Any, list[Leased]]) -> list[Leased]:
         """Goes on when the caller goes away: what is taken is leased, and what is leased is acknowledged."""
@@ -84,10 +94,15 @@ class Pulling:
         for topic in topics:
             policy = await self._topics.policy(topic)
             while not policy.paused and len(leased) < limit:
-                taken = await self._taker.take(self._objects.names.ready_queue(topic), limit - len(leased))
-                if not taken:
-                    break
-                leased += await self._lease(topic, taken, lease_ms or policy.lease_ms or self._lease_ms)
+                try:
+                    taken = await self._taker.take(self._objects.names.ready_queue(topic), limit - len(leased))
+                    if not taken:
+                        break
+                    leased += await self._lease(topic, taken, lease_ms or policy.lease_ms or self._lease_ms)
+                except Unavailable:
+                    if leased:
+                        return leased
+                    raise
         return leased
 
     async def _wait(self, topics: Sequence[str], limit: int, wait_ms: int, lease_ms: int | None) -> list[Leased]:

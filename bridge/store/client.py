@@ -84,6 +84,14 @@ class Store:
         async with self._translated():
             return await self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
 
+    async def commands(self, commands: Sequence[Sequence[Any]]) -> None:
+        """Runs plain commands in one round trip."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for words in commands:
+            pipeline.execute_command(*words)  # type: ignore[no-untyped-call]
+        async with self._translated():
+            await pipeline.execute()
+
     async def close(self) -> None:
         await self._redis.aclose()
 

@@ -43,9 +43,7 @@ async def output_of(*command: str) -> str:
 async def answers_of(commands: list[str], bridge_url: str) -> list[Any]:
     """Runs each as a shell would, on the session's bridge; the JSON it prints."""
     assert all(PRINTED_URL in command for command in commands)
-    return [
-        orjson.loads(await output_of("sh", "-c", command.replace(PRINTED_URL, bridge_url))) for command in commands
-    ]
+    return [orjson.loads(await output_of("sh", "-c", command.replace(PRINTED_URL, bridge_url))) for command in commands]
 
 
 async def test_the_first_message_is_sent_looked_at_pulled_and_acknowledged(bridge_url: str) -> None:

@@ -28,7 +28,7 @@ def test_a_settings_default_is_the_one_in_the_table(variable: str) -> None:
         assert shown == "none"
     else:
         # Read as the environment would be.
-        assert getattr(Settings(**{name: shown}), name) == default
+        assert getattr(Settings.model_validate({name: shown}), name) == default
 
 
 @pytest.mark.parametrize("variable", SETTINGS)

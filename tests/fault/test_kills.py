@@ -19,7 +19,7 @@ MAX_RETRY = 3
 PULLED, CONSUMED = "pulled", "consumed"
 
 
-@pytest.mark.timeout(110)
+@pytest.mark.timeout(150)
 async def test_kill_9_of_every_part_in_turn_loses_nothing_and_brings_nothing_early_or_back(
     stage: Stage, http: httpx2.AsyncClient
 ) -> None:

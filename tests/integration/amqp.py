@@ -24,9 +24,7 @@ class Amqp:
         self, exchange: str, key: str, body: bytes = b'"abc"', headers: HeadersType | None = None, **properties: Any
     ) -> None:
         """Publishes a persistent message; it is confirmed, and was not returned, when this returns."""
-        message = aio_pika.Message(
-            body, headers=headers, delivery_mode=aio_pika.DeliveryMode.PERSISTENT, **properties
-        )
+        message = aio_pika.Message(body, headers=headers, delivery_mode=aio_pika.DeliveryMode.PERSISTENT, **properties)
         async with self.connection.channel(on_return_raises=True) as channel:
             entry = await channel.get_exchange(exchange, ensure=False)
             await entry.publish(message, key, mandatory=True, timeout=10)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from uuid import uuid4
 
 import aio_pika
 import httpx2
-import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
@@ -25,10 +25,27 @@ async def client(bridge_url: str) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-@pytest.fixture
-def topic(client: httpx2.AsyncClient) -> Topic:
+@pytest_asyncio.fixture(scope="session")
+async def fresh_topics(client: httpx2.AsyncClient) -> AsyncIterator[asyncio.Queue[Topic]]:
+    """Unused topics whose queues stand already: to a new queue, the bridge confirms nothing for its first second."""
+    fresh: asyncio.Queue[Topic] = asyncio.Queue(maxsize=5)
+
+    async def make() -> None:
+        while True:
+            topic = Topic(client, f"t-{uuid4().hex[:12]}")
+            await topic.pull(wait=0)
+            await fresh.put(topic)
+
+    making = asyncio.create_task(make())
+    yield fresh
+    making.cancel()
+    await asyncio.wait((making,))
+
+
+@pytest_asyncio.fixture
+async def topic(fresh_topics: asyncio.Queue[Topic]) -> Topic:
     """A topic that no other test uses."""
-    return Topic(client, f"t-{uuid4().hex[:12]}")
+    return await fresh_topics.get()
 
 
 @pytest_asyncio.fixture(scope="session")

@@ -130,12 +130,15 @@ async def test_what_is_not_consumed_in_its_time_to_live_is_gone_for_amqp_consume
 async def test_http_and_amqp_consumers_share_a_topic(topic: Topic, amqp: Amqp) -> None:
     ids = [f"m-{number}" for number in range(20)]
     await topic.send_many(*({"id": one, "body": 1, "delay": 200} for one in ids))
-    pulled = asyncio.create_task(topic.pull_ids(5, max=1))
-    async with amqp.consume(topic.ready_queue, prefetch=1) as arrivals:
-        consumed: list[str | None] = []
-        while len(consumed) < 5:
-            message = await arrivals.get()
-            await message.ack()
-            consumed.append(message.message_id)
-    rest = await topic.pull_ids(10 - 0, max=10) if await pulled else []
-    assert sorted([*await pulled, *rest, *(one or "" for one in consumed)])[: len(ids)] == sorted(ids)[: len(ids)]
+
+    async def consume(count: int) -> list[str]:
+        async with amqp.consume(topic.ready_queue, prefetch=1) as arrivals:
+            consumed = []
+            while len(consumed) < count:
+                message = await arrivals.get()
+                await message.ack()
+                consumed.append(message.message_id or "")
+            return consumed
+
+    pulled, consumed = await asyncio.gather(topic.pull_ids(10), consume(10))
+    assert sorted(pulled + consumed) == sorted(ids)

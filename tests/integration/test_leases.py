@@ -47,7 +47,7 @@ async def test_an_ack_again_is_an_ack(topic: Topic) -> None:
     await topic.send(id="m-1")
     leased = await topic.pull_one()
     assert await topic.ack(leased) == await topic.ack(leased)
-    assert await topic.ack_many(ids=["m-1"], **{}) == ["acked"]
+    assert await topic.ack_many(ids=["m-1"]) == ["acked"]
 
 
 async def test_a_lease_that_was_extended_does_not_end_before(topic: Topic, store_now_ms: NowMs) -> None:

@@ -175,9 +175,7 @@ async def test_no_more_than_max_are_handed_out(topic: Topic) -> None:
     assert await topic.pull(max=5, wait=0) == []
 
 
-async def test_a_client_that_goes_away_in_a_long_poll_burns_nothing(
-    topic: Topic, amqp: Amqp, polling: Polling
-) -> None:
+async def test_a_client_that_goes_away_in_a_long_poll_burns_nothing(topic: Topic, amqp: Amqp, polling: Polling) -> None:
     poll = await polling(topic)
     poll.cancel()
     with suppress(asyncio.CancelledError):
@@ -194,7 +192,7 @@ async def test_a_client_that_goes_away_in_a_long_poll_burns_nothing(
 
 
 async def test_clients_that_go_away_as_messages_become_ready_strand_none(topic: Topic) -> None:
-    """A client may go in the moment in which it is handed a message; then its lease ends, and the message comes again."""
+    """Who goes in the very moment of being handed a message leaves a lease that ends, and the message comes again."""
     ids = [f"m-{number}" for number in range(40)]
     await topic.send_many(
         *({"id": one, "body": 1, "delay": 400 + 15 * at, "max_retry": 100} for at, one in enumerate(ids))

@@ -113,7 +113,8 @@ async def test_what_nobody_consumes_in_its_time_to_live_expires(topic: Topic, am
 async def test_a_time_to_live_that_passes_after_a_failed_delivery_leaves_a_dead_message_and_no_letter(
     topic: Topic, amqp: Amqp
 ) -> None:
-    sent = await topic.send(id="m-1", ttl="1s")
+    await topic.put_policy(ttl="2s")  # and makes the queues, which takes longer than all that follows
+    sent = await topic.send(id="m-1")
     await topic.nack(await topic.pull_one(), delay=200)
     dead = await topic.until_state("m-1", "dead")
     assert (dead["attempts"], dead["reason"]) == (1, "time to live passed")

@@ -133,9 +133,7 @@ async def test_a_refused_message_leaves_nothing_behind(topic: Topic) -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [0, 300])
-async def test_an_amqp_consumer_gets_exactly_the_bytes_and_the_headers(
-    topic: Topic, amqp: Amqp, delay_ms: int
-) -> None:
+async def test_an_amqp_consumer_gets_exactly_the_bytes_and_the_headers(topic: Topic, amqp: Amqp, delay_ms: int) -> None:
     body = bytes(range(256))
     sent = await topic.send(
         id="m-1",

@@ -120,7 +120,9 @@ class Topic:
     async def _settle(self, how: str, message: Json, fields: Json, expect: int) -> Json:
         """Shows the receipt, where the message has one."""
         receipt = {"receipt": message["receipt"]} if "receipt" in message else {}
-        settled: Json = await self.call("POST", f"{_message(message['id'])}/{how}", {**receipt, **fields}, expect=expect)
+        settled: Json = await self.call(
+            "POST", f"{_message(message['id'])}/{how}", {**receipt, **fields}, expect=expect
+        )
         return settled
 
 

@@ -55,8 +55,9 @@ def judged(copy: Copy, record: Record | None) -> str:
 
 def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt: bool) -> str:
     which = judged(copy, record)
-    if copy.epoch == 0 and record is not None and record.state.ended:
-        which = "new"
+    if copy.epoch == 0 and record is not None:
+        # A client's own message: under an id that is free again a new one, under a living id the same or a duplicate.
+        which = "new" if record.state.ended else "its" if record.nonce == copy.nonce else "ghost"
     if which == "ghost" or (which == "ahead" and not adopt):
         return which
     its = record if record is not None and which == "its" else None
@@ -143,4 +144,5 @@ def the_live_copy_stands_on_the_broker(kept: Kept, broker: Broker) -> None:
     if record is not None and State.WAITING <= record.state <= State.LEASED:
         names = (record.epoch, record.nonce)
         in_flight = any(one.is_named_by(record) for one in (*broker.wheel, *broker.ready))
+        in_flight |= any((one.copy.epoch, one.copy.nonce) == (0, record.nonce) for one in broker.wheel)
         assert in_flight or names in broker.taken

@@ -99,9 +99,10 @@ class Transitions(RuleBasedStateMachine):
         if dies == "before naming":
             return
         if step.name is not None:
+            before = self.record(name)
             self.run_script(name, step.name(self.world.records))
             if standing is not None:
-                standing.told = True
+                standing.told = before is not None
         if dies != "before acknowledging":
             queue.remove(taken)
 
@@ -255,7 +256,7 @@ class Transitions(RuleBasedStateMachine):
             copy, next_nonce=nonce, lease_ms=lease_ms, arrives_in_ms=parked_ms(lease_ms, exact=False)
         )
         outcome = self.run_script(name, call, twice=twice)
-        parked.told = wanted != "hold"
+        parked.told = self.record(name) is not None and wanted != "hold"
         assert outcome.verdict == wanted
         if wanted == "leased":
             found = outcome.found
@@ -457,7 +458,7 @@ class Transitions(RuleBasedStateMachine):
         before = self.record(name)
         outcome = self.run_script(name, call, twice=twice)
         if parked is not None:
-            parked.told = True
+            parked.told = before is not None
         if before is not None and (before.state, before.epoch, before.nonce) == (
             record.state,
             record.epoch,

@@ -20,7 +20,7 @@ _CONSUMERS = 4
 async def run(bench: Bench) -> None:
     await bench.stack.fresh()
     topic, left = bench.topic("cycle"), bench.size.cycle
-    acked = 0
+    acked, last_ack_s = 0, 0.0
     async with client.opened(bench.stack.http_url, connections=_SENDERS + _CONSUMERS) as api:
 
         async def send() -> None:
@@ -41,7 +41,7 @@ async def run(bench: Bench) -> None:
         await api.send_batch(topic, [{"body": 0, "delay": "1s"}])
         await api.ask(f"/v1/topics/{topic}/pull", {"wait": "30s"})
         before = bench.stack.cpu_s()
-        started_s = last_ack_s = monotonic()
+        started_s = monotonic()
         await asyncio.gather(*(send() for _ in range(_SENDERS)), *(consume() for _ in range(_CONSUMERS)))
         bench.add("cycle", acked / (last_ack_s - started_s), "messages/s")
         bench.add_cpu("cycle", before, acked)

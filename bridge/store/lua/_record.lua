@@ -94,13 +94,25 @@ local function make_waiting(r, due_ms, arrives_ms)
   save(r, was_state, was_forget)
 end
 
+-- A successor that was published in vain arrives all the same, and finds its record there to tell that it is a ghost.
+local function outlive(r, arrives_ms)
+  if arrives_ms > r[LAST] then
+    local was_forget = r[FORGET]
+    r[LAST] = arrives_ms
+    if was_forget > 0 then r[FORGET] = math.max(was_forget, arrives_ms + RETENTION_MS) end
+    save(r, r[STATE], was_forget)
+  end
+end
+
 -- Its time to live has passed: expired if nobody was handed it, else dead and gone.
 local function expired(r) return r[EXPIRES] > 0 and r[EXPIRES] <= now end
 local function expire(r)
   finish(r, r[ATTEMPTS] == 0 and EXPIRED or DEAD, 'time to live passed', RETENTION_MS)
 end
 
+-- A record that is born stands nowhere: what an ended, forgotten or lost one left in the indexes under its id goes.
 local function born(epoch, nonce, created_ms, due_ms, expires_ms, attempts, max_retry)
+  for index = FIRST_INDEX + WAITING, #KEYS do redis.call('ZREM', KEYS[index], ID) end
   return { UNCONFIRMED, epoch, nonce, created_ms, due_ms, expires_ms, attempts, max_retry,
     due_ms, due_ms, 0, 0, 0, '', 0 }
 end

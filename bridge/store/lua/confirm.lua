@@ -7,12 +7,13 @@
 -- Promise: changes no state but unconfirmed; a copy that was faster than its confirmation keeps its later state.
 local r = load()
 if not r then return answer('missing') end
-if r[CREATED] ~= tonumber(ARGV[7]) then return answer('superseded', r) end
+local mine = is(r, tonumber(ARGV[5]), tonumber(ARGV[6]))
+if r[CREATED] ~= tonumber(ARGV[7]) or (r[STATE] == UNCONFIRMED and not mine) then return answer('superseded', r) end
 if ARGV[10] ~= '' then
   redis.call('SET', ENVELOPE, ARGV[10])
   if r[STATE] ~= UNCONFIRMED and r[FORGET] > 0 then redis.call('PEXPIREAT', ENVELOPE, r[FORGET]) end
 end
-if r[STATE] == UNCONFIRMED and is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then
+if r[STATE] == UNCONFIRMED then
   r[CLAIMED] = 0
   if ARGV[8] == '1' then
     make_ready(r)

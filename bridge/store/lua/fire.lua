@@ -14,8 +14,6 @@ local verdict = 'release'
 if r and epoch == 0 and ended(r) then
   -- The id is free again: a new message under it.
   local last = r[LAST]
-  redis.call('ZREM', KEYS[FIRST_INDEX + r[STATE]], ID)
-  redis.call('ZREM', FORGET_INDEX, ID)
   redis.call('DEL', ENVELOPE)
   r = born(r[EPOCH] + 1, nonce, now, tonumber(ARGV[9]), tonumber(ARGV[10]), attempt - 1, tonumber(ARGV[8]))
   r[LAST] = math.max(last, r[LAST])
@@ -31,22 +29,19 @@ elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce)
   return answer('ghost', r)
 elseif r[EPOCH] < epoch then
   if ARGV[13] ~= '1' then return answer('ahead', r) end
-  local was = r[STATE]
-  r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS] = epoch, nonce, tonumber(ARGV[9]), attempt - 1
-  if was == LEASED then r[LEASE_UNTIL] = 0 end
+  r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(ARGV[9]), attempt - 1, 0
 end
 if expired(r) then
   expire(r)
   return answer('expired', r)
 end
-local until_ms = r[STATE] == LEASED and r[LEASE_UNTIL] or r[DUE]
-local wait = math.max(until_ms - now, tonumber(ARGV[12]))
+local wait = math.max(r[DUE] - now, r[LEASE_UNTIL] - now, tonumber(ARGV[12]))
 if wait > 0 then
-  if verdict == 'made' or r[STATE] == UNCONFIRMED or r[STATE] == READY then
-    make_waiting(r, r[DUE], now + wait)
-  else
+  if r[LEASE_UNTIL] > 0 then
     r[ARRIVES], r[LAST] = now + wait, math.max(r[LAST], now + wait)
-    save(r, r[STATE], r[FORGET])
+    save(r, LEASED, r[FORGET])
+  else
+    make_waiting(r, r[DUE], now + wait)
   end
   return answer('hold', r, wait)
 end

@@ -8,7 +8,10 @@ local r = load()
 if not r then return answer('unknown') end
 local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
 if next_epoch and is(r, next_epoch, next_nonce) then return answer('moved', r) end
-if r[STATE] ~= WAITING or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then return answer('stale', r) end
+if r[STATE] ~= WAITING or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then
+  if next_epoch then outlive(r, tonumber(ARGV[9])) end
+  return answer('stale', r)
+end
 local due = math.max(now, tonumber(ARGV[9]))
 if r[EXPIRES] > 0 then r[EXPIRES] = r[EXPIRES] + due - r[DUE] end
 if not next_epoch then

@@ -9,7 +9,10 @@ local r = load()
 if not r then return answer('unknown') end
 local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
 if next_epoch and is(r, next_epoch, next_nonce) then return answer('nacked', r) end
-if r[STATE] ~= LEASED or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then return answer('stale', r) end
+if r[STATE] ~= LEASED or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then
+  if next_epoch then outlive(r, tonumber(ARGV[9])) end
+  return answer('stale', r)
+end
 local due = tonumber(ARGV[9])
 r[REASON] = ARGV[10]
 if next_epoch then

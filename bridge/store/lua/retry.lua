@@ -8,7 +8,10 @@ local r = load()
 if not r then return answer('ghost') end
 local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
 if is(r, next_epoch, next_nonce) then return answer('retried', r) end
-if ended(r) or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then return answer('ghost', r) end
+if ended(r) or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then
+  outlive(r, tonumber(ARGV[9]))
+  return answer('ghost', r)
+end
 r[EPOCH], r[NONCE], r[ATTEMPTS], r[REASON] = next_epoch, next_nonce, tonumber(ARGV[10]), ARGV[11]
 make_waiting(r, tonumber(ARGV[9]), tonumber(ARGV[9]))
 return answer('retried', r)

@@ -5,10 +5,11 @@
 -- Returns: retry (a successor copy is to be published, then `retry` named) | bury (its retries are used up)
 --       | expired | ahead | ghost
 -- Promise: writes nothing but an end by expiry; a copy without a record is live, and makes its record.
-local epoch, nonce, attempt = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+-- The first time, a copy without a record (epoch 0) made one at epoch 1: it is that one's when it comes again.
+local epoch, nonce, attempt = math.max(1, tonumber(ARGV[5])), tonumber(ARGV[6]), tonumber(ARGV[7])
 local r = load()
 if not r then
-  r = born(math.max(1, epoch), nonce, tonumber(ARGV[11]), tonumber(ARGV[9]), tonumber(ARGV[10]), attempt - 1,
+  r = born(epoch, nonce, tonumber(ARGV[11]), tonumber(ARGV[9]), tonumber(ARGV[10]), attempt - 1,
     tonumber(ARGV[8]))
   make_ready(r)
 elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) then

@@ -25,10 +25,9 @@ local fresh = born(r and r[EPOCH] + 1 or 1, nonce, now, due, ttl >= 0 and due + 
 fresh[CLAIMED] = now
 if r then
   fresh[LAST] = math.max(r[LAST], due)
-  if r[STATE] ~= UNCONFIRMED then redis.call('ZREM', FORGET_INDEX, ID) end
   redis.call('DEL', ENVELOPE)
 end
 -- A claim whose sender died is forgotten after its copy, which may have been published, has come due.
 fresh[FORGET] = forget_after(fresh, TOMBSTONE_MS)
-save(fresh, r and r[STATE])
+save(fresh)
 return answer('created', fresh)

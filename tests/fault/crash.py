@@ -1,0 +1,110 @@
+"""A bridge in this process that dies between two of its steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from bridge.assembly import assemble
+from bridge.broker.ways import Publication
+from bridge.errors import BrokerUnavailable, Unavailable
+from bridge.service.service import Service
+from bridge.service.values import Draft, Leased
+from bridge.message import Envelope
+from bridge.settings import Settings
+from bridge.store.client import Call
+from tests.fault.proxy import Proxy
+from tests.fault.stage import Stage
+
+PATIENCE_S = 30.0
+
+
+class Mortal:
+    """A service that reaches its servers by way of proxies. At the step it is told to die at, whatever runs stops
+    there for ever; `die` then takes its connections away, as the end of a process does."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._amqp, self._redis = Proxy(stage.rabbit.amqp_url), Proxy(stage.redis.url)
+        self.reached = asyncio.Event()
+
+    async def start(self) -> Service:
+        await self._amqp.__aenter__()
+        await self._redis.__aenter__()
+        settings = Settings(amqp_url=self._amqp.url, redis_url=self._redis.url, camellia=False)
+        self.service = assemble(settings)
+        await self.service.start()
+        return self.service
+
+    def dies_before_script(self, name: str) -> None:
+        self._stops_at_script(name, before=True)
+
+    def dies_after_script(self, name: str) -> None:
+        self._stops_at_script(name, before=False)
+
+    def dies_after_publish(self, meant: Callable[[Publication], bool]) -> None:
+        ways = self.service.parts.broker.ways
+        publish = ways.publish
+
+        async def stopping(publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+            errors = await publish(publications)
+            if any(meant(one) for one in publications):
+                assert errors == [None] * len(errors)
+                await self._stop()
+            return errors
+
+        ways.publish = stopping  # type: ignore[method-assign]
+
+    async def die(self) -> None:
+        """The end of it, once it has got to the step."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self.reached.wait()
+        await self.end()
+
+    async def end(self) -> None:
+        await self._amqp.__aexit__()
+        await self._redis.__aexit__()
+        with suppress(Unavailable):
+            await self.service.stop()
+
+    def _stops_at_script(self, name: str, *, before: bool) -> None:
+        store = self.service.parts.store
+        run = store.run
+
+        async def stopping(calls: Sequence[Call]) -> list[Any]:
+            meant = any(call.script.name == name for call in calls)
+            if meant and before:
+                await self._stop()
+            answers = await run(calls)
+            if meant:
+                await self._stop()
+            return answers
+
+        store.run = stopping  # type: ignore[method-assign]
+
+    async def _stop(self) -> None:
+        self.reached.set()
+        await asyncio.Event().wait()
+
+
+def draft(topic: str, *, delay_ms: int = 0, max_retry: int = 3) -> Draft:
+    return Draft(topic=topic, id="it", envelope=Envelope(body=b'"it"'), delay_ms=delay_ms, max_retry=max_retry)
+
+
+async def send(service: Service, what: Draft) -> int:
+    """Sends until it is accepted; when it is due, in Unix ms."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with suppress(Unavailable):
+                return (await service.sending.send(what)).message.record.due_ms
+            await asyncio.sleep(0.1)
+
+
+async def pull(service: Service, topic: str, *, lease_ms: int = 30_000, wait_ms: int = 20_000) -> list[Leased]:
+    """What a pull gives, once it is answered."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with suppress(Unavailable):
+                return await service.pulling.pull([topic], limit=1, wait_ms=wait_ms, lease_ms=lease_ms)
+            await asyncio.sleep(0.1)

@@ -1,0 +1,70 @@
+"""`kill -9` of every part in turn, under load, keeps every promise."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import httpx2
+import pytest
+
+from tests.fault.api import Api
+from tests.fault.consumers import over_amqp, over_http
+from tests.fault.history import History
+from tests.fault.load import Load
+from tests.fault.stage import Stage, killed, started
+
+RATE_PER_S = 200
+MAX_RETRY = 3
+PULLED, CONSUMED = "pulled", "consumed"
+
+
+@pytest.mark.timeout(150)
+async def test_kill_9_of_every_part_in_turn_loses_nothing_and_brings_nothing_early_or_back(
+    stage: Stage, http: httpx2.AsyncClient
+) -> None:
+    producing, consuming = stage.bridge(max_retry=str(MAX_RETRY)), stage.bridge(max_retry=str(MAX_RETRY))
+    await started(producing, consuming)
+    history = History()
+    import time,sys; T=time.time()
+    def P(*a): print('%.1f'%(time.time()-T), *a, history.accepted_count, len(history.lives), len(history._owed), file=sys.stderr, flush=True)
+    sender, puller = Api(http, producing.url), Api(http, consuming.url)
+    load = Load(sender, history, [PULLED, CONSUMED], rate_per_s=RATE_PER_S, seed=1)
+    consumers = [
+        asyncio.create_task(over_http(puller, PULLED, history, lease_ms=3_000)),
+        asyncio.create_task(over_http(puller, PULLED, history, lease_ms=3_000)),
+        asyncio.create_task(over_amqp(stage.rabbit.amqp_url, f"ready.{CONSUMED}", history)),
+    ]
+    stop = asyncio.Event()
+    sending = asyncio.create_task(load.run(stop))
+    try:
+        # By then every queue is older than RabbitMQ takes to note it down.
+        await history.more_accepted(3 * RATE_PER_S, within_s=30)
+        for victim in (consuming, producing, stage.redis, stage.rabbit):
+            P('kill', victim.title); await killed(victim)
+            await started(victim); P('up')
+            await history.more_accepted(RATE_PER_S, within_s=30)
+        P('stop'); stop.set()
+        await sending; P('sent')
+        await history.nothing_owed(within_s=30)
+        P('marks', [(i, history.lives[i]) for i in history.lost()[:5]]); await load.marks()
+        await history.nothing_owed(within_s=30)
+    finally:
+        P('cancelling')
+        for task in (sending, *consumers):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(sending, *consumers)
+    P('end', history.lost()[:10])
+    sends = [life.sends for life in history.lives.values()]
+    assert history.accepted_count == len(sends) >= 7 * RATE_PER_S
+    assert sum(count > 1 for count in sends) > RATE_PER_S  # the kills were felt
+    assert sum(life.deleted_in_time for life in history.lives.values()) > 50
+    assert history.lost() == []
+    assert history.early() == []
+    assert history.undeleted() == []
+    assert history.forgotten() == []
+    assert history.back_after_ack() == []
+    assert history.beyond_attempts(MAX_RETRY + 1) == []
+    redelivered = [life for life in history.lives.values() if any(it.attempt > 1 for it in life.deliveries)]
+    assert redelivered

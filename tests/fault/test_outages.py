@@ -1,0 +1,150 @@
+"""With RabbitMQ or Redis away, calls are refused in time, what is due waits, and all goes on by itself afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from time import monotonic
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from tests.fault.api import Api, instant_ms, now_ms
+from tests.fault.stage import Bridge, Stage, killed, started
+
+ANSWERED_WITHIN_S = 4.0
+Outage = Callable[[Stage], AbstractAsyncContextManager[None]]
+
+
+@asynccontextmanager
+async def redis_killed(stage: Stage) -> AsyncIterator[None]:
+    await killed(stage.redis)
+    yield
+    await started(stage.redis)
+
+
+@asynccontextmanager
+async def redis_frozen(stage: Stage) -> AsyncIterator[None]:
+    stage.redis.freeze()
+    try:
+        yield
+    finally:
+        stage.redis.thaw()
+
+
+@asynccontextmanager
+async def rabbit_killed(stage: Stage) -> AsyncIterator[None]:
+    await killed(stage.rabbit)
+    yield
+    await started(stage.rabbit)
+
+
+@asynccontextmanager
+async def rabbit_frozen(stage: Stage) -> AsyncIterator[None]:
+    stage.rabbit.freeze()
+    try:
+        yield
+    finally:
+        stage.rabbit.thaw()
+
+
+@asynccontextmanager
+async def memory_alarm(stage: Stage) -> AsyncIterator[None]:
+    async with _alarm(stage, "set_vm_memory_high_watermark", "0.000001", "0.4"):
+        yield
+
+
+@asynccontextmanager
+async def disk_alarm(stage: Stage) -> AsyncIterator[None]:
+    async with _alarm(stage, "set_disk_free_limit", "1000TB", "50MB"):
+        yield
+
+
+@asynccontextmanager
+async def _alarm(stage: Stage, setting: str, rings: str, ends: str) -> AsyncIterator[None]:
+    await asyncio.to_thread(stage.rabbit.ctl, setting, rings)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(stage.rabbit.ctl, setting, ends)
+
+
+OUTAGES: list[Outage] = [redis_killed, redis_frozen, rabbit_killed, rabbit_frozen, memory_alarm, disk_alarm]
+
+
+@pytest_asyncio.fixture(scope="module")
+async def bridge(stage: Stage) -> AsyncIterator[Bridge]:
+    bridge = stage.bridge()
+    await started(bridge)
+    yield bridge
+    bridge.kill()
+
+
+async def refused(api: Api, path: str, body: object) -> bool:
+    """Whether the call is answered in time that a store is away, and when to come back."""
+    asked_s = monotonic()
+    response = await api.call("POST", path, body)
+    assert monotonic() - asked_s < ANSWERED_WITHIN_S
+    if response.status_code == 200:
+        return False
+    assert (response.status_code, response.headers["content-type"]) == (503, "application/problem+json"), response.text
+    assert int(response.headers["retry-after"]) >= 1
+    assert response.json()["title"] == "A store is away: nothing was promised"
+    return True
+
+
+@pytest.mark.parametrize("outage", OUTAGES, ids=lambda outage: outage.__name__)
+async def test_an_outage_is_answered_in_time_and_passes_without_loss_or_restart(
+    stage: Stage, bridge: Bridge, http: httpx2.AsyncClient, outage: Outage
+) -> None:
+    api, topic, process = Api(http, bridge.url), outage.__name__, bridge.pid
+    sends, pulls = f"/v1/topics/{topic}/messages", f"/v1/topics/{topic}/pull"
+    await api.sent(topic, "ready")
+    due_ms = instant_ms((await api.sent(topic, "due-meanwhile", delay=1_500))["due_at"])
+    async with outage(stage):
+        while not await refused(api, sends, {"id": "refused", "body": 1, "delay": 100}):
+            # An alarm is a moment on its way to the publishers.
+            assert outage in (memory_alarm, disk_alarm)
+        calls = [refused(api, sends, {"id": f"refused-{n}", "body": n, "delay": 100}) for n in range(20)]
+        assert all(await asyncio.gather(*calls))
+        assert await refused(api, pulls, {"max": 10})
+        assert await refused(api, pulls, {"max": 10, "wait": 100})
+        ready = await api.call("GET", "/health/ready")
+        assert (ready.status_code, ready.headers["content-type"]) == (503, "application/problem+json")
+        while now_ms() < due_ms:
+            await api.call("GET", "/health/live")
+        async with asyncio.timeout(30):
+            while (await waiting_parts(api)).isdisjoint({"checkpoint"}):
+                pass
+    assert (await api.insist("GET", "/health/ready")).status_code == 200
+    await api.sent(topic, "refused", delay=100)
+    wanted = {"ready", "due-meanwhile", "refused"}
+    pulled = await api.drain(topic, len(wanted))
+    # What was refused may stand all the same: nothing was promised either way.
+    assert wanted <= {one["id"] for one in pulled} <= wanted | {f"refused-{n}" for n in range(20)}
+    assert len({one["id"] for one in pulled}) == len(pulled)
+    assert all(now_ms() >= instant_ms(one["due_at"]) for one in pulled)
+    assert (bridge.running, bridge.pid) == (True, process)
+
+
+async def waiting_parts(api: Api) -> set[str]:
+    """The parts that health says are not well."""
+    response = await api.call("GET", "/health/ready")
+    return {part for part, state in response.json()["parts"].items() if state != "ok"}
+
+
+async def test_a_pull_in_vain_during_an_alarm_costs_no_delivery(
+    stage: Stage, bridge: Bridge, http: httpx2.AsyncClient
+) -> None:
+    api = Api(http, bridge.url)
+    await api.sent("patient", "one")
+    async with memory_alarm(stage):
+        while not await refused(api, "/v1/topics/patient/messages", {"id": "two", "body": 1}):
+            pass
+        # More often than the ready queue's delivery limit.
+        for _ in range(25):
+            assert await refused(api, "/v1/topics/patient/pull", {})
+    await api.insist("GET", "/health/ready")
+    assert (await api.pull_one("patient"))["attempts"] == 1

@@ -1,0 +1,79 @@
+"""SIGTERM ends a bridge in good order: what was answered stands, and what it held goes on through another."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx2
+
+from tests.fault.api import Api
+from tests.fault.stage import Stage, killed, started
+
+
+async def test_each_send_under_way_is_answered_and_there_or_not_accepted(
+    stage: Stage, http: httpx2.AsyncClient
+) -> None:
+    told, other = stage.bridge(), stage.bridge()
+    await started(told, other)
+    api = Api(http, told.url)
+    await api.sent("ended", "warm", delay=60_000)
+    accepted: set[str] = set()
+    enough = asyncio.Event()
+
+    async def send_until_it_is_gone(lane: int) -> None:
+        for number in range(10_000):
+            message_id = f"{lane}-{number}"
+            try:
+                response = await api.send("ended", message_id, delay=100 * (number % 10))
+            except httpx2.TransportError:
+                return
+            if response.status_code == 201:
+                accepted.add(message_id)
+                if len(accepted) >= 200:
+                    enough.set()
+
+    lanes = [asyncio.create_task(send_until_it_is_gone(lane)) for lane in range(32)]
+    await asyncio.wait_for(enough.wait(), 30)
+    told.ask_to_stop()
+    await asyncio.to_thread(told.wait_until_stopped)
+    assert told.exit_code == 0
+    await asyncio.wait_for(asyncio.gather(*lanes), 30)
+    pulled: set[str] = set()
+    elsewhere = Api(http, other.url)
+    while not accepted <= pulled:
+        got = await elsewhere.pull("ended", wait_ms=30_000)
+        assert got, f"{len(accepted - pulled)} accepted messages are nowhere"
+        await elsewhere.ack("ended", [one["receipt"] for one in got])
+        pulled |= {one["id"] for one in got}
+    await killed(other)
+
+
+async def test_what_the_checkpoint_holds_when_it_is_told_to_end_is_delivered_by_another(
+    stage: Stage, http: httpx2.AsyncClient
+) -> None:
+    told, other = stage.bridge(), stage.bridge()
+    await started(told)
+    ids = [f"held-{number}" for number in range(20)]
+    api = Api(http, told.url)
+    for message_id in ids:
+        await api.sent("held", message_id, delay=1_000)
+    # With Redis frozen it may decide nothing, so it keeps all that comes due.
+    stage.redis.freeze()
+    try:
+        async with asyncio.timeout(60):
+            while await asyncio.to_thread(unacknowledged, stage, "delay.checkpoint") < len(ids):
+                pass
+        told.ask_to_stop()
+        await asyncio.to_thread(told.wait_until_stopped)
+        assert told.exit_code == 0
+    finally:
+        stage.redis.thaw()
+    await started(other)
+    assert sorted(one["id"] for one in await Api(http, other.url).drain("held", len(ids))) == sorted(ids)
+    await killed(other)
+
+
+def unacknowledged(stage: Stage, queue: str) -> int:
+    """How many of the queue's messages a consumer has and has not acknowledged."""
+    lines = stage.rabbit.ctl("list_queues", "name", "messages_unacknowledged", "--no-table-headers").splitlines()
+    return int(dict(line.split() for line in lines)[queue])

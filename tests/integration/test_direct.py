@@ -1,0 +1,95 @@
+"""Topics released directly: their due messages pass the checkpoint by, and everything else does not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.integration.amqp import Amqp, header
+from tests.integration.own import own_bridge
+from tests.integration.topic import Topic, due_ms
+
+pytestmark = pytest.mark.timeout(60)
+
+NowMs = Callable[[], Awaitable[int]]
+
+
+async def test_messages_of_a_direct_topic_flow_while_every_bridge_is_down(
+    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, store_now_ms: NowMs
+) -> None:
+    async with own_bridge(rabbit, redis_node.url, local_dir) as own:
+        await own.topic.put_policy(release="direct")
+        sent = await own.topic.send({"order": 1}, id="m-1", delay="2s")
+        own.bridge.kill()
+        message = await own.amqp.take(own.topic.ready_queue)
+        assert not own.bridge.running
+        assert await store_now_ms() >= due_ms(sent)
+        assert (message.message_id, message.body) == ("m-1", b'{"order":1}')
+        assert header(message, "x-delay-attempt") == 1
+        assert await own.amqp.count("delay.checkpoint") == 0
+
+
+async def test_a_direct_topic_rounds_up_and_is_not_early(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
+    await topic.put_policy(release="direct")
+    for delay_ms in (1, 201):
+        sent = await topic.send(delay=delay_ms)
+        message = await amqp.take(topic.ready_queue)
+        assert await store_now_ms() >= due_ms(sent)
+        assert (message.message_id, header(message, "x-delay-due")) == (sent["id"], due_ms(sent))
+
+
+async def test_a_direct_topic_honours_deletes_and_moves_when_pulled_over_http(
+    topic: Topic, store_now_ms: NowMs
+) -> None:
+    await topic.put_policy(release="direct")
+    await topic.send(id="doomed", delay=300)
+    await topic.send(id="later", delay=300)
+    await topic.send(id="marker", delay=700)
+    await topic.delete("doomed")
+    moved = await topic.move("later", delay=1_200)
+    assert await topic.drain("marker") == []
+    later = await topic.pull_one()
+    assert (later["id"], later["attempts"]) == ("later", 1)
+    assert await store_now_ms() >= due_ms(moved)
+
+
+async def test_leases_of_a_direct_topic_end_at_the_checkpoint(topic: Topic, amqp: Amqp) -> None:
+    await topic.put_policy(release="direct")
+    await topic.send(id="m-1", delay=200)
+    first = await topic.pull_one(lease="1s")
+    extended = await topic.extend(first, "2s")
+    await topic.send(id="marker", delay="1.4s")
+    # A lease copy that came straight back would be handed out before the marker.
+    assert await topic.drain("marker") == []
+    second = await topic.pull_one()
+    assert (second["attempts"], due_ms(second)) == (2, due_ms(first))
+    assert due_ms({"due_at": second["lease_until"]}) > due_ms({"due_at": extended["lease_until"]})
+
+
+async def test_failures_of_a_direct_topic_are_counted_and_end_among_the_dead(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+) -> None:
+    await topic.put_policy(release="direct", backoff=[400], max_retry=1)
+    await topic.send(id="m-1", delay=200)
+    async with amqp.consume(topic.ready_queue) as arrivals:
+        message = await arrivals.get()
+        refused_ms = await store_now_ms()
+        await message.reject(requeue=False)
+        message = await arrivals.get()
+        assert header(message, "x-delay-attempt") == 2
+        assert await store_now_ms() >= refused_ms + 400
+        await message.reject(requeue=False)
+    assert (await amqp.take(topic.dead_queue)).message_id == "m-1"
+
+
+async def test_a_topic_made_checked_again_honours_deletes_for_amqp_consumers(topic: Topic, amqp: Amqp) -> None:
+    await topic.put_policy(release="direct")
+    await topic.send(id="doomed", delay=500)
+    await topic.put_policy(release="checked")
+    await topic.delete("doomed")
+    await topic.send(id="marker", delay=800)
+    assert (await amqp.take(topic.ready_queue)).message_id == "marker"

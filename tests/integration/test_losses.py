@@ -1,0 +1,80 @@
+"""What operators and accidents take away, and what delivers all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.integration.amqp import Amqp
+from tests.integration.own import own_bridge
+from tests.integration.topic import Topic
+
+pytestmark = pytest.mark.timeout(60)
+
+
+async def test_a_ready_queue_deleted_while_messages_wait_stands_again_when_they_are_due(
+    topic: Topic, amqp: Amqp
+) -> None:
+    await topic.send(id="waiting", delay=600)
+    await amqp.delete_queue(topic.ready_queue)
+    while await amqp.count(topic.ready_queue) is None:
+        pass
+    message = await amqp.take(topic.ready_queue)
+    assert message.message_id == "waiting"
+
+
+async def test_a_topic_whose_queues_were_deleted_can_be_pulled(topic: Topic, amqp: Amqp) -> None:
+    await topic.send(id="waiting", delay=600)
+    for queue in (topic.ready_queue, topic.dead_queue):
+        await amqp.delete_queue(queue)
+    assert await topic.pull(wait=0) == []
+    assert (await topic.pull_one())["id"] == "waiting"
+    assert await topic.call("POST", "/dead/replay") == {"replayed": 0}
+
+
+async def test_a_long_poll_outlasts_its_queue(topic: Topic, amqp: Amqp) -> None:
+    await topic.send(id="waiting", delay=1_500)
+    poll = asyncio.create_task(topic.pull_one())
+    await amqp.until_consumers(topic.ready_queue, 1)
+    await amqp.delete_queue(topic.ready_queue)
+    assert (await poll)["id"] == "waiting"
+
+
+async def test_a_dead_letter_whose_queue_was_deleted_is_replayed_from_what_is_kept(topic: Topic, amqp: Amqp) -> None:
+    await topic.send({"order": 1}, id="m-1", max_retry=0)
+    await topic.nack(await topic.pull_one())
+    await amqp.delete_queue(topic.dead_queue)
+    await topic.call("POST", "/dead/m-1/replay")
+    again = await topic.pull_one()
+    assert (again["id"], again["body"], again["attempts"]) == ("m-1", {"order": 1}, 1)
+
+
+async def test_a_redis_that_lost_everything_loses_no_message(rabbit: RabbitNode, local_dir: Path) -> None:
+    with RedisNode(local_dir / "redis-emptied") as redis_node:
+        async with (
+            own_bridge(rabbit, redis_node.url, local_dir) as own,
+            Redis.from_url(redis_node.url) as redis,
+        ):
+            topic = own.topic
+            await topic.send({"order": 0}, id="ready")
+            await topic.send({"order": 1}, id="leased")
+            while (leased := await topic.pull_one(lease="1s"))["id"] != "leased":
+                await topic.nack(leased)
+            await topic.send({"order": 2}, id="waiting", delay="1.5s", headers={"tenant": "t-7"}, max_retry=5)
+            await redis.flushall()
+            await topic.look("waiting", expect=404)
+            found = {}
+            while len(found) < 3:
+                message = await topic.pull_one(lease="30s")
+                found[message["id"]] = message
+            assert {one: found[one]["body"]["order"] for one in found} == {"ready": 0, "leased": 1, "waiting": 2}
+            waiting = found["waiting"]
+            assert (waiting["attempts"], waiting["max_retry"], waiting["headers"]) == (1, 5, {"tenant": "t-7"})
+            assert (await topic.ack(waiting))["state"] == "acked"
+            assert (await topic.nack(found["leased"]))["state"] == "ready"
+            assert (await topic.info())["counts"]["leased"] == 1

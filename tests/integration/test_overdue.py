@@ -1,0 +1,27 @@
+"""A message whose copy an operator has deleted with its slot can be brought back from its record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.integration.own import own_bridge
+
+SLOT_OF_THREE_SECONDS = "delay.2s"  # where a message stands that aims 100-200 ms short of them
+
+
+@pytest.mark.parametrize("moved_to", ["0s", "1s"])
+async def test_a_message_lost_with_its_slot_shows_as_overdue_and_comes_when_it_is_moved(
+    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, moved_to: str
+) -> None:
+    async with own_bridge(rabbit, redis_node.url, local_dir) as own:
+        await own.topic.send("kept", id="m-1", delay="3s")
+        await own.amqp.delete_queue(SLOT_OF_THREE_SECONDS)
+        assert await own.topic.pull(wait="4s") == []
+        assert (await own.topic.info())["overdue"] == 1
+        while not (pulled := await own.topic.pull(wait="2s")):
+            await own.topic.move("m-1", delay=moved_to)
+        assert [(one["id"], one["body"], one["attempts"]) for one in pulled] == [("m-1", "kept", 1)]

@@ -1,0 +1,56 @@
+"""The store's clock, against a store whose clock differs by a known amount."""
+
+from time import monotonic
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.store.clock import StoreClock
+
+ROUND_TRIPS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=20)
+
+
+def difference_ms(clock: StoreClock) -> tuple[float, float]:
+    """How far the clock is before this process's monotonic one, at least and at most."""
+    before_ms = monotonic() * 1_000
+    now_ms = clock.now_ms()
+    return now_ms - monotonic() * 1_000, now_ms - before_ms
+
+
+def hear(clock: StoreClock, *, offset_ms: int, sent_ms: int, there_ms: int, back_ms: int) -> None:
+    """One question and its answer: sent at a monotonic moment, so long on its way there and back."""
+    clock.heard(sent_ms + there_ms + offset_ms, sent_ms / 1_000, (sent_ms + there_ms + back_ms) / 1_000)
+
+
+def test_a_clock_that_heard_nothing_is_not_read() -> None:
+    clock = StoreClock()
+
+    assert not clock.known
+    with pytest.raises(RuntimeError, match="before the store was first asked"):
+        clock.now_ms()
+
+
+@given(offset_ms=st.integers(-(10**12), 10**12), trips=ROUND_TRIPS)
+def test_it_is_never_ahead_and_behind_by_the_shortest_way_back_at_most(
+    offset_ms: int, trips: list[tuple[int, int]]
+) -> None:
+    clock = StoreClock()
+    for number, (there_ms, back_ms) in enumerate(trips):
+        hear(clock, offset_ms=offset_ms, sent_ms=number * 1_000, there_ms=there_ms, back_ms=back_ms)
+    least, most = difference_ms(clock)
+
+    rounding = 0.01
+    assert least <= offset_ms + rounding
+    assert most >= offset_ms - min(back_ms for _, back_ms in trips) - rounding
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000, 200, -200])
+def test_it_follows_a_jump_with_the_next_answer(jump_ms: int) -> None:
+    clock = StoreClock()
+    hear(clock, offset_ms=5_000, sent_ms=0, there_ms=1, back_ms=1)
+    hear(clock, offset_ms=5_000 + jump_ms, sent_ms=1_000, there_ms=1, back_ms=1)
+    least, most = difference_ms(clock)
+
+    assert least <= 5_000 + jump_ms + 0.01
+    assert most >= 5_000 + jump_ms - 1.01

@@ -1,0 +1,160 @@
+"""Each script's header is its contract: compared with the script's own text, and with the method that calls it."""
+
+import re
+from dataclasses import MISSING, fields
+
+import pytest
+from redis.cluster import key_slot  # type: ignore[attr-defined]
+
+from bridge.message import Copy, Envelope, Record, State
+from bridge.store.client import Call
+from bridge.store.keys import INDEXES, Keys
+from bridge.store.records import Records
+from bridge.store.scripts import SCRIPTS, Script
+
+PRELUDE = SCRIPTS["look"].text.partition("-- Reads a record")[0]
+EACH_SCRIPT = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+
+
+def own_text(script: Script) -> str:
+    return script.text.removeprefix(PRELUDE)
+
+
+def header(script: Script) -> dict[str, str]:
+    """The header's parts by their names, each as one line of text."""
+    lines = []
+    for line in own_text(script).splitlines():
+        if not line.startswith("--"):
+            break
+        lines.append(line.removeprefix("--").strip())
+    parts = re.split(r"(?:^| )(KEYS|ARGV|Returns|Promise): ", " ".join(lines))
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def code(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
+
+
+def calls() -> dict[str, Call]:
+    """One call of every method of `Records`."""
+    copy = Copy(
+        topic="ns/orders",
+        id="o-1",
+        epoch=1,
+        nonce=2,
+        attempt=1,
+        max_retry=3,
+        due_ms=4,
+        expires_ms=5,
+        created_ms=6,
+        envelope=Envelope(),
+    )
+    record = Record("ns/orders", "o-1", State.WAITING, 1, 2, 3, 4, 5, 0, 3, 4, 4, 0, 0, 0, "")
+    records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
+    topic, message_id = record.topic, record.id
+    return {
+        "schedule": records.schedule(
+            topic, message_id, mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, max_delay_ms=10
+        ),
+        "confirm": records.confirm(record, ready=False, direct=False, envelope=b""),
+        "abandon": records.abandon(record),
+        "fire": records.fire(copy, paused_ms=0, adopt=False),
+        "returned": records.returned(copy, by_ttl=False),
+        "lease": records.lease(copy, next_nonce=9, lease_ms=1, arrives_in_ms=1),
+        "ack": records.ack(topic, message_id, epoch=1),
+        "nack": records.nack(record, next_nonce=9, due_ms=1, reason="", ready=False),
+        "extend": records.extend(topic, message_id, epoch=None, lease_ms=1),
+        "delete": records.delete(topic, message_id, release=False),
+        "move": records.move(record, next_nonce=None, due_ms=1, ready=False),
+        "retry": records.retry(record, next_nonce=9, due_ms=1, attempts=1, reason=""),
+        "bury": records.bury(record, next_nonce=9, attempts=1, reason=""),
+        "replay": records.replay(copy, next_nonce=9),
+        "drop": records.drop(topic, message_id, epoch=None),
+        "look": records.look(topic, message_id),
+        "page": records.page(topic, states="1", due_from_ms=0, due_to_ms=1, cursor=None, limit=1),
+        "counts": records.counts(topic, edges_ms=(1, 2)),
+    }
+
+
+def test_every_script_has_one_method_of_its_name() -> None:
+    methods = {name for name in vars(Records) if not name.startswith("_")} - {field.name for field in fields(Records)}
+
+    assert methods == set(SCRIPTS) == set(calls())
+    assert all(call.script is SCRIPTS[name] for name, call in calls().items())
+
+
+@EACH_SCRIPT
+def test_a_header_says_purpose_keys_arguments_answers_and_promise(script: Script) -> None:
+    assert header(script).keys() == {"KEYS", "ARGV", "Returns", "Promise"}
+    assert all(header(script).values())
+    assert script.purpose.endswith(".") or own_text(script).splitlines()[1].startswith("-- ")
+
+
+@EACH_SCRIPT
+def test_a_script_uses_every_argument_of_its_header_and_no_other(script: Script) -> None:
+    used = {int(number) for number in re.findall(r"ARGV\[(\d+)\]", code(script.text))}
+    args = script.args
+
+    if args[-1].endswith("..."):
+        assert used == set(range(1, len(args)))
+        assert "#ARGV" in script.text
+    else:
+        # `retention_ms` and the like are read by the part every script begins with.
+        assert used == set(range(1, len(args) + 1))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_call_sends_what_the_header_names(name: str) -> None:
+    call, script = calls()[name], SCRIPTS[name]
+
+    if script.args[-1].endswith("..."):
+        assert len(call.args) >= len(script.args)
+    else:
+        assert len(call.args) == len(script.args)
+    assert len(call.keys) == len(script.keys)
+    endings = {"record": "/m/o-1", "envelope": "/b/o-1", **{index: f"/{index}" for index in (*INDEXES, "forget")}}
+    assert all(key.endswith(endings[said]) for key, said in zip(call.keys, script.keys, strict=True))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_all_keys_of_a_call_are_in_one_slot_of_a_cluster(name: str) -> None:
+    assert len({key_slot(key.encode()) for key in calls()[name].keys}) == 1
+
+
+@EACH_SCRIPT
+def test_every_verdict_a_script_can_answer_is_named_in_its_header(script: Script) -> None:
+    text = code(own_text(script))
+    answered = set(re.findall(r"answer\('(\w+)'", text)) | set(re.findall(r"verdict = '(\w+)'", text))
+    for either, other in re.findall(r"answer\([^,']+ and '(\w+)' or '(\w+)'", text):
+        answered |= {either, other}
+    named = {choice.split()[0] for choice in re.sub(r"\([^()]*\)", "", header(script)["Returns"]).split("|")}
+
+    assert script.of_record == bool(answered)
+    assert not script.of_record or answered == named
+
+
+@EACH_SCRIPT
+def test_a_script_touches_no_key_that_is_not_in_keys(script: Script) -> None:
+    text = code(script.text)
+    touched = set(re.findall(r"redis\.call\('(?!TIME)\w+',\s*(\w+)", text))
+
+    assert touched <= {"KEYS", "RECORD", "ENVELOPE", "FORGET_INDEX", "key"}
+    assert "key" not in touched or re.search(r"local key = KEYS\[", text)
+    # Every command is written out, so that none escapes the line above.
+    assert text.count("redis.call") == len(re.findall(r"redis\.call\('[A-Z]+'", text))
+    assert "pcall" not in text
+    for number in re.findall(r"KEYS\[(\d+)\]", text):
+        assert int(number) <= len(script.keys)
+
+
+def test_an_argument_that_is_missing_or_too_many_is_told_at_once() -> None:
+    records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
+
+    with pytest.raises(TypeError, match="extend takes"):
+        records._call("extend", "orders", "o-1", epoch=1)
+    with pytest.raises(KeyError):
+        records._call("extend", "orders", "o-1", epoch=1, lease=2)
+
+
+def test_a_record_has_no_default_that_would_hide_a_field_a_script_leaves_out() -> None:
+    assert all(field.default is MISSING for field in fields(Record))

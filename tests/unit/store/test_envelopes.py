@@ -1,0 +1,47 @@
+"""An envelope as bytes, there and back."""
+
+import pytest
+
+from bridge.message import Envelope
+from bridge.store.envelopes import pack, unpack
+
+LIMIT = 16
+
+
+@pytest.mark.parametrize(
+    "envelope",
+    [
+        Envelope(body=b"{}"),
+        Envelope(body=b"x" * LIMIT),
+        Envelope(content_type="text/plain; charset=utf-8", body=b"a\nb\n"),
+        Envelope(headers={"trace": "1", "n": 2, "deep": {"a": [1, None]}}, body=b"\x00\xff"),
+        Envelope(properties={"priority": 3, "app_id": "shop"}, body=b"\n"),
+        Envelope(content_type="application/octet-stream"),
+        Envelope(headers={"täg": "ü"}),
+    ],
+)
+def test_an_envelope_comes_back_as_it_was(envelope: Envelope) -> None:
+    assert unpack(pack(envelope, LIMIT)) == envelope
+
+
+def test_an_empty_body_is_a_body() -> None:
+    assert unpack(pack(Envelope(content_type="text/plain", body=b""), LIMIT)).body == b""
+    assert unpack(pack(Envelope(body=b""), LIMIT)).body == b""
+
+
+@pytest.mark.parametrize(("body", "limit"), [(b"x" * (LIMIT + 1), LIMIT), (b"x", 0)])
+def test_a_body_over_the_limit_is_left_out_and_the_rest_kept(body: bytes, limit: int) -> None:
+    packed = pack(Envelope(content_type="text/plain", headers={"a": 1}, body=body), limit)
+
+    assert unpack(packed) == Envelope(content_type="text/plain", headers={"a": 1}, body=None)
+
+
+def test_nothing_is_kept_where_nothing_differs_from_the_defaults() -> None:
+    assert pack(Envelope(body=b"x" * (LIMIT + 1)), LIMIT) == b""
+    assert pack(Envelope(), LIMIT) == b""
+
+
+def test_header_values_without_a_form_in_json_become_text() -> None:
+    unpacked = unpack(pack(Envelope(headers={"raw": b"\xffa", "array": bytearray(b"b"), "big": 1 + 2j}), LIMIT))
+
+    assert unpacked.headers == {"raw": "\ufffda", "array": "b", "big": "(1+2j)"}
