@@ -88,7 +88,7 @@ class Store:
         """Runs plain commands in one round trip."""
         pipeline = self._redis.pipeline(transaction=False)
         for words in commands:
-            pipeline.execute_command(*words)  # type: ignore[no-untyped-call]
+            pipeline.execute_command(*words)
         async with self._translated():
             await pipeline.execute()
 
