@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
 
@@ -44,6 +45,8 @@ def serve() -> None:
         backlog=2_048,
     )
     server = uvicorn.Server(config)
+    # Once it has ended in good order, uvicorn raises the signal that it was told to end with again.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server.run(sockets=[_listen(settings)])
     if not server.started:
         raise typer.Exit(3)

@@ -48,8 +48,8 @@ def bench(
     try:
         with _stack(http, amqp, folder) as stack:
             measured = Bench(stack, size, lambda row: typer.echo(report.line(row), err=json == _STDOUT))
-            uvloop.run(_measure(measured, runs))
-            found = report.document(measured.rows, runs, size, stack)
+            failed = uvloop.run(_measure(measured, runs))
+            found = report.document(measured.rows, runs, failed, size, stack)
     except (BenchError, LocalError) as error:
         typer.echo(f"delaybridge bench: {error}", err=True)
         raise typer.Exit(1) from None
@@ -58,6 +58,8 @@ def bench(
         sys.stdout.buffer.write(content) if json == _STDOUT else json.write_bytes(content)
     if docs is not None:
         docs.write_text(report.page(found))
+    if failed:
+        raise typer.Exit(1)
 
 
 @contextmanager
@@ -69,7 +71,17 @@ def _stack(http: str | None, amqp: str | None, folder: Path) -> Iterator[Stack]:
             yield stack
 
 
-async def _measure(measured: Bench, runs: Sequence[Run]) -> None:
+async def _measure(measured: Bench, runs: Sequence[Run]) -> dict[str, str]:
+    """Does the runs; why some could not be done, by name. The rows of the others stand."""
+    failed: dict[str, str] = {}
     for run in runs:
         typer.echo(f"{run.name}: {run.says}", err=True)
-        await run.measure(measured)
+        if run.after in failed:
+            failed[run.name] = f"it is compared with {run.after}"
+            continue
+        try:
+            await run.measure(measured)
+        except Exception as error:  # noqa: BLE001 - whatever ends a run, the rows of the others are worth keeping
+            failed[run.name] = f"{type(error).__name__}: {error}"
+            typer.echo(f"{run.name} could not be done: {failed[run.name]}", err=True)
+    return failed

@@ -52,7 +52,9 @@ def deaths(headers: Mapping[str, Any] | None) -> list[Death]:
             reason=_text(entry["reason"]),
             count=count if isinstance(count := entry.get("count"), int) else 1,
             exchange=_text(entry.get("exchange") or ""),
-            routing_keys=tuple(_text(key) for key in entry.get("routing-keys") or ()),
+            routing_keys=tuple(_text(key) for key in keys)
+            if isinstance(keys := entry.get("routing-keys"), list)
+            else (),
             original_expiration=_text(expiration) if (expiration := entry.get("original-expiration")) else None,
         )
         for entry in entries

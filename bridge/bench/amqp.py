@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 from time import time
 from typing import NamedTuple
 
@@ -30,19 +30,21 @@ class Arrivals:
     def __init__(self) -> None:
         self.by_id: dict[str, Arrival] = {}
         self.twice = 0
-        self._wanted = 0
+        self._awaited: set[str] = set()
         self._here = asyncio.Event()
 
-    async def until(self, count: int, timeout_s: float) -> None:
-        """Waits until so many messages have come; returns after `timeout_s` all the same."""
-        self._wanted = count
+    async def until(self, ids: Collection[str], timeout_s: float) -> set[str]:
+        """Waits until all of these have come.
+
+        Returns: those that have not after `timeout_s`.
+        """
+        self._awaited = set(ids) - self.by_id.keys()
         self._here.clear()
-        if len(self.by_id) < count:
-            try:
+        if self._awaited:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await self._here.wait()
-            except TimeoutError:
-                return
+        return self._awaited
 
     async def received(self, message: DeliveredMessage) -> None:
         came_ms = time() * 1_000
@@ -51,7 +53,8 @@ class Arrivals:
         self.twice += message_id in self.by_id
         due_ms = int(str((properties.headers or {})["x-delay-due"]))
         self.by_id.setdefault(message_id, Arrival(came_ms, due_ms))
-        if len(self.by_id) >= self._wanted:
+        self._awaited.discard(message_id)
+        if not self._awaited:
             self._here.set()
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from time import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -20,6 +20,7 @@ from bridge.bench.errors import BenchError
 
 CREATED = 201
 OK = 200
+Message = TypeVar("Message")
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _END_OF_HEAD = b"\r\n\r\n"
 
@@ -39,11 +40,13 @@ class Connection(asyncio.Protocol):
         self._body_at = 0
         self._answer: asyncio.Future[Answer] | None = None
         self._transport: asyncio.Transport
+        self.closed = False  # a server closes what is idle for some seconds
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
 
     def connection_lost(self, error: Exception | None) -> None:
+        self.closed = True
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error or ConnectionResetError("the server closed the connection"))
 
@@ -90,7 +93,12 @@ class Api:
         self._idle += [await self._open() for _ in range(count)]
 
     async def post(self, path: str, body: bytes) -> Answer:
-        connection = self._idle.pop() if self._idle else await self._open()
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed:
+                break
+        else:
+            connection = await self._open()
         answer = await connection.post(path, body)
         self._idle.append(connection)
         return answer
@@ -112,12 +120,25 @@ class Api:
         Raises:
             BenchError: one of them was not accepted.
         """
+        if refused := await self.offer_batch(topic, messages):
+            raise BenchError(f"{len(refused)} of {len(messages)} messages to {topic} were not accepted")
+
+    async def offer_batch(self, topic: str, messages: Sequence[Message]) -> list[Message]:
+        """The same; returns those that were not accepted.
+
+        Raises:
+            BenchError: the request was refused as a whole.
+        """
         path = f"/v1/topics/{topic}/messages/batch"
         answer = await self.post(path, orjson.dumps({"messages": messages}))
-        accepted = answer.body.count(b'"status":201')
-        if answer.status != OK or accepted != len(messages):
-            says = answer.body[:300].decode(errors="replace")
-            raise BenchError(f"{accepted} of {len(messages)} were accepted ({answer.status}): {says}")
+        if answer.status == OK and answer.body.count(b'"status":201') == len(messages):
+            return []
+        if answer.status != OK:
+            raise BenchError(f"a batch was answered {answer.status}: {answer.body[:300].decode(errors='replace')}")
+        results = orjson.loads(answer.body)["results"]
+        return [
+            message for message, result in zip(messages, results, strict=True) if result["status"] not in (OK, CREATED)
+        ]
 
     def close(self) -> None:
         for connection in self._all:
@@ -142,6 +163,16 @@ async def opened(url: str, *, connections: int = 1) -> AsyncIterator[Api]:
         api.close()
 
 
+@asynccontextmanager
+async def together() -> AsyncIterator[asyncio.TaskGroup]:
+    """Tasks of which all are cancelled when one fails; its error is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
 async def open_loop(count: int, rate_per_s: float, send: Callable[[int], Awaitable[None]]) -> list[float]:
     """Starts `send(0)`, `send(1)`, … at even distances, and returns when all have ended.
 
@@ -151,7 +182,7 @@ async def open_loop(count: int, rate_per_s: float, send: Callable[[int], Awaitab
     start_s = loop.time() + 0.05
     unix_ms = (time() - loop.time()) * 1_000
     moments_s = [start_s + number / rate_per_s for number in range(count)]
-    async with asyncio.TaskGroup() as group:
+    async with together() as group:
         for number, moment_s in enumerate(moments_s):
             if (left_s := moment_s - loop.time()) > 0:
                 await asyncio.sleep(left_s)
@@ -175,7 +206,9 @@ async def closed_loop(clients: int, seconds: float, request: Callable[[], Awaita
             finished = await request()
             done += finished
 
-    await asyncio.gather(*(client() for _ in range(clients)))
+    async with together() as group:
+        for _ in range(clients):
+            group.create_task(client())
     return done / (loop.time() - start_s)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,17 @@ from bridge.bench.stack import OwnStack, Stack
 _MET = {True: "met", False: "missed", None: ""}
 
 
-def document(rows: Sequence[Row], runs: Sequence[Run], size: Size, stack: Stack) -> dict[str, Any]:
-    """All that is worth keeping of a benchmark."""
+def document(
+    rows: Sequence[Row], runs: Sequence[Run], failed: Mapping[str, str], size: Size, stack: Stack
+) -> dict[str, Any]:
+    """All that is worth keeping of a benchmark. `failed`: why a run could not be done, by its name."""
     return {
         "machine": machine(),
         "versions": versions(stack),
         "commit": commit(),
         "quick": not size.judged,
         "runs": {run.name: run.says for run in runs},
+        "failed": dict(failed),
         "rows": [row.as_json() for row in rows],
     }
 
@@ -91,7 +94,10 @@ def page(found: dict[str, Any]) -> str:
     if found["quick"]:
         parts.append("**A quick run: the figures say nothing.**")
     for name, says in found["runs"].items():
-        parts += [f"## {name}", says, _table([row for row in found["rows"] if row["row"].split()[0] == name])]
+        parts += [f"## {name}", says]
+        if name in found["failed"]:
+            parts.append(f"**Could not be done.** {found['failed'][name]}")
+        parts.append(_table([row for row in found["rows"] if row["row"].split()[0] == name]))
     return "\n\n".join(parts) + "\n"
 
 

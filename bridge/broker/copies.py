@@ -13,6 +13,7 @@ x-delay-reason     in a dead letter: why
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -23,11 +24,14 @@ from ulid import ULID
 
 from bridge.message import JSON_TYPE, Copy, Envelope, valid_id
 from topology.deaths import DEATH_HEADERS, strip
+from topology.wheel import MAX_DELAY_MS
 
 OWN_PREFIX = "x-delay-"
 # A producer's CC and BCC would route a copy at once and past its delay; deaths are the broker's to tell.
 _NEVER_PASSED_ON = DEATH_HEADERS | {"CC", "BCC", "x-delivery-count", "x-acquired-count"}
 _PERSISTENT = 2
+# Numbers that Lua holds exactly: anything else is no copy of ours.
+_COPY = re.compile(r"([1-9][0-9]{0,14})\.([0-9a-f]{1,12})")
 # The broker refuses a longer one. Until such a message is pulled over HTTP nobody holds it to its time to live.
 _LONGEST_EXPIRATION_MS = 2**32 - 1
 _KEPT_PROPERTIES = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
@@ -75,7 +79,7 @@ def from_properties(topic: str, properties: spec.Basic.Properties, body: bytes, 
         nonce=nonce,
         attempt=max(1, _whole(headers, "x-delay-attempt", 1)),
         max_retry=_whole(headers, "x-delay-max-retry", max_retry),
-        due_ms=_whole(headers, "x-delay-due", now_ms),
+        due_ms=min(_whole(headers, "x-delay-due", now_ms), now_ms + MAX_DELAY_MS),
         expires_ms=_whole(headers, "x-delay-expires", 0),
         created_ms=created_ms,
         asked=_whole(headers, "x-delay-asked", 0),
@@ -109,11 +113,9 @@ def as_refused(message: DeliveredMessage, reason: str) -> spec.Basic.Properties:
 
 
 def _copy_of(headers: Mapping[str, Any]) -> tuple[int, int]:
-    epoch, _, nonce = str(headers.get("x-delay-copy", "")).partition(".")
-    try:
-        return int(epoch), int(nonce, 16)
-    except ValueError:
-        return 0, 0
+    value = headers.get("x-delay-copy")
+    known = _COPY.fullmatch(value) if isinstance(value, str) else None
+    return (int(known[1]), int(known[2], 16)) if known else (0, 0)
 
 
 def _whole(headers: Mapping[str, Any], name: str, default: int) -> int:

@@ -68,6 +68,9 @@ class Publisher:
         futures: list[asyncio.Future[object]] = []
         channel: Channel | None = None
         errors: list[BrokerUnavailable | None]
+        if await self._link.blocked():
+            # Waiting would only have callers wait behind each other.
+            return [BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")] * len(messages)
         try:
             async with asyncio.timeout(self._timeout_s):
                 channel = await self._free.get()

@@ -49,5 +49,5 @@ class GroupCommit(Generic[Item, Result]):
                 for (_, done), result in zip(group, results, strict=True):
                     if not done.done():
                         done.set_result(result)
-        # Here and not when the task is seen to be done: what arrives in between would wait for a group that never comes.
-        self._under_way.discard(asyncio.current_task())  # type: ignore[arg-type]
+        # Not when the task is seen to be done: what arrives in between would wait for a group that never comes.
+        self._under_way.discard(asyncio.current_task())

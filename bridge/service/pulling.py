@@ -44,6 +44,7 @@ class Pulling:
         self._ways = parts.broker.ways
         self._objects = parts.broker.objects
         self._taker = parts.broker.taker
+        self._check_broker = parts.broker.check
         self._topics = parts.topics
         self._lease_ms = parts.settings.lease
         self._max_retry = parts.settings.max_retry
@@ -59,6 +60,7 @@ class Pulling:
         """
         # Asked before anything is taken: what is taken and put back counts as a delivery for the broker.
         await self._store.learn_clock()
+        await self._check_broker()
         until_s = monotonic() + wait_ms / 1_000
         for topic in topics:
             await self._objects.ensure_topic(topic)

@@ -14,7 +14,7 @@ from bridge.errors import NotFound, StoreUnavailable, TopicNotEmpty
 from bridge.message import SHOWN_STATES, State
 from bridge.service.values import Backoff, Policy, Release, TopicInfo
 from bridge.store.client import Store
-from bridge.store.records import Records
+from bridge.store.records import Records, read
 
 _MINUTE_MS = 60_000
 _EDGES_MS = {
@@ -142,7 +142,12 @@ class Topics:
             ((*entries,),) = await self._store.run([call])
             if not entries:
                 return
-            await self._store.run([end(topic, message_id.decode(), **how) for message_id in entries[::2]])
+            ids = [entry.decode() for entry in entries[::2]]
+            answers = await self._store.run([end(topic, one, **how) for one in ids])
+            # Of records that Redis has let go, the entries are left, and would be found again for ever.
+            pairs = zip(ids, answers, strict=True)
+            if gone := [one for one, answer in pairs if read(topic, one, answer).verdict == "unknown"]:
+                await self._store.commands([("ZREM", key, *gone) for key in self._keys.indexes(topic)])
 
     async def _known(self, topic: str) -> None:
         if not await self._store.command("SISMEMBER", self._keys.topics, topic):

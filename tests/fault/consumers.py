@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
@@ -43,10 +44,8 @@ async def over_amqp(url: str, queue_name: str, history: History) -> None:
         arrived_ms, headers = now_ms(), message.headers
         due_ms, attempt = int(str(headers["x-delay-due"])), int(str(headers["x-delay-attempt"]))
         await history.delivered(str(message.message_id), Delivery(arrived_ms, arrived_ms, due_ms, attempt))
-        try:
+        with suppress(AMQPError, ChannelInvalidStateError, OSError):  # then it comes again
             await message.ack()
-        except (AMQPError, ChannelInvalidStateError, OSError):
-            pass  # it comes again
 
     while True:
         try:

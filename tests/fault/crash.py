@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from bridge.assembly import assemble
-from bridge.broker.ways import Publication
+from bridge.broker.ways import Publication, Way
 from bridge.errors import BrokerUnavailable, Unavailable
+from bridge.message import Envelope, State
 from bridge.service.service import Service
 from bridge.service.values import Draft, Leased
-from bridge.message import Envelope
 from bridge.settings import Settings
 from bridge.store.client import Call
+from tests.fault.api import now_ms
 from tests.fault.proxy import Proxy
 from tests.fault.stage import Stage
 
 PATIENCE_S = 30.0
+ABSENCE_MS = 1_500  # longer than any lease or delay of these tests has left
 
 
 class Mortal:
@@ -108,3 +110,66 @@ async def pull(service: Service, topic: str, *, lease_ms: int = 30_000, wait_ms:
             with suppress(Unavailable):
                 return await service.pulling.pull([topic], limit=1, wait_ms=wait_ms, lease_ms=lease_ms)
             await asyncio.sleep(0.1)
+
+
+DyingAt = Callable[[Mortal], None]
+
+
+def before(script: str) -> DyingAt:
+    return lambda mortal: mortal.dies_before_script(script)
+
+
+def after(script: str) -> DyingAt:
+    return lambda mortal: mortal.dies_after_script(script)
+
+
+def published(meant: Callable[[Publication], bool]) -> DyingAt:
+    return lambda mortal: mortal.dies_after_publish(meant)
+
+
+def of_kind(kind: str | None) -> DyingAt:
+    return published(lambda one: one.way is Way.WHEEL and one.kind == kind)
+
+
+def on_way(way: Way) -> DyingAt:
+    return published(lambda one: one.way is way)
+
+
+@asynccontextmanager
+async def dying(stage: Stage) -> AsyncIterator[tuple[Mortal, Service]]:
+    mortal = Mortal(stage)
+    yield mortal, await mortal.start()
+
+
+@asynccontextmanager
+async def restarted(stage: Stage) -> AsyncIterator[Service]:
+    """A new process on the same servers."""
+    mortal = Mortal(stage)
+    try:
+        yield await mortal.start()
+    finally:
+        await mortal.service.stop()
+        await mortal.end()
+
+
+async def dies_in(mortal: Mortal, work: Coroutine[Any, Any, object]) -> None:
+    """Runs the work until the process dies in it."""
+    task = asyncio.create_task(work)
+    await mortal.die()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def comes_once(service: Service, topic: str, *, not_before_ms: int, most_attempts: int = 4) -> None:
+    """It is delivered, is acked, and does not come back."""
+    (leased,) = await pull(service, topic)
+    assert now_ms() >= not_before_ms
+    assert leased.message.record.id == "it"
+    assert leased.message.envelope is not None
+    assert leased.message.envelope.body == b'"it"'
+    assert leased.message.record.attempts <= most_attempts
+    (result,) = await service.settling.ack_receipts(topic, [leased.receipt])
+    assert result.verdict == "acked"
+    assert await pull(service, topic, wait_ms=ABSENCE_MS) == []
+    assert (await service.looking.get(topic, "it")).record.state is State.ACKED

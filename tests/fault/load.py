@@ -63,7 +63,9 @@ class Load:
                 else:
                     if response.status_code < 500:
                         break
-                await asyncio.sleep(min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** (life.sends - 1)) * self._random.uniform(0.8, 1.2))
+                await asyncio.sleep(
+                    min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** (life.sends - 1)) * self._random.uniform(0.8, 1.2)
+                )
         assert response.status_code in (200, 201), response.text
         await self._history.accepted(message_id)
 

@@ -117,17 +117,17 @@ async def test_a_lease_copy_whose_confirm_is_lost_leaves_one_message_to_be_pulle
 
 
 @pytest.mark.parametrize(
-    ("script", "method", "path", "body", "state"),
+    ("script", "call", "state"),
     [
-        ("ack", "POST", "/messages/the-one/ack", {}, "acked"),
-        ("nack", "POST", "/messages/the-one/nack", {"delay": 300}, "waiting"),
-        ("delete", "DELETE", "/messages/the-one", None, "deleted"),
+        ("ack", ("POST", "/messages/the-one/ack", {}), "acked"),
+        ("nack", ("POST", "/messages/the-one/nack", {"delay": 300}), "waiting"),
+        ("delete", ("DELETE", "/messages/the-one", None), "deleted"),
     ],
 )
 async def test_a_settlement_whose_answer_is_lost_is_refused_and_stands(
-    api: Api, redis: Proxy, script: str, method: str, path: str, body: object, state: str
+    api: Api, redis: Proxy, script: str, call: tuple[str, str, object], state: str
 ) -> None:
-    topic = f"script-{script}"
+    topic, (method, path, body) = f"script-{script}", call
     await warm_up(api, topic)
     await api.sent(topic, "the-one")
     assert (await api.pull_one(topic))["attempts"] == 1

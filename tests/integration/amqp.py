@@ -60,9 +60,10 @@ class Amqp:
         channel = await self.connection.channel()
         try:
             declared = await channel.declare_queue(queue, passive=True)
-            return declared.declaration_result.message_count
         except ChannelNotFoundEntity:
             return None
+        else:
+            return declared.declaration_result.message_count
         finally:
             await channel.close()
 

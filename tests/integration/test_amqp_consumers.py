@@ -133,7 +133,7 @@ async def test_http_and_amqp_consumers_share_a_topic(topic: Topic, amqp: Amqp) -
 
     async def consume(count: int) -> list[str]:
         async with amqp.consume(topic.ready_queue, prefetch=1) as arrivals:
-            consumed = []
+            consumed: list[str] = []
             while len(consumed) < count:
                 message = await arrivals.get()
                 await message.ack()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
+from pamqp.common import FieldTable
 
 from tests.integration.amqp import Amqp, header
 from tests.integration.topic import Topic, due_ms
@@ -48,7 +49,13 @@ async def test_a_message_published_without_an_id_is_given_one(topic: Topic, amqp
 async def test_what_would_lead_a_message_astray_is_taken_off_it(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
     """CC and BCC route copies at once, an expiration ends a wait too soon, and deaths are the broker's to tell."""
     before_ms = await store_now_ms()
-    death = {"queue": "elsewhere", "reason": "rejected", "count": 1, "exchange": "", "routing-keys": ["elsewhere"]}
+    death: FieldTable = {
+        "queue": "elsewhere",
+        "reason": "rejected",
+        "count": 1,
+        "exchange": "",
+        "routing-keys": ["elsewhere"],
+    }
     await amqp.publish(
         "delay",
         f"0.0.0.0.0.1.2.{topic.name}",

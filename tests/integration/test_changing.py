@@ -25,10 +25,10 @@ async def test_a_message_deleted_before_it_is_due_reaches_no_http_consumer(topic
 
 
 async def test_a_message_deleted_before_it_is_due_reaches_no_amqp_consumer(topic: Topic, amqp: Amqp) -> None:
-    await topic.send(id="doomed", delay=400)
-    await topic.send(id="marker", delay=700)
+    await topic.send(id="doomed", delay="1.5s")
+    await topic.delete("doomed")
+    await topic.send(id="marker", delay="1.6s")
     async with amqp.consume(topic.ready_queue) as arrivals:
-        await topic.delete("doomed")
         message = await arrivals.get()
         assert message.message_id == "marker"
         await message.ack()
@@ -77,9 +77,9 @@ async def test_an_id_is_free_again_after_a_delete_and_the_old_copy_evaporates(to
 
 
 async def test_a_message_moved_later_comes_then_and_not_before(topic: Topic, store_now_ms: NowMs) -> None:
-    await topic.send(id="m-1", delay=300)
-    await topic.send(id="marker", delay=600)
-    moved = await topic.move("m-1", delay=1_100)
+    await topic.send(id="m-1", delay="1s")
+    moved = await topic.move("m-1", delay="2s")
+    await topic.send(id="marker", delay="1.1s")
     assert moved["state"] == "waiting"
     assert await topic.drain("marker") == []
     pulled = await topic.pull_one()
@@ -88,9 +88,9 @@ async def test_a_message_moved_later_comes_then_and_not_before(topic: Topic, sto
 
 
 async def test_a_message_moved_earlier_comes_then_and_only_once(topic: Topic, store_now_ms: NowMs) -> None:
-    sent = await topic.send(id="m-1", delay=1_500)
-    await topic.send(id="marker", delay=1_900)
+    sent = await topic.send(id="m-1", delay="2s")
     moved = await topic.move("m-1", deliver_at=due_ms(sent) - 1_000)
+    await topic.send(id="marker", deliver_at=due_ms(sent) + 200)
     assert due_ms(moved) == due_ms(sent) - 1_000
     pulled = await topic.pull_one()
     now_ms = await store_now_ms()
@@ -109,8 +109,8 @@ async def test_a_message_moved_to_now_is_ready_at_once(topic: Topic, amqp: Amqp)
 
 
 async def test_a_message_may_be_moved_time_and_again(topic: Topic) -> None:
-    await topic.send(id="m-1", delay=500)
-    for delay in (2_000, 300, 60_000, 400, "1h", 600):
+    await topic.send(id="m-1", delay="1s")
+    for delay in ("2s", "1s", "1m", "1s", "1h", 600):
         moved = await topic.move("m-1", delay=delay)
     pulled = await topic.pull_one()
     assert (pulled["due_at"], pulled["attempts"]) == (moved["due_at"], 1)
@@ -126,7 +126,7 @@ async def test_a_time_to_live_moves_along(topic: Topic) -> None:
 
 
 async def test_a_message_whose_body_was_not_kept_can_be_moved_later_only(topic: Topic) -> None:
-    sent = await topic.send(LARGE, id="m-1", content_type="text/plain", delay=600)
+    sent = await topic.send(LARGE, id="m-1", content_type="text/plain", delay="1.2s")
     refused = await topic.move("m-1", delay=0, expect=409)
     assert refused["type"].endswith(":body-not-kept")
     assert refused["state"] == "waiting"

@@ -88,8 +88,8 @@ async def test_failures_of_a_direct_topic_are_counted_and_end_among_the_dead(
 
 async def test_a_topic_made_checked_again_honours_deletes_for_amqp_consumers(topic: Topic, amqp: Amqp) -> None:
     await topic.put_policy(release="direct")
-    await topic.send(id="doomed", delay=500)
+    await topic.send(id="doomed", delay="1.5s")
     await topic.put_policy(release="checked")
     await topic.delete("doomed")
-    await topic.send(id="marker", delay=800)
+    await topic.send(id="marker", delay="1.6s")
     assert (await amqp.take(topic.ready_queue)).message_id == "marker"

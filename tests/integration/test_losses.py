@@ -12,7 +12,7 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.integration.amqp import Amqp
 from tests.integration.own import own_bridge
-from tests.integration.topic import Topic
+from tests.integration.topic import Json, Topic
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(60)
 async def test_a_ready_queue_deleted_while_messages_wait_stands_again_when_they_are_due(
     topic: Topic, amqp: Amqp
 ) -> None:
-    await topic.send(id="waiting", delay=600)
+    await topic.send(id="waiting", delay="1.5s")
     await amqp.delete_queue(topic.ready_queue)
     while await amqp.count(topic.ready_queue) is None:
         pass
@@ -29,7 +29,7 @@ async def test_a_ready_queue_deleted_while_messages_wait_stands_again_when_they_
 
 
 async def test_a_topic_whose_queues_were_deleted_can_be_pulled(topic: Topic, amqp: Amqp) -> None:
-    await topic.send(id="waiting", delay=600)
+    await topic.send(id="waiting", delay="1.5s")
     for queue in (topic.ready_queue, topic.dead_queue):
         await amqp.delete_queue(queue)
     assert await topic.pull(wait=0) == []
@@ -38,7 +38,7 @@ async def test_a_topic_whose_queues_were_deleted_can_be_pulled(topic: Topic, amq
 
 
 async def test_a_long_poll_outlasts_its_queue(topic: Topic, amqp: Amqp) -> None:
-    await topic.send(id="waiting", delay=1_500)
+    await topic.send(id="waiting", delay="1.5s")
     poll = asyncio.create_task(topic.pull_one())
     await amqp.until_consumers(topic.ready_queue, 1)
     await amqp.delete_queue(topic.ready_queue)
@@ -68,7 +68,7 @@ async def test_a_redis_that_lost_everything_loses_no_message(rabbit: RabbitNode,
             await topic.send({"order": 2}, id="waiting", delay="1.5s", headers={"tenant": "t-7"}, max_retry=5)
             await redis.flushall()
             await topic.look("waiting", expect=404)
-            found = {}
+            found: dict[str, Json] = {}
             while len(found) < 3:
                 message = await topic.pull_one(lease="30s")
                 found[message["id"]] = message
@@ -78,3 +78,14 @@ async def test_a_redis_that_lost_everything_loses_no_message(rabbit: RabbitNode,
             assert (await topic.ack(waiting))["state"] == "acked"
             assert (await topic.nack(found["leased"]))["state"] == "ready"
             assert (await topic.info())["counts"]["leased"] == 1
+
+
+async def test_a_topic_of_which_redis_let_a_record_go_can_be_removed(topic: Topic, redis_node: RedisNode) -> None:
+    await topic.send(id="evicted", delay="1h")
+    await topic.send(id="kept", delay="1h")
+    async with Redis.from_url(redis_node.url) as redis:
+        assert await redis.delete(f"delay/{{{topic.name}}}/m/evicted") == 1
+    await topic.call("DELETE", "?force=true")
+    assert await topic.state("kept") == "deleted"
+    await topic.put_policy()
+    assert (await topic.info())["counts"]["waiting"] == 0

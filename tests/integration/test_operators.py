@@ -158,7 +158,7 @@ async def test_counters_move_with_what_happens(topic: Topic, amqp: Amqp) -> None
     await topic.put_policy(max_retry=1)
     await topic.send(id="acked", delay=100)
     await topic.ack(await topic.pull_one())
-    await topic.send(id="doomed", delay=300)
+    await topic.send(id="doomed", delay="1.5s")
     await topic.delete("doomed")
     await topic.send(id="refused", delay=100)
     async with amqp.consume(topic.ready_queue) as arrivals:

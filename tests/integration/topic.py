@@ -58,7 +58,7 @@ class Topic:
     async def until_state(self, message_id: str, state: str) -> Json:
         """Looks until the message has the state; the test's time limit bounds it. A poll of nothing paces it."""
         while (found := await self.look(message_id))["state"] != state:
-            await self.beside("idle").pull(wait=20)
+            await Topic(self.client, "idle").pull(wait=20)
         return found
 
     async def delete(self, message_id: str, *, expect: int = 200, query: str = "") -> Json:

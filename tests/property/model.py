@@ -1,4 +1,4 @@
-"""What the scripts promise, said once more in plain Python: what each verdict has to be, and what holds after each step.
+"""What the scripts promise, said once more in plain Python: what each verdict is, and what holds after each step.
 
 Nothing here is taken from the scripts; where the two differ, one of them is wrong.
 """
@@ -30,8 +30,8 @@ MAKES = {
 }
 """The states in which each script may leave a record it has changed."""
 
-SECOND_TIME = {"made": "release", "expired": "ghost", "dropped": "stale"}
-"""What a script that ran already answers, where it is not the same."""
+SECOND_TIME = {"made": "release", "expired": "ghost", "dropped": "stale", "nacked": "stale"}
+"""What a script that ran already may answer, where it is not the same; it changes nothing more."""
 
 
 def scheduled(kept: Kept, now_ms: int) -> str:

@@ -1,4 +1,4 @@
-"""What stands around one topic's records: Redis asked in step, and the copies a broker would hold. No broker, no time."""
+"""What stands around one topic's records: Redis, asked step by step, and the copies a broker would hold."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_duration_is_read_in_each_of_its_forms(written: object, duration_ms: i
     ],
 )
 def test_what_has_no_form_of_a_duration_is_refused(written: object) -> None:
-    with pytest.raises(ValueError, match="must be|negative"):
+    with pytest.raises(ValueError, match=r"must be|negative"):
         parse_duration_ms(written)
 
 

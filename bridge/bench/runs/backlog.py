@@ -17,7 +17,7 @@ async def run(bench: Bench) -> None:
     before_mib = bench.stack.memory_mib()
     count = bench.size.backlog
 
-    def message() -> object:
+    def message() -> dict[str, object]:
         return {"body": 0, "delay": random.randint(_HOUR_MS, 20 * _HOUR_MS)}
 
     took_s = await fill(bench.stack.http_url, bench.topic("waiting"), count, message)

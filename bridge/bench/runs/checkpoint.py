@@ -32,13 +32,15 @@ async def run(bench: Bench) -> None:
         await broker.until_depth(_CHECKPOINT_QUEUE, count, instant_ms / 1_000 - time() + _PATIENCE_S)
         await stack.start_bridge()
         empty_s = started_s = time()
+        before = stack.cpu_s()
 
         def sampled(at_s: float, depth: int) -> None:
-            nonlocal empty_s
+            nonlocal empty_s, before
             if depth == 0:
-                empty_s = at_s
+                empty_s, before = at_s, stack.cpu_s()
 
         full_s = await broker.until_depth(f"ready.{topic}", count, _PATIENCE_S, sampled)
     if empty_s == started_s:
         raise BenchError("the checkpoint had released messages before the first look")
     bench.add("checkpoint", count / (full_s - empty_s), "messages/s")
+    bench.add_cpu("checkpoint", before, count)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from time import monotonic
 
 from bridge.bench import client
@@ -42,6 +41,10 @@ async def run(bench: Bench) -> None:
         await api.ask(f"/v1/topics/{topic}/pull", {"wait": "30s"})
         before = bench.stack.cpu_s()
         started_s = monotonic()
-        await asyncio.gather(*(send() for _ in range(_SENDERS)), *(consume() for _ in range(_CONSUMERS)))
+        async with client.together() as group:
+            for _ in range(_SENDERS):
+                group.create_task(send())
+            for _ in range(_CONSUMERS):
+                group.create_task(consume())
         bench.add("cycle", acked / (last_ack_s - started_s), "messages/s")
         bench.add_cpu("cycle", before, acked)

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from time import monotonic
 
 from bridge.bench import client
+from bridge.bench.errors import BenchError
 
+_TRIES = 20
 _BATCH = 1_000
 _CONNECTIONS = 4
 
 
-async def fill(http_url: str, topic: str, count: int, message: Callable[[], object]) -> float:
+async def fill(http_url: str, topic: str, count: int, message: Callable[[], dict[str, object]]) -> float:
     """Sends `count` messages that `message` makes, in batches of 1000 over four connections.
+
+    What is not accepted is sent again with its id, which is as long as one the server makes.
 
     Returns: how many seconds it took.
 
     Raises:
-        BenchError: one was not accepted.
+        BenchError: a message was refused time and again.
     """
     started_s = monotonic()
-    messages = (message() for _ in range(count))
+    messages = ({"id": f"{at:026}", **message()} for at in range(count))
 
-    async def send(api: client.Api, left: Iterator[object]) -> None:
-        while batch := list(islice(left, _BATCH)):
-            await api.send_batch(topic, batch)
+    async def send(api: client.Api) -> None:
+        while batch := list(islice(messages, _BATCH)):
+            for _ in range(_TRIES):
+                batch = await api.offer_batch(topic, batch)
+                if not batch:
+                    break
+            else:
+                raise BenchError(f"{len(batch)} messages to {topic} were refused {_TRIES} times")
 
-    async with client.opened(http_url, connections=_CONNECTIONS) as api:
-        await asyncio.gather(*(send(api, messages) for _ in range(_CONNECTIONS)))
+    async with client.opened(http_url, connections=_CONNECTIONS) as api, client.together() as group:
+        for _ in range(_CONNECTIONS):
+            group.create_task(send(api))
     return monotonic() - started_s

@@ -24,9 +24,9 @@ async def run(bench: Bench) -> None:
     queue = f"ready.{topic}"
     # A message that is due at once makes the topic's queues, and the consumer takes it away.
     async with client.opened(bench.stack.http_url) as api, amqp.opened(bench.stack.amqp_url) as broker:
-        await api.send_batch(topic, [{"body": 0}])
+        await api.send_batch(topic, [{"id": "first", "body": 0}])
         arrivals = await broker.arrivals(queue)
-        await arrivals.until(1, _PATIENCE_S)
+        await arrivals.until({"first"}, _PATIENCE_S)
     async with amqp.opened(bench.stack.amqp_url) as broker:
         instant_ms = int((time() + _MARGIN_S + count / _SLOWEST_SENDS_PER_S) * 1_000)
         await fill(bench.stack.http_url, topic, count, lambda: {"body": 0, "deliver_at": instant_ms})

@@ -20,7 +20,7 @@ SAYS = (
     "start plus the delay, so it holds the way in as well."
 )
 _LEAST_MS, _MOST_MS = 1_000, 5_000
-_WARM_STEP_MS = 100
+_WARM_DELAYS_MS = range(0, _MOST_MS + 1, 100)
 _PATIENCE_S = 30.0
 _CONNECTIONS = 32
 
@@ -40,7 +40,7 @@ async def measure(bench: Bench, name: str) -> None:
         arrivals = await _warmed_up(api, broker, topic)
         before = stack.cpu_s()
         accepted, scheduled_ms = await _send(api, topic, delays_ms, bench.size.rate_per_s)
-        await arrivals.until(len(accepted), _MOST_MS / 1_000 + _PATIENCE_S)
+        lost = await arrivals.until(accepted, _MOST_MS / 1_000 + _PATIENCE_S)
         bench.add_cpu(name, before, count)
     came = arrivals.by_id
     late_ms = [arrival.came_ms - arrival.due_ms for arrival in came.values()]
@@ -50,19 +50,18 @@ async def measure(bench: Bench, name: str) -> None:
     ]
     _add_percentiles(bench, f"{name} from schedule", from_schedule)
     bench.add(f"{name} early", sum(late < 0 for late in late_ms), "messages")
-    bench.add(f"{name} lost", len(accepted - came.keys()), "messages")
+    bench.add(f"{name} lost", len(lost), "messages")
     bench.add(f"{name} twice", arrivals.twice, "messages")
     bench.add(f"{name} refused", count - len(accepted), "messages")
 
 
 async def _warmed_up(api: Api, broker: amqp.Broker, topic: str) -> Arrivals:
     """A consumer of the topic's ready queue, once every slot these delays need has passed a message on."""
-    messages = [{"body": 0, "delay": delay_ms} for delay_ms in range(0, _MOST_MS + 1, _WARM_STEP_MS)]
-    await api.send_batch(topic, messages)
+    messages = {f"warm-{ms}": {"id": f"warm-{ms}", "body": 0, "delay": ms} for ms in _WARM_DELAYS_MS}
+    await api.send_batch(topic, list(messages.values()))
     arrivals = await broker.arrivals(f"ready.{topic}")
-    await arrivals.until(len(messages), _PATIENCE_S)
-    if len(arrivals.by_id) < len(messages):
-        raise BenchError(f"{len(arrivals.by_id)} of {len(messages)} messages of the warm-up came")
+    if missing := await arrivals.until(messages.keys(), _PATIENCE_S):
+        raise BenchError(f"{len(missing)} of {len(messages)} messages of the warm-up did not come")
     arrivals.by_id.clear()
     return arrivals
 

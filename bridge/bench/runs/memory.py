@@ -12,7 +12,7 @@ from bridge.bench.runs.filling import fill
 
 SAYS = (
     "Growth of Redis' `used_memory` (less the buffers of its clients and of its append-only file) by message that "
-    "waits with a server-made id, without its body (BRIDGE_KEEP_BODY_MAX=0): record, index entry and all."
+    "waits with an id of 26 characters, without its body (BRIDGE_KEEP_BODY_MAX=0): record, index entry and all."
 )
 
 
@@ -32,5 +32,5 @@ async def _data_bytes(redis: Redis) -> int:
     return int(info["used_memory"] - info["mem_clients_normal"] - info["mem_aof_buffer"])
 
 
-def _message() -> object:
+def _message() -> dict[str, object]:
     return {"body": {"order": random.randrange(10**6)}, "delay": random.randint(10, 20) * 3_600_000 + 101}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from itertools import count
 from time import time
 
@@ -57,11 +56,12 @@ async def _lateness(bench: Bench, name: str, tick_s: float) -> None:
                 late_ms.append(time() * 1_000 - due_ms[message_id])
 
         before = bench.stack.cpu_s()
-        polling = asyncio.create_task(queue.poll(tick_s))
-        await asyncio.gather(client.open_loop(messages, bench.size.rate_per_s, send), receive())
-        polling.cancel()
-        with suppress(asyncio.CancelledError):
-            await polling
+        async with client.together() as group:
+            polling = group.create_task(queue.poll(tick_s))
+            receiving = group.create_task(receive())
+            await client.open_loop(messages, bench.size.rate_per_s, send)
+            await receiving
+            polling.cancel()
     for which, value_ms in percentiles(late_ms).items():
         bench.add(f"{name} {which}", value_ms, "ms")
     bench.add_cpu(name, before, messages)

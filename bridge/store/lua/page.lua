@@ -8,13 +8,22 @@
 local from, to, limit = ARGV[2], ARGV[3], tonumber(ARGV[6])
 local cursor_due, cursor_id = tonumber(ARGV[4]), ARGV[5]
 
+-- Whether a comes before b as Redis orders ids, by bytes: Lua's own `<` goes by the server's locale.
+local function before(a, b)
+  for at = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, at), string.byte(b, at)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+
 -- The rank of the first entry behind the cursor.
 local function rank_behind(key)
   local low = redis.call('ZCOUNT', key, '-inf', '(' .. ARGV[4])
   local high = redis.call('ZCOUNT', key, '-inf', ARGV[4])
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if redis.call('ZRANGE', key, middle, middle)[1] <= cursor_id then low = middle + 1 else high = middle end
+    if before(cursor_id, redis.call('ZRANGE', key, middle, middle)[1]) then high = middle else low = middle + 1 end
   end
   return low
 end
@@ -33,7 +42,7 @@ for digit in string.gmatch(ARGV[1], '%d') do
 end
 table.sort(found, function(a, b)
   if a[2] ~= b[2] then return a[2] < b[2] end
-  return a[1] < b[1]
+  return before(a[1], b[1])
 end)
 local out = {}
 for at = 1, math.min(limit, #found) do

@@ -138,7 +138,7 @@ async def test_an_item_that_arrives_as_the_last_group_ends_is_not_left_waiting()
     gate.set_result(None)
 
     async with asyncio.timeout(10):
-        assert await asyncio.gather(first, second) == [1, 2]
+        assert [await first, await second] == [1, 2]
 
 
 async def test_finish_waits_until_nothing_is_under_way() -> None:

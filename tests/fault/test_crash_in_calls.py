@@ -1,0 +1,96 @@
+"""A process that dies between any two steps of a call loses nothing, brings nothing early, and brings nothing back."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.broker.ways import Way
+from bridge.message import State
+from bridge.service.pulling import LEASE_KIND
+from bridge.service.successors import MOVE_KIND, RETRY_KIND
+from tests.fault.api import now_ms
+from tests.fault.crash import (
+    DyingAt,
+    after,
+    comes_once,
+    dies_in,
+    draft,
+    dying,
+    of_kind,
+    on_way,
+    pull,
+    restarted,
+    send,
+)
+from tests.fault.stage import Stage
+
+
+@pytest.mark.parametrize(
+    ("name", "dying_at"),
+    [("claimed", after("schedule")), ("published", of_kind(None)), ("confirmed", after("confirm"))],
+)
+async def test_a_crash_in_a_send_leaves_one_message_once_it_is_sent_again(
+    stage: Stage, name: str, dying_at: DyingAt
+) -> None:
+    topic, what = f"send-{name}", draft(f"send-{name}", delay_ms=400)
+    not_before_ms = now_ms() + 400
+    async with dying(stage) as (mortal, service):
+        dying_at(mortal)
+        await dies_in(mortal, service.sending.send(what))
+    async with restarted(stage) as service:
+        await send(service, what)
+        await comes_once(service, topic, not_before_ms=not_before_ms)
+
+
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(LEASE_KIND)), ("leased", after("lease"))])
+async def test_a_crash_in_a_pull_has_the_message_come_again(stage: Stage, name: str, dying_at: DyingAt) -> None:
+    topic = f"pull-{name}"
+    async with dying(stage) as (mortal, service):
+        await send(service, draft(topic))
+        dying_at(mortal)
+        pulled_ms = now_ms()
+        await dies_in(mortal, pull(service, topic, lease_ms=1_000))
+    async with restarted(stage) as service:
+        lease_ends_ms = pulled_ms + 1_000 if name == "leased" else 0
+        await comes_once(service, topic, not_before_ms=lease_ends_ms)
+
+
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(RETRY_KIND)), ("named", after("nack"))])
+async def test_a_crash_in_a_nack_has_the_message_come_again(stage: Stage, name: str, dying_at: DyingAt) -> None:
+    topic = f"nack-{name}"
+    async with dying(stage) as (mortal, service):
+        await send(service, draft(topic))
+        await pull(service, topic, lease_ms=1_500)
+        dying_at(mortal)
+        nacked_ms = now_ms()
+        nack = service.settling.nack(topic, "it", receipt=None, delay_ms=300, reason=None)
+        await dies_in(mortal, nack)
+    async with restarted(stage) as service:
+        await comes_once(service, topic, not_before_ms=nacked_ms + 300)
+
+
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(MOVE_KIND)), ("named", after("move"))])
+async def test_a_crash_in_a_move_leaves_the_message_due_then_or_as_it_was(
+    stage: Stage, name: str, dying_at: DyingAt
+) -> None:
+    topic = f"move-{name}"
+    async with dying(stage) as (mortal, service):
+        due_ms = await send(service, draft(topic, delay_ms=3_000))
+        dying_at(mortal)
+        moved_ms = now_ms()
+        await dies_in(mortal, service.changing.move(topic, "it", delay_ms=500, deliver_at_ms=None))
+    async with restarted(stage) as service:
+        await comes_once(service, topic, not_before_ms=moved_ms + 500 if name == "named" else due_ms)
+
+
+async def test_a_crash_in_a_replay_leaves_the_dead_letter_to_be_replayed(stage: Stage) -> None:
+    topic = "replay-published"
+    async with dying(stage) as (mortal, service):
+        await send(service, draft(topic, max_retry=0))
+        await pull(service, topic)
+        await service.settling.nack(topic, "it", receipt=None, delay_ms=0, reason="no use")
+        on_way(Way.READY)(mortal)
+        await dies_in(mortal, service.dead.replay(topic, "it"))
+    async with restarted(stage) as service:
+        assert (await service.dead.replay(topic, "it")).record.state is State.READY
+        await comes_once(service, topic, not_before_ms=0, most_attempts=1)

@@ -1,0 +1,153 @@
+"""What once broke, each by the few steps it takes: kept so that it stays mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bridge.local.redis import RedisNode
+from bridge.message import State
+from tests.property.test_transitions import DAY_MS, HOUR_MS, Transitions, asked
+
+
+@pytest.fixture
+def steps(redis_node: RedisNode) -> Iterator[Transitions]:
+    with asked(redis_node) as (run, store):
+        machine = Transitions(run, store)
+        yield machine
+        machine.all_invariants_hold()
+        machine.teardown()
+
+
+def send(steps: Transitions, delay_ms: int = 0, ttl_ms: int = -1) -> None:
+    steps.send(name="a", delay_ms=delay_ms, ttl_ms=ttl_ms, max_retry=1, direct=False, published=True, twice=False)
+
+
+def sent(steps: Transitions, delay_ms: int = 0) -> None:
+    send(steps, delay_ms)
+    steps.confirm(at=0, twice=False, kept=True)
+
+
+def fire(steps: Transitions, at: int = 0, *, believed: bool = False) -> None:
+    steps.a_copy_comes_out_of_the_wheel(at=at, paused=False, believed=believed, twice=False, dies="")
+
+
+def returned(steps: Transitions, dies: str) -> None:
+    steps.a_copy_comes_back_from_its_ready_queue(at=0, by_ttl=False, backoff_ms=0, twice=False, dies=dies)
+
+
+def pull(steps: Transitions, lease_ms: int = 1_000, dies: str = "") -> None:
+    steps.pull(at=0, lease_ms=lease_ms, twice=False, dies=dies)
+
+
+def state(steps: Transitions) -> State | None:
+    record = steps.record("a")
+    return None if record is None else record.state
+
+
+def test_a_move_to_later_is_kept_as_it_is_answered(steps: Transitions) -> None:
+    sent(steps, 1_000)
+    steps.move(at=0, delay_ms=2 * DAY_MS, twice=True, dies="")
+
+    record = steps.record("a")
+    assert record is not None
+    assert record.last_ms == record.due_ms == steps.world.now_ms + 2 * DAY_MS
+
+
+def test_an_id_sent_anew_after_it_was_forgotten_stands_in_one_index(steps: Transitions) -> None:
+    sent(steps)
+    steps.ack(name="a", at=0, fenced=False, twice=False)
+    steps.time_passes(by_ms=8 * DAY_MS)
+    assert state(steps) is None
+
+    sent(steps, 1_000)
+    assert steps.world.kept("a").scores.keys() == {"waiting"}
+
+
+def test_an_id_sent_anew_stays_listed_when_another_message_ends(steps: Transitions) -> None:
+    sent(steps)
+    steps.ack(name="a", at=0, fenced=False, twice=False)
+    steps.time_passes(by_ms=8 * DAY_MS)
+    sent(steps, 1_000)
+    steps.send(name="b", delay_ms=0, ttl_ms=-1, max_retry=1, direct=False, published=True, twice=False)
+    steps.delete(name="b", release=False, twice=False)
+
+    assert steps.world.kept("a").scores.keys() == {"waiting"}
+
+
+@pytest.mark.parametrize("dies", ["before publishing", "before naming"])
+def test_a_clients_message_rejected_from_a_direct_queue_survives_a_checkpoint_that_dies(
+    steps: Transitions, dies: str
+) -> None:
+    steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=1, direct=True)
+    steps.a_direct_copy_reaches_its_ready_queue(at=0)
+    returned(steps, dies)
+    returned(steps, "")
+
+    assert state(steps) is State.WAITING
+    assert steps.broker("a").ready == []
+
+
+def test_the_lease_copy_of_an_expired_message_finds_its_record(steps: Transitions) -> None:
+    send(steps, ttl_ms=0)
+    pull(steps, 12 * HOUR_MS)
+    steps.all_invariants_hold()
+    assert state(steps) is State.EXPIRED
+
+    steps.time_passes_until_something_happens(at=0, short=False)
+    fire(steps)
+    assert state(steps) is State.EXPIRED
+
+
+def test_the_lease_copy_of_a_ready_copy_that_came_twice_finds_its_record(steps: Transitions) -> None:
+    sent(steps)
+    pull(steps, dies="before acknowledging")
+    steps.ack(name="a", at=0, fenced=False, twice=False)
+    pull(steps, 12 * HOUR_MS)
+    steps.all_invariants_hold()
+
+    for _ in range(11):
+        steps.time_passes(by_ms=HOUR_MS)
+    fire(steps, at=1)
+    assert state(steps) is State.ACKED
+
+
+def test_the_successor_of_a_nack_that_came_too_late_finds_its_record(steps: Transitions) -> None:
+    sent(steps)
+    pull(steps)
+    steps.ack(name="a", at=0, fenced=False, twice=False)
+    steps.nack(at=0, delay_ms=2 * DAY_MS, body_kept=True, twice=False, dies="")
+
+
+def test_a_ready_record_outlives_the_copy_it_was_before_it_was_moved(steps: Transitions) -> None:
+    sent(steps, 40 * DAY_MS)
+    steps.move(at=0, delay_ms=0, twice=False, dies="")
+
+    assert state(steps) is State.READY
+
+
+def test_a_confirmation_never_stands_for_another_send_of_the_same_moment(steps: Transitions) -> None:
+    send(steps)
+    steps.delete(name="a", release=False, twice=False)
+    send(steps)
+    first, second = steps.claims
+    steps.confirm(at=0, twice=False, kept=False)
+    assert (state(steps), steps.claims) == (State.UNCONFIRMED, [second])
+
+    steps.confirm(at=0, twice=False, kept=False)
+    assert state(steps) is State.READY
+    assert first.record.created_ms == second.record.created_ms
+
+
+def test_a_successor_that_is_believed_is_not_released_before_it_is_due(steps: Transitions) -> None:
+    sent(steps)
+    pull(steps, 12 * HOUR_MS)
+    steps.nack(at=0, delay_ms=2 * DAY_MS, body_kept=True, twice=False, dies="before naming")
+    fire(steps, at=1)
+    fire(steps, at=1, believed=True)
+
+    record = steps.record("a")
+    assert record is not None
+    assert (record.state, record.due_ms) == (State.WAITING, steps.world.now_ms + 2 * DAY_MS)
+    assert steps.broker("a").ready == []

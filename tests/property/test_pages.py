@@ -1,0 +1,141 @@
+"""Pages and counts over messages of which many are due at one moment, beside a sorted list."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from subprocess import run as run_program
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bridge.local.redis import RedisNode
+from bridge.message import SHOWN_STATES
+from bridge.store.keys import INDEXES
+from tests.property.test_transitions import asked
+from tests.property.world import BORN_MS, World
+
+Entry = tuple[int, str]  # due moment, id: the order of a page
+
+EDGES_MS = (10, 20, 1_000)
+NAMES = st.text("Aa-_.~z0 ", min_size=1, max_size=4)
+OFFSETS_MS = st.sampled_from([-5, 0, 0, 0, 1, 9, 10, 11, 20, 999, 1_000, 1_001])
+STANDING = st.dictionaries(NAMES, st.tuples(st.sampled_from(SHOWN_STATES), OFFSETS_MS), max_size=30)
+
+
+def put(world: World, standing: dict[str, tuple[Any, int]]) -> None:
+    indexes = world.records.keys.indexes(world.topic)
+    for name, (state, offset_ms) in standing.items():
+        world.command("ZADD", indexes[state - 1], BORN_MS + offset_ms, name)
+
+
+def page(world: World, states: str, *, limit: int, cursor: Entry | None, window: tuple[int, int]) -> list[Entry]:
+    call = world.records.page(
+        world.topic, states=states, due_from_ms=window[0], due_to_ms=window[1], cursor=cursor, limit=limit
+    )
+    (found,) = world.raw([call])
+    return [(due_ms, name.decode()) for name, due_ms in zip(found[::2], found[1::2], strict=True)]
+
+
+def all_pages(world: World, states: str, *, limit: int, window: tuple[int, int]) -> Sequence[Entry]:
+    found: list[Entry] = []
+    while entries := page(world, states, limit=limit, cursor=found[-1] if found else None, window=window):
+        assert len(entries) <= limit
+        found += entries
+    return found
+
+
+@pytest.fixture(scope="module")
+def world(redis_node: RedisNode) -> Any:
+    with asked(redis_node) as (run, store):
+        yield World(run, store)
+
+
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@QUICK
+@given(
+    standing=STANDING,
+    states=st.sets(st.sampled_from(SHOWN_STATES), min_size=1),
+    limit=st.integers(1, 8),
+    window=st.tuples(OFFSETS_MS, OFFSETS_MS),
+)
+def test_pages_give_each_id_once_and_in_order_with_any_limit(
+    world: World, standing: dict[str, tuple[Any, int]], states: set[Any], limit: int, window: tuple[int, int]
+) -> None:
+    world.clear()
+    put(world, standing)
+    low_ms, high_ms = (BORN_MS + offset_ms for offset_ms in sorted(window))
+    digits = "".join(str(int(state)) for state in states)
+
+    wanted = sorted(
+        (BORN_MS + offset_ms, name)
+        for name, (state, offset_ms) in standing.items()
+        if state in states and low_ms <= BORN_MS + offset_ms <= high_ms
+    )
+    assert all_pages(world, digits, limit=limit, window=(low_ms, high_ms)) == wanted
+
+
+@QUICK
+@given(standing=STANDING, at=OFFSETS_MS, name=NAMES, limit=st.integers(1, 8))
+def test_a_cursor_whose_message_is_gone_goes_on_behind_its_place(
+    world: World, standing: dict[str, tuple[Any, int]], at: int, name: str, limit: int
+) -> None:
+    world.clear()
+    put(world, standing)
+    cursor = (BORN_MS + at, name)
+    every = sorted((BORN_MS + offset_ms, name) for name, (_, offset_ms) in standing.items())
+
+    wanted = [entry for entry in every if entry > cursor][:limit]
+    assert page(world, "1234567", limit=limit, cursor=cursor, window=(0, 2**53)) == wanted
+
+
+@QUICK
+@given(standing=STANDING, forgotten=st.sets(NAMES))
+def test_counts_agree_with_a_plain_count(
+    world: World, standing: dict[str, tuple[Any, int]], forgotten: set[str]
+) -> None:
+    world.clear()
+    put(world, standing)
+    forget = world.records.keys.indexes(world.topic)[-1]
+    for name in standing:
+        world.command("ZADD", forget, BORN_MS if name in forgotten else BORN_MS + 1, name)
+    (answer,) = world.raw([world.records.counts(world.topic, edges_ms=EDGES_MS)])
+    now_ms, *counts = answer
+
+    left = [(state, offset_ms) for name, (state, offset_ms) in standing.items() if name not in forgotten]
+    by_state = Counter(state.label for state, _ in left)
+    waiting = sorted(offset_ms for state, offset_ms in left if state.label == "waiting")
+    cuts = [0, *(bisect_left(waiting, edge) for edge in (0, *EDGES_MS)), len(waiting)]
+    assert now_ms == BORN_MS
+    assert counts[:7] == [by_state[name] for name in INDEXES]
+    assert counts[7:] == [high - low for low, high in pairwise(cuts)]
+
+
+class Collating(RedisNode):
+    """A Redis server in whose locale `a` comes before `B`."""
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "LOCPATH": str(self.data_dir), "LC_ALL": "en_US.UTF-8"}
+
+
+def test_pages_go_by_bytes_in_any_locale_of_the_server(local_dir: Path) -> None:
+    folder = local_dir / "collating"
+    folder.mkdir()
+    localedef = ["localedef", "-i", "en_US", "-f", "UTF-8", str(folder / "en_US.UTF-8")]
+    if run_program(localedef, check=False, capture_output=True).returncode:
+        pytest.skip("the sources of the locale en_US are not installed")
+    with Collating(folder) as node, asked(node) as (run, store):
+        world = World(run, store)
+        assert world.command("EVAL", "return 'a' < 'B' and 1 or 0", 0) == 1
+        standing = dict.fromkeys(("B", "a", "C", "b", "A", "c"), (SHOWN_STATES[0], 0))
+        put(world, standing)
+
+        found = all_pages(world, "1", limit=2, window=(0, 2**53))
+        assert [name for _, name in found] == ["A", "B", "C", "a", "b", "c"]

@@ -1,0 +1,90 @@
+"""What a delivery at the checkpoint is, by its key and headers."""
+
+from typing import Any
+
+import pytest
+from pamqp import commands as spec
+
+from bridge.broker.arrivals import Back, Due, Strange, read
+from topology.names import Names
+
+NOW_MS = 1_769_850_000_000
+NAMES = Names()
+KEY = "0.0.0.0.30.5.2.orders"
+
+
+def expired(*queues: str) -> list[dict[str, Any]]:
+    return [{"queue": queue, "reason": "expired", "count": 1} for queue in queues]
+
+
+def arrival(key: str, **headers: Any) -> Due | Back | Strange:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    properties = spec.Basic.Properties(message_id="o-1", headers=named)
+    return read(NAMES, key, properties, b"", now_ms=NOW_MS, max_retry=3)
+
+
+def test_a_copy_that_went_through_its_slots_is_due() -> None:
+    died = expired("delay.200ms", "delay.5s", "delay.30m")
+    found = arrival(KEY, x_death=died, x_delay_copy="2.a", x_delay_due=NOW_MS + 40)
+
+    assert isinstance(found, Due)
+    assert (found.stranded_ms, found.copy.topic, found.copy.epoch, found.copy.due_ms) == (0, "orders", 2, NOW_MS + 40)
+
+
+def test_a_copy_whose_slot_was_missing_has_the_rest_of_its_key_left() -> None:
+    found = arrival(KEY, x_death=expired("delay.30m"), x_delay_copy="2.a", x_delay_due=NOW_MS + 5_240)
+
+    assert isinstance(found, Due)
+    assert (found.stranded_ms, found.copy.due_ms) == (5_200, NOW_MS + 5_240)
+
+
+@pytest.mark.parametrize(
+    ("died", "left_ms"),
+    [([], 1_805_200), (expired("delay.5s", "delay.30m"), 200), (expired("delay.200ms", "delay.5s", "delay.30m"), 0)],
+)
+def test_a_clients_own_message_is_due_when_its_key_says(died: list[dict[str, Any]], left_ms: int) -> None:
+    found = arrival(KEY, x_death=died, x_delay_due=5)
+
+    assert isinstance(found, Due)
+    assert (found.copy.epoch, found.copy.due_ms, found.stranded_ms) == (0, NOW_MS + left_ms, left_ms)
+
+
+def test_a_kind_in_the_key_is_no_part_of_the_topic() -> None:
+    found = arrival("0.0.0.0.0.0.0.!lease.ns/orders.eu", x_delay_copy="2.a")
+
+    assert isinstance(found, Due)
+    assert found.copy.topic == "ns/orders.eu"
+
+
+@pytest.mark.parametrize(("reason", "by_ttl"), [("rejected", False), ("delivery_limit", False), ("expired", True)])
+def test_a_copy_that_left_its_ready_queue_is_back(reason: str, by_ttl: bool) -> None:
+    died = [{"queue": "ready.ns/orders", "reason": reason, "count": 1}, *expired("delay.30m")]
+    found = arrival("orders", x_death=died, x_delay_copy="2.a", x_delay_attempt=2)
+
+    assert isinstance(found, Back)
+    assert (found.copy.topic, found.copy.attempt, found.reason, found.by_ttl) == ("ns/orders", 2, reason, by_ttl)
+
+
+@pytest.mark.parametrize("key", ["", "orders", "0.0.0.0.30.5.orders", "0.0.0.0.60.5.2.orders", "0.0.0.0.30.5.2.a b"])
+def test_what_has_no_key_of_the_wheel_is_strange(key: str) -> None:
+    found = arrival(key)
+
+    assert isinstance(found, Strange)
+    assert repr(key) in found.reason
+
+
+@pytest.mark.parametrize(
+    "died",
+    [
+        "yes",
+        5,
+        [5],
+        [{}],
+        [{"queue": 5, "reason": None}],
+        [{"queue": "delay.30m", "reason": "expired", "routing-keys": 5}],
+        [{"queue": "delay.30m", "reason": "expired", "count": "x", "exchange": 7, "original-expiration": [1]}],
+        {"queue": "delay.30m", "reason": "expired"},
+    ],
+)
+def test_forged_deaths_break_nothing(died: object) -> None:
+    assert isinstance(arrival(KEY, x_death=died), Due)

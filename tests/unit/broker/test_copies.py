@@ -1,0 +1,175 @@
+"""Copies as AMQP carries them, there and back."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pamqp import commands as spec
+
+from bridge.broker.copies import from_properties, to_properties
+from bridge.message import Copy, Envelope
+
+NOW_MS = 1_769_850_000_000
+COPY = Copy(
+    topic="ns/orders",
+    id="o-1",
+    epoch=3,
+    nonce=0xFFFF_FFFF_FFFF,
+    attempt=2,
+    max_retry=5,
+    due_ms=NOW_MS + 1_234,
+    expires_ms=NOW_MS + 9_999,
+    created_ms=NOW_MS - 5_000,
+    asked=7,
+    envelope=Envelope(
+        content_type="text/plain",
+        headers={"trace": "1", "deep": {"a": [1]}},
+        body=b"hello",
+        properties={"priority": 3, "correlation_id": "c", "reply_to": "r", "app_id": "shop", "message_type": "t"},
+    ),
+)
+
+
+def read(properties: spec.Basic.Properties, body: bytes = b"hello") -> Copy:
+    return from_properties("ns/orders", properties, body, now_ms=NOW_MS, max_retry=9)
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        COPY,
+        replace(COPY, epoch=1, nonce=1, attempt=1, max_retry=0, expires_ms=0, asked=0),
+        replace(COPY, epoch=0, nonce=0),
+        replace(COPY, envelope=Envelope(body=b"")),
+    ],
+)
+def test_a_copy_comes_back_as_it_was(copy: Copy) -> None:
+    assert read(to_properties(copy), copy.envelope.body or b"") == copy
+
+
+def test_a_copy_is_persistent_and_says_what_a_consumer_wants_to_know() -> None:
+    properties = to_properties(COPY, live_for_ms=500, reason="rejected")
+
+    assert properties.headers == {
+        "trace": "1",
+        "deep": {"a": [1]},
+        "x-delay-topic": "ns/orders",
+        "x-delay-due": NOW_MS + 1_234,
+        "x-delay-attempt": 2,
+        "x-delay-max-retry": 5,
+        "x-delay-copy": "3.ffffffffffff",
+        "x-delay-expires": NOW_MS + 9_999,
+        "x-delay-asked": 7,
+        "x-delay-reason": "rejected",
+    }
+    assert (properties.delivery_mode, properties.expiration, properties.message_id) == (2, "500", "o-1")
+    assert properties.timestamp == datetime(2026, 1, 31, 8, 59, 55, tzinfo=UTC)
+
+
+def test_a_copy_without_an_end_has_no_expiration() -> None:
+    properties = to_properties(replace(COPY, expires_ms=0, asked=0))
+
+    assert properties.expiration is None
+    assert not {"x-delay-expires", "x-delay-asked", "x-delay-reason"} & (properties.headers or {}).keys()
+
+
+def test_a_clients_own_message_is_filled_in() -> None:
+    copy = read(spec.Basic.Properties(headers={"mine": 1}, content_type="text/csv", app_id="shop"))
+
+    assert len(copy.id) == 26
+    assert copy == Copy(
+        topic="ns/orders",
+        id=copy.id,
+        epoch=0,
+        nonce=0,
+        attempt=1,
+        max_retry=9,
+        due_ms=NOW_MS,
+        expires_ms=0,
+        created_ms=NOW_MS,
+        envelope=Envelope(content_type="text/csv", headers={"mine": 1}, body=b"hello", properties={"app_id": "shop"}),
+    )
+    bare = read(spec.Basic.Properties())
+    assert (bare.envelope.content_type, bare.envelope.headers) == ("application/json", {})
+    assert bare.id != copy.id
+
+
+@pytest.mark.parametrize("message_id", ["", "a/b", "ä", "x" * 201, "a\n"])
+def test_an_id_that_is_none_of_ours_is_replaced(message_id: str) -> None:
+    assert len(read(spec.Basic.Properties(message_id=message_id)).id) == 26
+
+
+def test_headers_that_route_or_tell_of_deaths_are_not_passed_on() -> None:
+    sent: dict[str, Any] = {
+        "CC": ["other"],
+        "BCC": ["other"],
+        "x-death": [{"queue": "q"}],
+        "x-first-death-queue": "q",
+        "x-last-death-reason": "expired",
+        "x-delivery-count": 3,
+        "x-acquired-count": 4,
+        "x-delay-due": NOW_MS,
+        "x-delay-anything": 1,
+        "cc": "kept",
+        "x-delayed": "kept",
+    }
+    copy = read(spec.Basic.Properties(headers=sent))
+
+    assert copy.envelope.headers == {"cc": "kept", "x-delayed": "kept"}
+
+
+ODD: list[Any] = [None, True, -1, 1.5, "1", b"1", [], {}, [1], {"a": 1}, datetime(2026, 1, 1, tzinfo=UTC)]
+
+
+@pytest.mark.parametrize("value", ODD)
+@pytest.mark.parametrize("name", ["due", "attempt", "max-retry", "expires", "asked"])
+def test_a_number_of_a_wrong_type_is_taken_for_none(name: str, value: Any) -> None:
+    copy = read(spec.Basic.Properties(message_id="o-1", headers={f"x-delay-{name}": value}))
+
+    assert replace(copy, envelope=Envelope()) == replace(
+        read(spec.Basic.Properties(message_id="o-1")), envelope=Envelope()
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *ODD,
+        "",
+        ".",
+        "1",
+        "1.",
+        ".1",
+        "x.1",
+        "1.x",
+        "1.g",
+        "9" * 5_000 + ".1",
+        "1." + "f" * 20_000,
+        "-1.1",
+        "1.-1",
+        "1_0.1",
+    ],
+)
+def test_a_forged_copy_is_taken_for_one_without_a_record(value: Any) -> None:
+    copy = read(spec.Basic.Properties(headers={"x-delay-copy": value}))
+
+    assert (copy.epoch, copy.nonce) == (0, 0)
+
+
+def test_a_forged_due_moment_is_no_later_than_the_longest_delay() -> None:
+    forged: dict[str, Any] = {"x-delay-copy": "1.a", "x-delay-due": 2**62}
+
+    assert read(spec.Basic.Properties(headers=forged)).due_ms == NOW_MS + 999 * 86_400_000
+
+
+@pytest.mark.parametrize(("live_for_ms", "expiration"), [(0, None), (1, "1"), (2**32 - 1, "4294967295"), (2**32, None)])
+def test_an_expiration_longer_than_the_broker_takes_is_left_out(live_for_ms: int, expiration: str | None) -> None:
+    assert to_properties(COPY, live_for_ms=live_for_ms).expiration == expiration
+
+
+def test_a_priority_waits_in_a_header_while_the_copy_is_in_the_wheel() -> None:
+    properties = to_properties(COPY, parked=True)
+
+    assert properties.priority is None
+    assert read(properties) == COPY

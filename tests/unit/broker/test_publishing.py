@@ -1,0 +1,50 @@
+"""What is decided before a burst is published."""
+
+import pytest
+from pamqp import commands as spec
+
+from bridge.broker.publisher import Outgoing, _without_twins
+from bridge.broker.ways import parked_ms
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "exact", "stay_ms"),
+    [
+        (0, True, 0),
+        (99.9, True, 0),
+        (100, True, 0),
+        (199.9, True, 0),
+        (200, True, 100),
+        (30_000, True, 29_900),
+        (30_050.5, True, 29_900),
+        (-5, True, 0),
+        (0, False, 0),
+        (0.1, False, 100),
+        (100, False, 100),
+        (30_000, False, 30_000),
+        (30_000.1, False, 30_100),
+        (-5, False, 0),
+    ],
+)
+def test_the_wheel_aims_short_where_the_checkpoint_waits_for_the_moment(
+    left_ms: float, exact: bool, stay_ms: int
+) -> None:
+    assert parked_ms(left_ms, exact=exact) == stay_ms
+
+
+@pytest.mark.parametrize(
+    ("ids", "parts"),
+    [
+        ("", [[]]),
+        ("a", [[0]]),
+        ("abc", [[0, 1, 2]]),
+        ("aab", [[0, 2], [1]]),
+        ("abab", [[0, 1], [2, 3]]),
+        ("aaa", [[0], [1], [2]]),
+        ("baacab", [[0, 1, 3], [2, 5], [4]]),
+    ],
+)
+def test_no_part_of_a_burst_has_an_id_twice_and_twins_keep_their_order(ids: str, parts: list[list[int]]) -> None:
+    messages = [Outgoing("", "q", spec.Basic.Properties(message_id=message_id), b"") for message_id in ids]
+
+    assert _without_twins(messages) == parts

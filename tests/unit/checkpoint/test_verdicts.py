@@ -1,0 +1,150 @@
+"""What follows from each verdict of the store."""
+
+from dataclasses import replace
+
+import pytest
+
+from bridge.broker.ways import Publication, Way
+from bridge.checkpoint.verdicts import Step, after_fire, after_return
+from bridge.message import Copy, Envelope, Record, State
+from bridge.service.values import Backoff, Policy
+from bridge.store.keys import Keys
+from bridge.store.records import Outcome, Records
+
+NOW_MS = 1_769_850_000_000
+COPY = Copy(
+    topic="orders",
+    id="o-1",
+    epoch=3,
+    nonce=7,
+    attempt=2,
+    max_retry=5,
+    due_ms=NOW_MS,
+    expires_ms=0,
+    created_ms=NOW_MS - 9_000,
+    envelope=Envelope(body=b"{}"),
+    asked=2,
+)
+# What the record knows differs from what the copy carries: it was moved, and its retries changed.
+RECORD = Record(
+    "orders",
+    "o-1",
+    State.READY,
+    3,
+    7,
+    NOW_MS - 9_000,
+    NOW_MS - 10,
+    NOW_MS + 800,
+    1,
+    4,
+    NOW_MS,
+    NOW_MS,
+    0,
+    0,
+    NOW_MS + 5_000,
+    "",
+)
+AS_RECORDED = replace(COPY, due_ms=NOW_MS - 10, expires_ms=NOW_MS + 800, max_retry=4, asked=0)
+RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
+
+
+def outcome(verdict: str, extra: int = 0) -> Outcome:
+    return Outcome(verdict, NOW_MS, extra, RECORD)
+
+
+def named(step: Step) -> dict[str, object]:
+    """The script that a step names its successor with, and what it is told."""
+    assert step.name is not None
+    call = step.name(RECORDS)
+    return {"script": call.script.name, **dict(zip(call.script.args[4:], call.args[4:], strict=True))}
+
+
+@pytest.mark.parametrize("verdict", ["release", "made"])
+def test_a_released_copy_goes_to_its_ready_queue_as_its_record_knows_it(verdict: str) -> None:
+    assert after_fire(COPY, outcome(verdict, 800), 0) == Step(
+        publication=Publication(copy=AS_RECORDED, way=Way.READY, live_for_ms=800), counts="released"
+    )
+
+
+@pytest.mark.parametrize("extra", [1, 200])
+def test_a_copy_that_is_due_in_a_moment_is_held_in_memory(extra: int) -> None:
+    assert after_fire(COPY, outcome("hold", extra), 0) == Step(hold_ms=extra)
+
+
+@pytest.mark.parametrize(("extra", "stranded_ms"), [(201, 0), (150, 100), (86_400_000, 0)])
+def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(extra: int, stranded_ms: int) -> None:
+    held = replace(AS_RECORDED, due_ms=NOW_MS + extra)
+
+    assert after_fire(COPY, outcome("hold", extra), stranded_ms) == Step(
+        publication=Publication(copy=held, way=Way.WHEEL, left_ms=extra, kind="hold")
+    )
+
+
+@pytest.mark.parametrize(("asked", "left_ms"), [(0, 0), (1, 1_000), (59, 1_000)])
+def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: int) -> None:
+    copy = replace(COPY, asked=asked)
+    wanted = Step(
+        publication=Publication(
+            copy=replace(copy, asked=asked + 1), way=Way.WHEEL, left_ms=left_ms, exact=False, kind="hold"
+        )
+    )
+
+    assert after_fire(copy, outcome("ahead"), 0) == wanted
+    assert after_return(copy, outcome("ahead"), "rejected", Policy(), NOW_MS) == wanted
+
+
+@pytest.mark.parametrize(("verdict", "counts"), [("expired", "expired"), ("ghost", "ghost")])
+def test_a_copy_that_has_ended_goes_nowhere(verdict: str, counts: str) -> None:
+    assert after_fire(COPY, outcome(verdict), 0) == Step(counts=counts)
+    assert after_return(COPY, outcome(verdict), "rejected", Policy(), NOW_MS) == Step(counts=counts)
+
+
+@pytest.mark.parametrize(
+    ("step", "attempts", "reason"),
+    [
+        (after_fire(COPY, outcome("bury"), 0), 1, "retries used up"),
+        (after_return(COPY, outcome("bury"), "rejected", Policy(), NOW_MS), 2, "rejected"),
+    ],
+)
+def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(step: Step, attempts: int, reason: str) -> None:
+    told = named(step)
+    assert step.publication is not None
+    buried = step.publication.copy
+
+    assert (step.publication.way, step.publication.reason, step.counts) == (Way.DEAD, reason, "dead")
+    assert buried == replace(AS_RECORDED, epoch=4, nonce=buried.nonce)
+    assert told == {
+        "script": "bury",
+        "epoch": 3,
+        "nonce": 7,
+        "next_epoch": 4,
+        "next_nonce": buried.nonce,
+        "attempts": attempts,
+        "reason": reason,
+    }
+    assert buried.nonce != 7
+
+
+@pytest.mark.parametrize(
+    ("backoff", "wait_ms"),
+    [(None, 0), (Backoff(steps_ms=(100, 5_000)), 5_000), (Backoff(first_ms=100, factor=3, max_ms=9_000), 300)],
+)
+def test_a_rejected_copy_goes_round_again_after_the_back_off(backoff: Backoff | None, wait_ms: int) -> None:
+    step = after_return(COPY, outcome("retry"), "rejected", Policy(backoff=backoff), NOW_MS)
+    told = named(step)
+    assert step.publication is not None
+    retried = step.publication.copy
+
+    assert (step.publication.way, step.publication.left_ms, step.publication.kind) == (Way.WHEEL, wait_ms, "retry")
+    assert retried == replace(AS_RECORDED, epoch=4, nonce=retried.nonce, attempt=3, due_ms=NOW_MS + wait_ms)
+    assert told == {
+        "script": "retry",
+        "epoch": 3,
+        "nonce": 7,
+        "next_epoch": 4,
+        "next_nonce": retried.nonce,
+        "due_ms": NOW_MS + wait_ms,
+        "attempts": 2,
+        "reason": "rejected",
+    }
+    assert step.counts == "retried"
