@@ -47,6 +47,7 @@ class Objects:
         self._declaring = asyncio.Lock()
         self._generation = 0
         self._topics: set[str] = set()
+        self._direct: set[str] = set()
         self._wheel_settles_s = 0.0
         self._topic_settles_s: dict[str, float] = {}
 
@@ -90,7 +91,7 @@ class Objects:
         async with self._declaring:
             if topic not in self._topics:
                 new = not await self._exists(self.names.ready_queue(topic))
-                await self._apply(self._plan(topic, direct=False))
+                await self._apply(self._plan(topic, direct=topic in self._direct))
                 if new:
                     self._topic_settles_s[topic] = monotonic() + _SETTLES_AFTER_S
                 self._topics.add(topic)
@@ -101,17 +102,13 @@ class Objects:
 
     def unsettled(self, topic: str) -> bool:
         """Whether a confirm by the topic's queues does not count yet."""
-        return topic not in self._topics or topic in self._topic_settles_s
+        return topic not in self._topics or self._topic_settles_s.get(topic, 0.0) > monotonic()
 
     async def settled(self, topics: Collection[str]) -> None:
         """Waits until confirms by the wheel's queues, and by these topics', outlive a kill of the broker."""
-        now_s = monotonic()
         until_s = max((self._wheel_settles_s, *(self._topic_settles_s.get(topic, 0.0) for topic in topics)))
-        if until_s > now_s:
-            await asyncio.sleep(until_s - now_s)
-        for topic in topics:
-            if self._topic_settles_s.get(topic, until_s + 1) <= until_s:
-                del self._topic_settles_s[topic]
+        if (left_s := until_s - monotonic()) > 0:
+            await asyncio.sleep(left_s)
 
     async def renew_slots(self, left_ms: int) -> None:
         """Declares the slots of a delay again: a copy came out of the wheel with so much left, since one did not stand.
@@ -133,12 +130,17 @@ class Objects:
         self._topics.discard(topic)
         await self.ensure_topic(topic)
 
+    def know_direct(self, topic: str, direct: bool) -> None:
+        """Takes note of a policy, for when the topic's queues are declared again."""
+        (self._direct.add if direct else self._direct.discard)(topic)
+
     async def set_direct(self, topic: str, direct: bool) -> None:
         """Makes the topic's due messages pass the checkpoint by, or not.
 
         Raises:
             BrokerUnavailable
         """
+        self.know_direct(topic, direct)
         await self.ensure_topic(topic)
         checked, bound = self._plan(topic, direct=False), self._plan(topic, direct=True)
         binding = plan.Plan(bindings=tuple(one for one in bound.bindings if one not in checked.bindings))

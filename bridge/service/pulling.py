@@ -116,11 +116,20 @@ class Pulling:
         queues = {self._objects.names.ready_queue(topic): topic for topic in open_topics}
         taken = sorted(await self._taker.wait(list(queues), wait_ms), key=lambda one: list(queues).index(one.queue))
         await asyncio.gather(*(self._give_back(queues[one.queue], one) for one in taken[limit:]))
+        return await self._kept(self._lease_each(taken[:limit], queues, lease_ms))
+
+    async def _lease_each(self, taken: list[Taken], topics: dict[str, str], lease_ms: int | None) -> list[Leased]:
         leased: list[Leased] = []
-        for one in taken[:limit]:
-            policy = await self._topics.policy(queues[one.queue])
-            lease = self._lease(queues[one.queue], [one], lease_ms or policy.lease_ms or self._lease_ms)
-            leased += await self._kept(lease)
+        for at, one in enumerate(taken):
+            try:
+                policy = await self._topics.policy(topics[one.queue])
+                lease_for_ms = lease_ms or policy.lease_ms or self._lease_ms
+                leased += await self._lease(topics[one.queue], [one], lease_for_ms)
+            except Unavailable:
+                await asyncio.gather(*(self._give_back(topics[rest.queue], rest) for rest in taken[at + 1 :]))
+                if not leased:
+                    raise
+                break
         return leased
 
     async def _lease(self, topic: str, taken: list[Taken], lease_ms: int) -> list[Leased]:

@@ -31,7 +31,7 @@ from bridge.store.records import Outcome, read, read_envelope
 _GROUP = 256
 _GROUPS_AT_ONCE = 3
 _BUSY_PAUSE_S = 0.05
-_BUSY_TRIES = 20
+_BUSY_TRIES = 36  # a new topic's first send takes over a second
 
 
 @dataclass(frozen=True, slots=True)

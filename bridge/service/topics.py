@@ -72,6 +72,7 @@ class Topics:
                 raise
             return last[0]
         known[topic] = self._seen[topic] = (policy, monotonic())
+        self._objects.know_direct(topic, _is_direct(policy))
         return policy
 
     async def put_policy(self, topic: str, policy: Policy) -> Policy:
@@ -81,7 +82,7 @@ class Topics:
             Unavailable
         """
         await self.used(topic)
-        direct = policy.release is Release.DIRECT and not policy.paused
+        direct = _is_direct(policy)
         # From direct to checked, the binding goes first: a message is checked rather once too often.
         if not direct:
             await self._objects.set_direct(topic, False)
@@ -180,6 +181,10 @@ class Topics:
             ready_queue=self._objects.names.ready_queue(topic),
             dead_queue=self._objects.names.dead_queue(topic),
         )
+
+
+def _is_direct(policy: Policy) -> bool:
+    return policy.release is Release.DIRECT and not policy.paused
 
 
 def _write_policy(policy: Policy) -> bytes:
