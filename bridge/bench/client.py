@@ -20,6 +20,8 @@ from bridge.bench.errors import BenchError
 
 CREATED = 201
 OK = 200
+UNAVAILABLE = 503
+_TRIES = 10
 Message = TypeVar("Message")
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _END_OF_HEAD = b"\r\n\r\n"
@@ -104,12 +106,15 @@ class Api:
         return answer
 
     async def ask(self, path: str, content: object) -> Any:
-        """The content of a 200.
+        """The content of a 200. A 503 promises nothing, so it is asked again.
 
         Raises:
-            BenchError: it was answered otherwise.
+            BenchError: it was answered otherwise, or time and again with 503.
         """
-        answer = await self.post(path, orjson.dumps(content))
+        for _ in range(_TRIES):
+            answer = await self.post(path, orjson.dumps(content))
+            if answer.status != UNAVAILABLE:
+                break
         if answer.status != OK:
             raise BenchError(f"POST {path} was answered {answer.status}: {answer.body[:300].decode(errors='replace')}")
         return orjson.loads(answer.body)

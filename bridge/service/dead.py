@@ -10,7 +10,7 @@ from bridge.broker.copies import from_properties
 from bridge.broker.taking import Taken
 from bridge.broker.ways import Publication, Way
 from bridge.errors import BodyNotKept, NotFound, QueueMissing
-from bridge.message import Copy, Message, State, new_nonce
+from bridge.message import Copy, Message, Record, State, new_nonce
 from bridge.service.looking import Looking
 from bridge.service.parts import Parts
 from bridge.service.successors import successor
@@ -52,7 +52,7 @@ class Dead:
         """
         message = await self._dead(topic, message_id)
         record = message.record
-        async with self._find(topic, record.epoch, message_id) as taken:
+        async with self._find(record) as taken:
             if taken is not None:
                 copy = self._copy(topic, taken)
             elif message.envelope is not None and message.envelope.body is not None:
@@ -87,7 +87,7 @@ class Dead:
             Unavailable
         """
         record = (await self._dead(topic, message_id)).record
-        async with self._find(topic, record.epoch, message_id) as taken:
+        async with self._find(record) as taken:
             (answer,) = await self._store.run([self._records.drop(topic, message_id, epoch=record.epoch)])
             if taken is not None:
                 await taken.ack()
@@ -136,12 +136,13 @@ class Dead:
             raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
         return message
 
-    def _find(self, topic: str, epoch: int, message_id: str) -> AbstractAsyncContextManager[Taken | None]:
+    def _find(self, record: Record) -> AbstractAsyncContextManager[Taken | None]:
         def is_it(taken: Taken) -> bool:
-            copy = self._copy(topic, taken)
-            return copy.id == message_id and copy.epoch == epoch
+            copy = self._copy(record.topic, taken)
+            # A copy that was buried twice stands twice, and the record names one of them.
+            return (copy.id, copy.epoch, copy.nonce) == (record.id, record.epoch, record.nonce)
 
-        return self._sifter.find(self._objects.names.dead_queue(topic), is_it)
+        return self._sifter.find(self._objects.names.dead_queue(record.topic), is_it)
 
     async def _replay(self, letters: Sequence[Copy]) -> list[Outcome]:
         now_ms = int(self._store.clock.now_ms())

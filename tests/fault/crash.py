@@ -19,6 +19,7 @@ from tests.fault.api import now_ms
 from tests.fault.proxy import Proxy
 from tests.fault.stage import Stage
 
+Publish = Callable[[Sequence[Publication]], Coroutine[Any, Any, list[BrokerUnavailable | None]]]
 PATIENCE_S = 30.0
 ABSENCE_MS = 1_500  # longer than any lease or delay of these tests has left
 
@@ -46,17 +47,9 @@ class Mortal:
         self._stops_at_script(name, before=False)
 
     def dies_after_publish(self, meant: Callable[[Publication], bool]) -> None:
-        ways = self.service.parts.broker.ways
-        publish = ways.publish
-
-        async def stopping(publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
-            errors = await publish(publications)
-            if any(meant(one) for one in publications):
-                assert errors == [None] * len(errors)
-                await self._stop()
-            return errors
-
-        ways.publish = stopping  # type: ignore[method-assign]
+        broker = self.service.parts.broker
+        for ways in (broker.ways, broker.releases):
+            ways.publish = self._stopping(ways.publish, meant)  # type: ignore[assignment, method-assign]
 
     async def die(self) -> None:
         """The end of it, once it has got to the step."""
@@ -84,6 +77,16 @@ class Mortal:
             return answers
 
         store.run = stopping  # type: ignore[method-assign]
+
+    def _stopping(self, publish: Publish, meant: Callable[[Publication], bool]) -> Publish:
+        async def stopping(publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+            errors = await publish(publications)
+            if any(meant(one) for one in publications):
+                assert errors == [None] * len(errors)
+                await self._stop()
+            return errors
+
+        return stopping
 
     async def _stop(self) -> None:
         self.reached.set()

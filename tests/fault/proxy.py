@@ -63,7 +63,8 @@ class Proxy:
             task = asyncio.create_task(passing)
             self._passing.add(task)
             task.add_done_callback(self._passing.discard)
-            task.add_done_callback(lambda _: (writer.transport.abort(), up_writer.transport.abort()))
+            task.add_done_callback(lambda _: writer.transport.abort())
+            task.add_done_callback(lambda _: up_writer.transport.abort())
 
     async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: asyncio.Event) -> None:
         with suppress(OSError):

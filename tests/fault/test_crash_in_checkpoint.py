@@ -34,7 +34,8 @@ async def test_a_crash_of_the_checkpoint_has_the_message_released_by_another(
 ) -> None:
     topic = f"fire-{name}"
     async with dying(stage) as (mortal, service):
-        due_ms = await send(service, draft(topic, delay_ms=500))
+        # A send to a new topic is answered when its queues are old enough, and it is to be due after that.
+        due_ms = await send(service, draft(topic, delay_ms=3_500))
         dying_at(mortal)
         await mortal.die()
     async with restarted(stage) as service:
@@ -84,5 +85,9 @@ async def reject(stage: Stage, topic: str) -> None:
         channel = await connection.channel()
         queue = await channel.get_queue(f"ready.{topic}")
         arrived: asyncio.Future[aio_pika.abc.AbstractIncomingMessage] = asyncio.get_running_loop().create_future()
-        await queue.consume(arrived.set_result)
+
+        async def received(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+            arrived.set_result(message)
+
+        await queue.consume(received)
         await (await asyncio.wait_for(arrived, 20)).reject(requeue=False)

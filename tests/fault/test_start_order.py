@@ -11,6 +11,7 @@ import httpx2
 import pamqp.frame
 import pytest
 from pamqp import commands as spec
+from pamqp.common import FieldTable
 
 from tests.fault.api import Api
 from tests.fault.stage import Stage, started
@@ -68,7 +69,7 @@ async def greeting_broker(version: str) -> AsyncIterator[str]:
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(8)
-        properties = {
+        properties: FieldTable = {
             "product": "RabbitMQ",
             "version": version,
             "capabilities": dict.fromkeys(CAPABILITIES, True),

@@ -422,7 +422,7 @@ class Transitions(RuleBasedStateMachine):
 
     def go_on(self, to_ms: int) -> None:
         moments = {name: kept.record.forget_ms for name, kept in self.kept.items() if kept.record is not None}
-        for moment in moments.values():
+        for moment in sorted(moments.values()):
             if 0 < moment - to_ms < FORGOTTEN_WITHIN_MS:
                 to_ms = moment
         for name in self.world.go_on(to_ms, moments):

@@ -25,8 +25,10 @@ async def run(bench: Bench) -> None:
         async def send() -> None:
             nonlocal left
             while (now := min(_BATCH, left)) > 0:
+                batch = [{"id": str(at), "body": 0, "delay": 100} for at in range(left - now, left)]
                 left -= now
-                await api.send_batch(topic, [{"body": 0, "delay": 100}] * now)
+                while batch:
+                    batch = await api.offer_batch(topic, batch)
 
         async def consume() -> None:
             nonlocal acked, last_ack_s
