@@ -19,6 +19,9 @@ from bridge.local.server import Server
 USER = PASSWORD = "guest"
 CTL_TIMEOUT_SECONDS = 120
 
+# As deploy/rabbitmq-advanced.config, which says why.
+ADVANCED_CONFIGURATION = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 5000}]}].\n"
+
 
 class RabbitNode(Server):
     """One RabbitMQ node with the management plugin, as user guest/guest.
@@ -195,6 +198,7 @@ class RabbitNode(Server):
         self._write("rabbitmq-env.conf", "")
         self._write("enabled_plugins", "[rabbitmq_management].\n")
         self._write("rabbitmq.conf", self.configuration())
+        self._write("advanced.config", ADVANCED_CONFIGURATION)
 
     def _write(self, name: str, text: str) -> None:
         (self.data_dir / name).write_text(text)

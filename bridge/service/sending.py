@@ -30,6 +30,7 @@ from bridge.store.records import Outcome, read, read_envelope
 
 _GROUP = 256
 _GROUPS_AT_ONCE = 3
+_ANSWER_WITHIN_S = 1.9  # whatever it waits for by turns: a group, Redis, RabbitMQ
 _BUSY_PAUSE_S = 0.05
 _BUSY_TRIES = 36  # a new topic's first send takes over a second
 
@@ -61,12 +62,17 @@ class Sending:
             InvalidRequest: it would be due beyond the longest delay.
             Unavailable: unknown; nothing was promised. Send again, with the same id.
         """
-        prepared = await self._prepare(draft)
-        if self._objects.unsettled(draft.topic):
-            # Its confirm may take a moment, which others are not made to wait for.
-            (result,) = await self._commit([prepared])
-        else:
-            result = await self._groups.submit(prepared)
+        try:
+            async with asyncio.timeout(_ANSWER_WITHIN_S) as limit:
+                prepared = await self._prepare(draft)
+                if self._objects.unsettled(draft.topic):
+                    # Its confirm takes a moment more, which others are not made to wait for.
+                    limit.reschedule(None)
+                    (result,) = await self._commit([prepared])
+                else:
+                    result = await self._groups.submit(prepared)
+        except TimeoutError:
+            raise StoreUnavailable("Redis or RabbitMQ did not answer in time") from None
         if isinstance(result, SendUnderWay):
             (result,) = await self._insist([prepared])
         if isinstance(result, BridgeError):

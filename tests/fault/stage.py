@@ -13,10 +13,6 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.local.server import Server
 
-# After a kill, a slot queue may dead-letter to one that is not up yet. RabbitMQ tries these again after 3 minutes
-# unless it is told otherwise, and meanwhile they hold all of the slot's 32 places.
-CONFIRM_TIMEOUT_MS = 2_000
-
 
 class Bridge(BridgeProcess):
     """A bridge process whose end can be looked at."""
@@ -27,20 +23,11 @@ class Bridge(BridgeProcess):
         return None if self._process is None else self._process.poll()
 
 
-class Rabbit(RabbitNode):
-    """A RabbitMQ node that is soon over what a kill leaves behind."""
-
-    def command(self) -> list[str]:
-        timeout = f"{{dead_letter_worker_publisher_confirm_timeout, {CONFIRM_TIMEOUT_MS}}}"
-        (self.data_dir / "advanced.config").write_text(f"[{{rabbit, [{timeout}]}}].\n")
-        return super().command()
-
-
 class Stage:
     """One RabbitMQ, one Redis that writes every change through, and as many bridges as are wanted."""
 
     def __init__(self, folder: Path) -> None:
-        self.rabbit = Rabbit(folder / "rabbitmq")
+        self.rabbit = RabbitNode(folder / "rabbitmq")
         self.redis = RedisNode(folder / "redis", appendfsync="always")
         self._folder = folder
         self._bridges: list[Bridge] = []

@@ -11,6 +11,8 @@ import jsonschema
 import pytest
 import yaml
 
+from bridge.local.rabbitmq import ADVANCED_CONFIGURATION
+
 PROJECT = Path(__file__).parents[2]
 SCHEMA = Path(__file__).parent / "data" / "compose-spec.json"
 
@@ -110,3 +112,8 @@ def test_locked_packages_have_hashes_and_name_no_index(lock: str) -> None:
     assert len(packages) > 30
     assert len(re.findall(r"^[a-z0-9].*==.*\\\n    --hash=sha256:", text, re.MULTILINE)) == len(packages)
     assert "://" not in text
+
+
+def test_the_brokers_we_start_are_configured_as_operators_are_told_to() -> None:
+    told = (PROJECT / "deploy" / "rabbitmq-advanced.config").read_text()
+    assert told.endswith(f"\n{ADVANCED_CONFIGURATION}")
