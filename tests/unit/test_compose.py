@@ -59,7 +59,9 @@ def test_the_bridge_waits_for_healthy_stores(compose: dict[str, Any]) -> None:
 
 
 def test_data_lies_in_named_volumes(compose: dict[str, Any]) -> None:
-    assert compose["services"]["rabbitmq"]["volumes"] == ["rabbitmq:/var/lib/rabbitmq"]
+    data, configuration = compose["services"]["rabbitmq"]["volumes"]
+    assert data == "rabbitmq:/var/lib/rabbitmq"
+    assert configuration == "./deploy/rabbitmq-advanced.config:/etc/rabbitmq/advanced.config:ro"
     assert compose["services"]["redis"]["volumes"] == ["redis:/data"]
     assert set(compose["volumes"]) == {"rabbitmq", "redis"}
 

@@ -31,7 +31,8 @@ elseif r[EPOCH] < epoch then
   if ARGV[13] ~= '1' then return answer('ahead', r) end
   r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(ARGV[9]), attempt - 1, 0
 end
-if expired(r) then
+-- What is leased is its consumer's until the lease ends.
+if expired(r) and r[LEASE_UNTIL] <= now then
   expire(r)
   return answer('expired', r)
 end
