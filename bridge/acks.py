@@ -63,7 +63,7 @@ class AckListener:
             )
             for (topic, message_id), answer in zip(acks, answers, strict=True):
                 if read(topic, message_id, answer).verdict == "acked":
-                    metrics.ACKED.labels(topic).inc()
+                    metrics.ACKED.add(topic)
         await feed.ack([one.delivery_tag or 0 for one in batch])
 
     async def _session(self) -> None:

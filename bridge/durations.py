@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SHORT_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -62,5 +63,10 @@ def parse_instant_ms(value: object) -> int:
 
 def format_instant(instant_ms: int) -> str:
     """RFC 3339 in UTC with milliseconds: `2026-01-31T09:00:00.000Z`."""
-    moment = datetime.fromtimestamp(instant_ms // 1_000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{instant_ms % 1_000:03d}Z"
+    second, ms = divmod(instant_ms, 1_000)
+    return f"{_format_second(second)}.{ms:03d}Z"
+
+
+@lru_cache(maxsize=4_096)
+def _format_second(second: int) -> str:
+    return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"

@@ -62,6 +62,15 @@ def deaths(headers: Mapping[str, Any] | None) -> list[Death]:
     ]
 
 
+def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
+    """The queue a message left last, and why: the first of `deaths`, without reading the others. None: it left none."""
+    entries = (headers or {}).get("x-death")
+    latest = entries[0] if isinstance(entries, list | tuple) and entries else None
+    if not isinstance(latest, Mapping) or "queue" not in latest or "reason" not in latest:
+        return None
+    return _text(latest["queue"]), _text(latest["reason"])
+
+
 def strip(headers: Mapping[str, Any] | None) -> dict[str, Any]:
     """The headers without what the broker added. A count that is published again would be read as the new copy's."""
     return {name: value for name, value in (headers or {}).items() if name not in BROKER_HEADERS}

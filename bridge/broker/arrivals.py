@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pamqp import commands as spec
 
 from bridge.broker.copies import from_properties
 from bridge.message import Copy
-from topology.deaths import Death, deaths, left_of_key_ms
+from topology.deaths import deaths, latest_death, left_of_key_ms
 from topology.names import Names
 from topology.wheel import parse_key
+
+_ON_TIME_MS = 1_000  # what is due sooner has missed no slot worth declaring again, so its deaths need not be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +49,18 @@ def read(
     names: Names, routing_key: str, properties: spec.Basic.Properties, body: bytes, *, now_ms: int, max_retry: int
 ) -> Arrival:
     """Reads a delivery. An AMQP client's own message has no headers of ours: its key says what it is."""
-    died = deaths(properties.headers)
-    if died and (topic := names.topic_of_ready_queue(died[0].queue)) is not None:
+    death = latest_death(properties.headers)
+    if death is not None and (topic := names.topic_of_ready_queue(death[0])) is not None:
         copy = from_properties(topic, properties, body, now_ms=now_ms, max_retry=max_retry)
-        return Back(copy, died[0].reason)
+        return Back(copy, death[1])
     parsed = parse_key(routing_key)
     if parsed is None:
         return Strange(f"{routing_key!r} is not a key of the wheel: seven digits and a topic, 0.0.0.0.30.5.2.orders")
     copy = from_properties(parsed.topic, properties, body, now_ms=now_ms, max_retry=max_retry)
-    left_ms = _left_ms(names, routing_key, died)
+    if copy.epoch and copy.due_ms - now_ms <= _ON_TIME_MS:
+        return Due(copy)
+    left_ms = left_of_key_ms(names, routing_key, deaths(properties.headers)) or 0
     if copy.epoch == 0:
         # What a client delays by key alone is due when its key says.
         copy = replace(copy, due_ms=now_ms + left_ms)
     return Due(copy, left_ms)
-
-
-def _left_ms(names: Names, routing_key: str, died: Sequence[Death]) -> int:
-    """What is left of the key's delay: none, unless a slot was missing."""
-    return left_of_key_ms(names, routing_key, died) or 0

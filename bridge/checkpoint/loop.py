@@ -26,8 +26,8 @@ from bridge.store.records import read as read_outcome
 
 log = structlog.get_logger(__name__)
 
-# Batches under way: one asks Redis while others wait for confirms, or for a new queue to settle.
-_AT_ONCE = 8
+# Batches under way: one asks Redis while another waits for confirms. More of them would be smaller, and cost more.
+_AT_ONCE = 3
 _PAUSED_MS = 5_000  # what is due in a paused topic is asked about again after so long
 _RETRY_MS = 500  # after a store or broker that was away
 
@@ -68,6 +68,9 @@ class Checkpoint:
         self._wake = asyncio.Event()
         self._awaited_ms: float | None = None
         self._under_way: set[asyncio.Task[None]] = set()
+        self._settling: set[asyncio.Task[None]] = (
+            set()
+        )  # those of them that wait for a new queue, and keep nobody waiting
         self._broken: asyncio.Future[None]  # made for each session: a fault of ours in one of its batches
         self.state = "starting"
 
@@ -83,11 +86,13 @@ class Checkpoint:
 
     async def run_once(self, feed: Feed) -> None:
         """Waits until something is due, and sets its batch going."""
+        while len(self._under_way) - len(self._settling) >= _AT_ONCE:
+            await asyncio.wait(self._under_way - self._settling, return_when=asyncio.FIRST_COMPLETED)
         batch = await self._next_due()
-        while len(self._under_way) >= _AT_ONCE:
-            await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
         task = asyncio.create_task(self._process(feed, batch))
         self._under_way.add(task)
+        if any(isinstance(one, _Item) and self._objects.unsettled(one.copy.topic) for one in batch):
+            self._settling.add(task)
         task.add_done_callback(self._ended)
 
     async def _session(self) -> None:
@@ -126,6 +131,7 @@ class Checkpoint:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
+        self._settling.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None and not self._broken.done():
             self._broken.set_exception(error)
 
@@ -255,10 +261,10 @@ class Checkpoint:
             case "released":
                 metrics.released(topic, self._store.clock.now_ms() - max(item.copy.due_ms, outcome.found.due_ms))
             case "ghost":
-                metrics.GHOSTS.labels(topic).inc()
+                metrics.GHOSTS.add(topic)
             case "expired":
-                metrics.EXPIRED.labels(topic).inc()
+                metrics.EXPIRED.add(topic)
             case "dead":
-                metrics.DEAD.labels(topic).inc()
+                metrics.DEAD.add(topic)
             case "retried":
-                metrics.RETRIED.labels(topic).inc()
+                metrics.RETRIED.add(topic)

@@ -86,6 +86,11 @@ def after_return(copy: Copy, outcome: Outcome, reason: str, policy: Policy, now_
 
 def as_recorded(copy: Copy, record: Record) -> Copy:
     """The copy as its record now knows it."""
+    if (copy.epoch, copy.nonce, copy.due_ms, copy.expires_ms, copy.max_retry, copy.asked) == (
+        *(record.epoch, record.nonce, record.due_ms, record.expires_ms, record.max_retry),
+        0,
+    ):
+        return copy
     return replace(
         copy,
         epoch=record.epoch,

@@ -13,9 +13,10 @@ from fastapi import FastAPI
 from bridge.http import problems
 from bridge.http.raw_path import RawPath
 from bridge.http.request_id import RequestId
+from bridge.http.shortcut import Shortcut
 from bridge.http.size_limit import SizeLimit
 from bridge.http.v1 import dead, health, messages, openapi, pulling, sending, settling, topics
-from bridge.http.v1.operation import add, everywhere
+from bridge.http.v1.operation import TOPIC, add, everywhere
 from bridge.http.wires import camellia
 
 if TYPE_CHECKING:
@@ -32,7 +33,11 @@ _TAGS = {
     "topics": "What is in a topic, and what it decides for its messages.",
     "health": "Of this process, and of what it needs.",
 }
-# The busiest first: routes are tried in order.
+_BUSIEST = {
+    (operation.method, operation.path.removeprefix(TOPIC)): operation
+    for operation in (*sending.OPERATIONS, *pulling.OPERATIONS, *settling.OPERATIONS)
+    if operation.path.startswith(TOPIC) and "{id}" not in operation.path
+}
 OPERATIONS = (
     *sending.OPERATIONS,
     *pulling.OPERATIONS,
@@ -71,6 +76,7 @@ def create_app(service: Service) -> FastAPI:
         app.include_router(camellia.router(service))
     problems.install(app)
     # The one added last sees a request first.
+    app.add_middleware(Shortcut, service=service, operations=_BUSIEST)
     app.add_middleware(RawPath, under="/v1/")
     app.add_middleware(SizeLimit, limit_bytes=_LARGEST_BODIES * service.settings.max_body + _BESIDE_BODIES_BYTES)
     app.add_middleware(RequestId)

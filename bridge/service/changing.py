@@ -37,7 +37,7 @@ class Changing:
         if outcome.verdict == "ended":
             raise Conflict(f"the message is {outcome.record.state.label}", state=outcome.record.state.label)
         if before.record is not None and before.record.state is not State.DELETED:
-            metrics.DELETED.labels(topic).inc()
+            metrics.DELETED.add(topic)
         return Message(record=outcome.record, envelope=None if release else read_envelope(before))
 
     async def move(self, topic: str, message_id: str, *, delay_ms: int | None, deliver_at_ms: int | None) -> Message:

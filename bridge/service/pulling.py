@@ -153,7 +153,7 @@ class Pulling:
             if await self._settled(one, outcome):
                 await one.taken.ack()
             if outcome.verdict == "leased":
-                metrics.DELIVERED.labels(topic).inc()
+                metrics.DELIVERED.add(topic)
                 record = outcome.found
                 leased.append(
                     Leased(
@@ -191,9 +191,9 @@ class Pulling:
     async def _settled(self, one: _Candidate, outcome: Outcome) -> bool:
         """Whether the copy that was taken has done its part; false where it had to be put back as it was."""
         if outcome.verdict == "ghost":
-            metrics.GHOSTS.labels(one.copy.topic).inc()
+            metrics.GHOSTS.add(one.copy.topic)
         elif outcome.verdict == "expired":
-            metrics.EXPIRED.labels(one.copy.topic).inc()
+            metrics.EXPIRED.add(one.copy.topic)
         elif outcome.verdict in ("hold", "ahead"):
             ahead = outcome.verdict == "ahead"
             copy = replace(one.copy, asked=one.copy.asked + 1) if ahead else one.copy

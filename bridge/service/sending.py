@@ -190,7 +190,7 @@ class Sending:
             if failed is not None:
                 results.append(failed)
             elif outcome.verdict == "confirmed":
-                metrics.ACCEPTED.labels(record.topic).inc()
+                metrics.ACCEPTED.add(record.topic)
                 message = Message(record=outcome.found, envelope=one.draft.envelope)
                 results.append(Sent(message=message, replayed=False))
             elif outcome.verdict == "superseded":

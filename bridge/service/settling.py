@@ -98,7 +98,7 @@ class Settling:
         (answer,) = await self._store.run([call])
         outcome = read(topic, message_id, answer)
         if outcome.verdict == "buried":
-            metrics.DEAD.labels(topic).inc()
+            metrics.DEAD.add(topic)
         elif outcome.verdict != "nacked":
             raise _stale(Message(record=outcome.found, envelope=None) if outcome.record else None, receipt)
         return Message(record=outcome.found, envelope=envelope)
@@ -138,7 +138,7 @@ class Settling:
             results += [
                 _result(read(topic, message_id, answer)) for (message_id, _), answer in zip(group, answers, strict=True)
             ]
-        metrics.ACKED.labels(topic).inc(sum(result.verdict is AckVerdict.ACKED for result in results))
+        metrics.ACKED.add(topic, sum(result.verdict is AckVerdict.ACKED for result in results))
         return [
             AckResult(id=message_id, verdict=result.verdict, message=result.message)
             for (message_id, _), result in zip(leases, results, strict=True)

@@ -65,7 +65,7 @@ def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt
     lease_until_ms = its.lease_until_ms if its else 0
     expires_ms = record.expires_ms if record is not None and which != "new" else copy.expires_ms
     max_retry = record.max_retry if record is not None and which != "new" else copy.max_retry
-    if 0 < expires_ms <= now_ms:
+    if 0 < expires_ms <= now_ms and lease_until_ms <= now_ms:
         return "expired"
     if paused or now_ms < due_ms or now_ms < lease_until_ms:
         return "hold"
