@@ -11,5 +11,6 @@ decides the same again. It holds nothing that is not in the broker or the store:
 
     verdicts.py   what is to be published and named for each verdict of the store; pure
     holding.py    copies that wait for their moment, by that moment; pure
-    loop.py       does it, in batches
+    batches.py    does it with a batch: asks, publishes, names
+    loop.py       takes, holds, acknowledges; outlives a broker or store that is away
 """

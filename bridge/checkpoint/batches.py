@@ -1,0 +1,128 @@
+"""What is done with a batch of due copies: ask Redis, publish, name, keep bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bridge import metrics
+from bridge.broker.arrivals import Back, Due
+from bridge.checkpoint.verdicts import ADOPT_AFTER_ASKED, Step, after_fire, after_return
+from bridge.message import Copy
+from bridge.service.parts import Parts
+from bridge.service.values import Policy
+from bridge.store import envelopes
+from bridge.store.client import Call
+from bridge.store.records import Outcome, read
+
+RETRY_MS = 500  # after a store or broker that was away
+_PAUSED_MS = 5_000  # what is due in a paused topic is asked about again after so long
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A copy at the checkpoint, and the tag it is to be acknowledged by."""
+
+    tag: int
+    arrival: Due | Back
+
+    @property
+    def copy(self) -> Copy:
+        return self.arrival.copy
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """`done`: tags to acknowledge. `held`: copies to ask about again, with the moment in Unix ms."""
+
+    done: list[int]
+    held: list[tuple[Item, float]]
+
+
+class Batches:
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._records = parts.records
+        self._ways = parts.broker.releases
+        self._objects = parts.broker.objects
+        self._topics = parts.topics
+        self._keep_body_max = parts.settings.keep_body_max
+
+    async def process(self, items: Sequence[Item]) -> Done:
+        """Decides about each and does it. What is done need only be acknowledged.
+
+        Raises:
+            Unavailable: any of it may have been done; the same is decided when it is asked again.
+        """
+        policies = {topic: await self._topics.used(topic) for topic in {item.copy.topic for item in items}}
+        for left_ms in {item.arrival.stranded_ms for item in items if isinstance(item.arrival, Due)} - {0}:
+            await self._objects.renew_slots(left_ms)
+        answers = await self._store.run([self._question(item, policies[item.copy.topic]) for item in items])
+        outcomes = [read(item.copy.topic, item.copy.id, answer) for item, answer in zip(items, answers, strict=True)]
+        # Before the release, so that whoever is handed a message can give it back.
+        await self._keep_bodies(items, outcomes)
+        steps = [_step(item, outcome, policies[item.copy.topic]) for item, outcome in zip(items, outcomes, strict=True)]
+        failed = await self._publish_and_name(steps)
+        done: list[int] = []
+        held: list[tuple[Item, float]] = []
+        for at, (item, outcome, step) in enumerate(zip(items, outcomes, steps, strict=True)):
+            if at in failed:
+                held.append((item, outcome.now_ms + RETRY_MS))
+            elif step.hold_ms is not None:
+                held.append((item, outcome.now_ms + step.hold_ms))
+            else:
+                done.append(item.tag)
+                self._count(item, step, outcome)
+        return Done(done, held)
+
+    def _question(self, item: Item, policy: Policy) -> Call:
+        if isinstance(item.arrival, Back):
+            return self._records.returned(item.arrival.copy, by_ttl=item.arrival.by_ttl)
+        paused_ms = _PAUSED_MS if policy.paused else 0
+        return self._records.fire(item.copy, paused_ms=paused_ms, adopt=item.copy.asked >= ADOPT_AFTER_ASKED)
+
+    async def _publish_and_name(self, steps: Sequence[Step]) -> set[int]:
+        """Publishes what the steps say, and then names what was confirmed; the places of those that were not."""
+        publishing = [at for at, step in enumerate(steps) if step.publication is not None]
+        publications = [step.publication for step in steps if step.publication is not None]
+        errors = await self._ways.publish(publications) if publications else []
+        failed = {at for at, error in zip(publishing, errors, strict=True) if error is not None}
+        names = [step.name for at, step in enumerate(steps) if step.name is not None and at not in failed]
+        if names:
+            await self._store.run([name(self._records) for name in names])
+        return failed
+
+    async def _keep_bodies(self, items: Sequence[Item], outcomes: Sequence[Outcome]) -> None:
+        """Keeps the bodies of messages whose records were made here: those of AMQP clients, or all after a loss."""
+        commands: list[tuple[Any, ...]] = []
+        for item, outcome in zip(items, outcomes, strict=True):
+            if outcome.verdict == "made" or (outcome.verdict == "hold" and item.copy.epoch == 0):
+                key = self._records.keys.record(item.copy.topic, item.copy.id)[1]
+                packed = envelopes.pack(item.copy.envelope, self._keep_body_max)
+                left_ms = outcome.found.forget_ms - outcome.now_ms
+                if packed:
+                    commands.append(("SET", key, packed, *(("PX", left_ms) if left_ms > 0 else ()), "NX"))
+        if commands:
+            await self._store.commands(commands)
+
+    def _count(self, item: Item, step: Step, outcome: Outcome) -> None:
+        topic = item.copy.topic
+        match step.counts:
+            case "released":
+                metrics.released(topic, self._store.clock.now_ms() - max(item.copy.due_ms, outcome.found.due_ms))
+            case "ghost":
+                metrics.GHOSTS.add(topic)
+            case "expired":
+                metrics.EXPIRED.add(topic)
+            case "dead":
+                metrics.DEAD.add(topic)
+            case "retried":
+                metrics.RETRIED.add(topic)
+
+
+def _step(item: Item, outcome: Outcome, policy: Policy) -> Step:
+    arrival = item.arrival
+    if isinstance(arrival, Back):
+        return after_return(arrival.copy, outcome, arrival.reason, policy, outcome.now_ms)
+    return after_fire(arrival.copy, outcome, arrival.stranded_ms)
