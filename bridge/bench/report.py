@@ -85,8 +85,9 @@ def page(found: dict[str, Any]) -> str:
     versions_said = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
     parts = [
         "# Benchmarks",
-        "Written by `delaybridge bench --docs docs/benchmarks.md`; `make bench` measures anew. Bodies are small, one "
-        "bridge process serves, and servers and client share the machine.",
+        "Written by `delaybridge bench --docs docs/benchmarks.md`; `make bench` measures anew. [Profiles](profiles.md) "
+        "say why a figure is missed. Bodies are small, one bridge process serves, and servers and client share the "
+        "machine.",
         f"{where['cpus']} x {where['cpu']}, {where['memory_gib']} GiB, {where['system']}; "
         f"load {where['load'][0]} at the end of the run. {versions_said}. Commit {found['commit'] or 'unknown'}.",
         "CPU rows: CPU seconds by 1,000 messages (of RabbitMQ and Redis, and of the client that measures).",
