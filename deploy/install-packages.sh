@@ -51,7 +51,8 @@ disable_services() {
         *) continue ;;
         esac
         for unit in $units; do
-            deb-systemd-helper disable "$unit" >/dev/null 2>&1 || true
+            # It answers to nobody but a package's own scripts.
+            DPKG_MAINTSCRIPT_PACKAGE=$package deb-systemd-helper disable "$unit" >/dev/null 2>&1 || true
         done
     done
 }
