@@ -16,7 +16,7 @@ from bridge import metrics
 from bridge.broker.copies import from_properties
 from bridge.broker.taking import Taken
 from bridge.broker.ways import Publication, Way, parked_ms
-from bridge.errors import QueueMissing, StoreUnavailable, Unavailable
+from bridge.errors import BrokerUnavailable, QueueMissing, StoreUnavailable, Unavailable
 from bridge.message import Copy, Message, new_nonce
 from bridge.service import receipts
 from bridge.service.parts import Parts
@@ -25,6 +25,7 @@ from bridge.store.records import Outcome, read
 
 AHEAD_PAUSE_S = 0.01
 _AHEAD_TRIES = 5
+_CHECKED_WITHIN_S = 1.9  # also where many wait in turn for one connection
 AHEAD_PARKED_MS = 1_000
 LEASE_KIND = "lease"
 HOLD_KIND = "hold"
@@ -59,8 +60,12 @@ class Pulling:
             Unavailable: nothing was leased.
         """
         # Asked before anything is taken: what is taken and put back counts as a delivery for the broker.
-        await self._store.learn_clock()
-        await self._check_broker()
+        try:
+            async with asyncio.timeout(_CHECKED_WITHIN_S):
+                await self._store.learn_clock()
+                await self._check_broker()
+        except TimeoutError:
+            raise BrokerUnavailable("RabbitMQ did not answer in time") from None
         until_s = monotonic() + wait_ms / 1_000
         for topic in topics:
             await self._objects.ensure_topic(topic)
