@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.acks import AckListener
+from bridge.audit import Audit
 from bridge.checkpoint.loop import Checkpoint
 from bridge.service.service import Service
 from bridge.settings import Settings
@@ -10,6 +11,9 @@ from bridge.settings import Settings
 
 def assemble(settings: Settings) -> Service:
     service = Service(settings)
-    service.add(Checkpoint(service.parts))
+    checkpoint = Checkpoint(service.parts)
+    service.add(checkpoint)
     service.add(AckListener(service.parts))
+    if settings.audit_every:
+        service.add(Audit(service.parts, checkpoint))
     return service

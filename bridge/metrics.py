@@ -35,6 +35,7 @@ EXPIRED: Final = ByTopic("expired", "Messages whose time to live passed")
 DEAD: Final = ByTopic("dead", "Messages that became dead letters")
 RETRIED: Final = ByTopic("retried", "Copies sent round again after a failed delivery over AMQP")
 GHOSTS: Final = ByTopic("ghosts_dropped", "Superseded copies dropped")
+RESENT: Final = ByTopic("resent", "Messages sent again because their copy was lost")
 REFUSED: Final = Counter(
     "delaybridge_refused", "Copies put aside because they could not be understood", registry=REGISTRY
 )
@@ -47,6 +48,12 @@ RELEASE_LAG: Final = Histogram(
 )
 MESSAGES: Final = Gauge(
     "delaybridge_messages", "Messages by state (waiting, ready, leased)", ["topic", "state"], registry=REGISTRY
+)
+BREAKER: Final = Gauge(
+    "delaybridge_breaker", "0 closed, 1 half-open, 2 open: calls of the part are refused", ["part"], registry=REGISTRY
+)
+OVERDUE: Final = Gauge(
+    "delaybridge_overdue", "Messages found with no live copy, as of the last audit", _TOPIC, registry=REGISTRY
 )
 UP: Final = Gauge("delaybridge_up", "1 where the part is well (broker, store, checkpoint)", ["part"], registry=REGISTRY)
 

@@ -48,6 +48,8 @@ class Settings(BaseSettings):
     broker_timeout: DurationMs = 1_500
     checkpoint_prefetch: Annotated[int, Field(ge=1, le=65_535)] = 4_000
     checkpoint_batch: Annotated[int, Field(ge=1)] = 250
+    audit_every: DurationMs = 60_000  # 0: never
+    audit_grace: DurationMs = 60_000  # so long after its moment a copy counts as lost
     grace: DurationMs = 10_000  # for what is under way when the process is told to stop
 
     camellia: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridge.breaker import Breaker, State
 from bridge.broker.link import Link, translated
 from bridge.broker.objects import Objects
 from bridge.broker.publisher import Publisher
@@ -31,9 +32,14 @@ class Broker:
         names = Names(prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix)
         timeout_ms = settings.broker_timeout
         self._settings = settings
-        self._publishing = Link(settings.amqp_url, purpose="publishing", timeout_ms=timeout_ms, check=check_server)
-        self.consuming = Link(settings.amqp_url, purpose="consuming", timeout_ms=timeout_ms, check=check_server)
-        self._releasing = Link(settings.amqp_url, purpose="releasing", timeout_ms=timeout_ms, check=check_server)
+        self.breaker = Breaker()
+
+        def link(purpose: str) -> Link:
+            return Link(
+                settings.amqp_url, purpose=purpose, timeout_ms=timeout_ms, check=check_server, breaker=self.breaker
+            )
+
+        self._publishing, self.consuming, self._releasing = link("publishing"), link("consuming"), link("releasing")
         self.objects = Objects(
             self._publishing, names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
         )
@@ -67,6 +73,9 @@ class Broker:
             BrokerUnavailable: it is away, or lets no publisher through.
         """
         await self.objects.ensure_wheel()
+        if self.breaker.state is not State.CLOSED:
+            # A connection that a frozen broker has not closed tells nothing.
+            await self._publishing.ask()
         if await self._publishing.blocked():
             raise BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")
 

@@ -17,11 +17,16 @@ from aio_pika.abc import AbstractConnection
 from aiormq import Channel
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity
 
+from bridge.breaker import Breaker, Call, asking
 from bridge.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from topology.errors import TopologyError
 
 Check = Callable[[dict[str, Any]], None]
 """Looks at a broker's server properties and raises where the promises can't be kept on it."""
+
+
+class Refused(BrokerUnavailable):
+    """The breaker refused the call, so it was not made."""
 
 
 @asynccontextmanager
@@ -43,16 +48,19 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
 class Link:
     """One connection for one purpose: publishing and consuming are kept apart, since the broker blocks by connection.
 
-    `url` may name several nodes, separated by commas: they are tried in turn.
+    `url` may name several nodes, separated by commas: they are tried in turn. While the breaker refuses, calls fail at
+    once; what is open stays open.
     """
 
-    def __init__(self, url: str, *, purpose: str, timeout_ms: int, check: Check) -> None:
+    def __init__(self, url: str, *, purpose: str, timeout_ms: int, check: Check, breaker: Breaker) -> None:
         self._urls = [part.strip() for part in url.split(",")]
         self._purpose = purpose
         self._timeout_s = timeout_ms / 1_000
         self._check = check
+        self._breaker = breaker
         self._connection: AbstractConnection | None = None
         self._opening = asyncio.Lock()
+        self._tries = -1  # the next node's turn comes with the next try
         self.generation = 0  # counts the connections: what was declared on an earlier one is declared again
 
     @property
@@ -74,9 +82,10 @@ class Link:
             if self._connection is not None and self.open:
                 return self._connection
             await self.drop()
-            async with translated(self._timeout_s):
+            self._tries += 1
+            async with self.asking(self._timeout_s):
                 connection = await aio_pika.connect(
-                    self._urls[self.generation % len(self._urls)],
+                    self._urls[self._tries % len(self._urls)],
                     timeout=self._timeout_s,
                     client_properties={"connection_name": f"delaybridge {self._purpose}"},
                 )
@@ -96,7 +105,7 @@ class Link:
             BrokerUnavailable
         """
         connection = await self.connection()
-        async with translated(self._timeout_s):
+        async with self.asking(self._timeout_s):
             channel = connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
             try:
                 await channel.initialize()
@@ -106,6 +115,32 @@ class Link:
                     raise
                 # All that aiormq says of a connection that was lost a moment ago.
                 raise BrokerUnavailable(f"RabbitMQ is away: {error}") from error
+
+    @asynccontextmanager
+    async def asking(self, limit_s: float) -> AsyncIterator[Call]:
+        """`translated`, for one call of the broker that it has to answer in time, by the breaker's leave. Not to be
+        nested: there is leave for one call.
+
+        A broker that blocks publishers is not away.
+        """
+        async with translated():
+            with asking(self._breaker, "RabbitMQ", Refused) as call:
+                try:
+                    async with asyncio.timeout(limit_s):
+                        yield call
+                except TimeoutError:
+                    call.telling = not await self.blocked()
+                    raise
+
+    async def ask(self) -> None:
+        """Has the broker answer.
+
+        Raises:
+            BrokerUnavailable
+        """
+        channel = await self.channel()
+        async with translated(self._timeout_s):
+            await channel.close()
 
     async def blocked(self) -> bool:
         """Whether the broker lets no publisher through now (memory or disk alarm)."""

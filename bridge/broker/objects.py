@@ -110,6 +110,19 @@ class Objects:
         if (left_s := until_s - monotonic()) > 0:
             await asyncio.sleep(left_s)
 
+    async def depth(self, queue: str) -> int:
+        """How many messages stand in the queue, without those that consumers hold.
+
+        Raises:
+            BrokerUnavailable
+            QueueMissing: it does not stand.
+        """
+        channel = await self._link.channel()
+        async with translated(_DECLARE_TIMEOUT_S):
+            declared = await channel.queue_declare(queue, passive=True)
+            await channel.close()
+        return declared.message_count or 0
+
     async def renew_slots(self, left_ms: int) -> None:
         """Declares the slots of a delay again: a copy came out of the wheel with so much left, since one did not stand.
 

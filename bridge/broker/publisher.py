@@ -18,7 +18,7 @@ from pamqp import commands as spec
 from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
-from bridge.broker.link import Link, translated
+from bridge.broker.link import Link, Refused
 from bridge.errors import BrokerUnavailable, Unroutable
 
 
@@ -78,16 +78,21 @@ class Publisher:
             return [BrokerUnavailable("all publishing channels are waiting for RabbitMQ")] * len(messages)
         generation = self._link.generation
         try:
-            async with translated(self._timeout_s):
-                if channel is None or channel.is_closed:
-                    channel = None
-                    channel = await self._link.channel(confirms=True)
-                    generation = self._link.generation
+            if channel is None or channel.is_closed:
+                channel = None
+                channel = await self._link.channel(confirms=True)
+                generation = self._link.generation
+            async with self._link.asking(self._timeout_s) as call:
                 # Waits while the broker blocks publishers.
                 await channel.connection.ready()
                 await _write(channel, messages, futures)
                 await _settled(futures)
+                # A channel that closed may have been closed from here, with a connection given up on.
+                call.telling = not any(future.cancelled() for future in futures)
             errors = [_error_of(future) for future in futures]
+        except Refused as error:
+            # The connection is left alone: another call may be trying it.
+            errors = [error] * len(messages)
         except BrokerUnavailable as error:
             errors = [_error_of(future) if future.done() else error for future in futures]
             errors += [error] * (len(messages) - len(futures))

@@ -117,7 +117,7 @@ class Taker:
 
         channel.on_consumer_cancel_callbacks.add(ended)
         try:
-            async with translated(self._timeout_s):
+            async with self._link.asking(self._timeout_s):
                 for queue in queues:
                     tag = f"poll-{uuid4().hex}"
                     tags.append(tag)
@@ -145,7 +145,7 @@ class Taker:
             channel = self._getting[at]
             if channel is None or channel.is_closed:
                 channel = self._getting[at] = await self._link.channel()
-        async with translated(self._timeout_s):
+        async with self._link.asking(self._timeout_s):
             message = await channel.basic_get(queue, timeout=self._timeout_s)
         return None if isinstance(message.delivery, spec.Basic.GetEmpty) else Taken(queue, message)
 

@@ -24,7 +24,7 @@ class GroupCommit(Generic[Item, Result]):
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Result:
-        """Waits for the item's group to be committed; a caller that is cancelled leaves its item to be committed."""
+        """Waits for the item's group to be committed; an item whose caller is cancelled before is not committed."""
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._pending.append((item, done))
         if len(self._under_way) < self._at_once:
@@ -38,7 +38,11 @@ class GroupCommit(Generic[Item, Result]):
 
     async def _run(self) -> None:
         while self._pending:
-            group, self._pending = self._pending[: self._most], self._pending[self._most :]
+            # A caller that gave up may have come back since, by another way: its item would be done a second time.
+            waiting = [(item, done) for item, done in self._pending if not done.done()]
+            group, self._pending = waiting[: self._most], waiting[self._most :]
+            if not group:
+                break
             try:
                 results = await self._commit([item for item, _ in group])
             except Exception as error:  # noqa: BLE001 - handed to every caller that waits for this group

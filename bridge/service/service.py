@@ -107,11 +107,13 @@ class Service:
         return Health(ok=all(state == "ok" for state in parts.values()), parts=parts)
 
     async def gauge(self) -> None:
-        """Brings the gauges of messages by topic and state up to date, as far as Redis answers."""
+        """Brings the gauges of breakers, and of messages by topic and state as far as Redis answers, up to date."""
         with suppress(Unavailable):
             for info in await self.topics.infos():
                 for state in ("waiting", "ready", "leased"):
                     metrics.MESSAGES.labels(info.topic, state).set(info.counts[state])
+        for part, breaker in (("broker", self._broker.breaker), ("store", self._store.breaker)):
+            metrics.BREAKER.labels(part).set(breaker.state)
 
 
 async def _said(asked: Awaitable[None]) -> str:

@@ -15,7 +15,9 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from bridge.breaker import Breaker, asking
 from bridge.errors import StoreUnavailable
 from bridge.store.clock import StoreClock
 from bridge.store.scripts import SCRIPTS, Script
@@ -37,6 +39,7 @@ class Store:
     """A connection pool to Redis, its scripts, and its clock.
 
     Nothing is sent a second time by itself: a call that failed may have run, and the scripts are safe to run again.
+    While the breaker refuses, calls fail at once.
     """
 
     def __init__(self, url: str, *, timeout_ms: int) -> None:
@@ -50,6 +53,7 @@ class Store:
             health_check_interval=0,
         )
         self.clock = StoreClock()
+        self.breaker = Breaker()
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """Runs the calls in one round trip, in order; their answers as Redis gave them.
@@ -123,7 +127,8 @@ class Store:
     @asynccontextmanager
     async def _translated(self) -> AsyncIterator[None]:
         try:
-            yield
+            with asking(self.breaker, "Redis", StoreUnavailable, timeouts=(TimeoutError, RedisTimeoutError)):
+                yield
         except ResponseError as error:
             if str(error).startswith(_PASSING):
                 raise StoreUnavailable(f"Redis takes no writes now: {error}") from error

@@ -45,7 +45,7 @@ async def scrape(service: Service, call: Call) -> Response:
     return Response(body, media_type=content_type)
 
 
-_WELL = {"broker": "ok", "store": "ok", "checkpoint": "ok", "acks": "ok"}
+_WELL = {"broker": "ok", "store": "ok", "checkpoint": "ok", "acks": "ok", "audit": "ok"}
 
 OPERATIONS = (
     Operation(

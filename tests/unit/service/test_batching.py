@@ -100,7 +100,7 @@ async def test_an_error_is_every_items_and_no_later_groups() -> None:
     assert await third[0] == "<4>"
 
 
-async def test_a_cancelled_caller_harms_no_other_and_leaves_its_item() -> None:
+async def test_a_caller_cancelled_before_its_group_begins_takes_its_item_away_and_harms_no_other() -> None:
     commits = Commits()
     group = GroupCommit(commits, most=10, at_once=1)
     submit_first = submit(group, 1)
@@ -113,7 +113,7 @@ async def test_a_cancelled_caller_harms_no_other_and_leaves_its_item() -> None:
     commits.gates[1].set_result(None)
 
     assert [await submit_first[0], await other] == ["<1>", "<3>"]
-    assert commits.groups == [[1], [2, 3]]
+    assert commits.groups == [[1], [3]]
     assert cancelled.cancelled()
 
 

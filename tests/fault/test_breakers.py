@@ -1,0 +1,87 @@
+"""A frozen server costs one call its time limit and the next ones nothing; what fails at once is never refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from time import monotonic
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from tests.fault.api import Api
+from tests.fault.stage import Bridge, Stage, started
+from tests.fault.test_outages import Outage, memory_alarm, rabbit_frozen, rabbit_killed, redis_frozen, redis_killed
+
+CLOSED, OPEN = 0.0, 2.0
+SERVERS = {"store": "Redis", "broker": "RabbitMQ"}
+TRIES = 10
+
+
+@pytest_asyncio.fixture(scope="module")
+async def bridge(stage: Stage) -> AsyncIterator[Bridge]:
+    bridge = stage.bridge()
+    await started(bridge)
+    yield bridge
+    bridge.kill()
+
+
+async def breaker(api: Api, part: str) -> float:
+    """What the gauge says."""
+    exposition = (await api.call("GET", "/metrics")).text
+    (value,) = re.findall(rf'^delaybridge_breaker{{part="{part}"}} (\S+)$', exposition, re.MULTILINE)
+    return float(value)
+
+
+async def refused_send(api: Api, topic: str, number: int) -> tuple[float, str]:
+    """How long a send took to be refused, in seconds, and why it was."""
+    asked_s = monotonic()
+    response = await api.send(topic, f"refused-{number}", delay=100)
+    took_s = monotonic() - asked_s
+    assert response.status_code == 503, response.text
+    return took_s, response.json()["detail"]
+
+
+@pytest.mark.parametrize(("outage", "part"), [(redis_frozen, "store"), (rabbit_frozen, "broker")])
+async def test_after_one_call_has_waited_for_a_frozen_server_the_next_is_refused_without_waiting(
+    stage: Stage, bridge: Bridge, http: httpx2.AsyncClient, outage: Outage, part: str
+) -> None:
+    api, topic = Api(http, bridge.url), outage.__name__
+    await api.sent(topic, "before")
+    async with outage(stage):
+        first_s, _ = await refused_send(api, topic, 0)
+        refusal = f"{SERVERS[part]} did not answer in time; asked again in "
+        # The first of them, but where the test was held up so long that the server was asked again.
+        for number in range(1, TRIES):
+            next_s, reason = await refused_send(api, topic, number)
+            if reason.startswith(refusal):
+                break
+        else:
+            pytest.fail(f"not refused by the breaker: {reason}")
+        assert next_s < first_s / 3
+        assert OPEN in [await breaker(api, part) for _ in range(TRIES)]
+        states = [(await api.call("GET", "/health/ready")).json()["parts"][part] for _ in range(TRIES)]
+        assert any(state.startswith(refusal) for state in states), states
+    await api.sent(topic, "after")
+    assert await breaker(api, part) == CLOSED
+    assert {"before", "after"} <= {one["id"] for one in await api.drain(topic, 2)}
+    await api.insist("GET", "/health/ready")
+
+
+@pytest.mark.parametrize(
+    ("outage", "part"), [(redis_killed, "store"), (rabbit_killed, "broker"), (memory_alarm, "broker")]
+)
+async def test_the_breaker_stays_closed_for_a_server_that_refuses_or_blocks(
+    stage: Stage, bridge: Bridge, http: httpx2.AsyncClient, outage: Outage, part: str
+) -> None:
+    api, topic = Api(http, bridge.url), outage.__name__
+    await api.sent(topic, "before")
+    async with outage(stage):
+        refused = 0
+        while refused < TRIES:
+            # An alarm is a moment on its way to the publishers.
+            refused += (await api.send(topic, f"refused-{refused}", delay=100)).status_code == 503
+            assert await breaker(api, part) == CLOSED
+    await api.sent(topic, "after")
+    await api.insist("GET", "/health/ready")
