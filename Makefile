@@ -3,7 +3,7 @@
 PYTHON = .venv/bin/python
 UV ?= uv
 
-.PHONY: run test all lint types imports bench lock clean setup
+.PHONY: run test all lint types imports bench torture lock clean setup
 
 run: ## Redis, RabbitMQ and the bridge, until Ctrl-C
 	@sh deploy/setup.sh run
@@ -26,6 +26,9 @@ imports: setup
 
 bench: setup
 	@exec .venv/bin/delaybridge bench
+
+torture: setup
+	@exec .venv/bin/delaybridge torture --minutes 10
 
 setup:
 	@sh deploy/setup.sh develop

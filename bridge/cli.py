@@ -1,4 +1,4 @@
-"""The command line: `delaybridge serve`, `dev`, `topology …`, `bench`."""
+"""The command line: `delaybridge serve`, `dev`, `topology …`, `audit`, `bench`, `torture`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import uvicorn
 from pydantic import ValidationError
 
 from bridge.assembly import assemble
+from bridge.cli_audit import audit
 from bridge.cli_bench import bench
 from bridge.cli_topology import app as topology_app
+from bridge.cli_torture import torture
 from bridge.http.app import create_app
 from bridge.local.errors import LocalError
 from bridge.local.stack import StackSettings, run
@@ -22,7 +24,9 @@ from bridge.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Messages delivered later, on RabbitMQ.")
 app.add_typer(topology_app, name="topology", help="What stands on the broker.")
+app.command()(audit)
 app.command()(bench)
+app.command()(torture)
 
 
 @app.command()

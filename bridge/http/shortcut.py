@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.errors import BridgeError
@@ -46,4 +46,6 @@ class Shortcut:
             response = await operation.run(self._service, Call(request))
         except BridgeError as error:
             response = problems.answer(request, error)
+        except ClientDisconnect:
+            return  # there is nobody to answer
         await response(scope, receive, send)
