@@ -108,7 +108,7 @@ def show(
 def apply(
     context: typer.Context,
     *,
-    slots: Annotated[bool, typer.Option(help="With every slot; without, each is declared when first needed.")] = True,
+    slots: Annotated[bool, typer.Option(help="With every slot; without, a bridge declares them at its start.")] = True,
 ) -> None:
     """Declare the plan on the broker. What stands already stays as it is."""
     asked: Asked = context.obj

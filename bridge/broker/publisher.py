@@ -86,7 +86,7 @@ class Publisher:
                 # Waits while the broker blocks publishers.
                 await channel.connection.ready()
                 await _write(channel, messages, futures)
-                await _settled(futures)
+                await _settled(channel, futures)
                 # A channel that closed may have been closed from here, with a connection given up on.
                 call.telling = not any(future.cancelled() for future in futures)
             errors = [_error_of(future) for future in futures]
@@ -153,10 +153,22 @@ async def _write(channel: Channel, messages: list[Outgoing], futures: list[async
         await channel.write_queue.put(ChannelFrame(payload=b"".join(frames), should_close=False))
 
 
-async def _settled(futures: list[asyncio.Future[object]]) -> None:
-    for future in futures:
-        if not future.done():
-            await asyncio.wait((future,))
+async def _settled(channel: Channel, futures: list[asyncio.Future[object]]) -> None:
+    """Waits for all confirms and returns.
+
+    Raises:
+        BrokerUnavailable: the channel is gone, and the rest will never be told.
+    """
+    closing = channel.closing
+    try:
+        for future in futures:
+            if not future.done():
+                await asyncio.wait((future, closing), return_when=asyncio.FIRST_COMPLETED)
+                if not future.done():
+                    raise BrokerUnavailable("the channel closed before RabbitMQ confirmed")
+    finally:
+        if not closing.done():
+            closing.cancel()
 
 
 def _error_of(future: asyncio.Future[object]) -> BrokerUnavailable | None:

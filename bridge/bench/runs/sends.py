@@ -43,7 +43,7 @@ async def run(bench: Bench) -> None:
                 raise BenchError(f"a batch was answered {answer.status}: {answer.body[:300]!r}")
             return _BATCH
 
-        # Slots are declared when they are first needed: here, so that no send has to wait for it.
+        # A new topic's queues take a moment to settle: here, so that no send has to wait for it.
         await _declare_slots(api, topic)
         await _measure(bench, "sends single", _SINGLE_CONNECTIONS, single)
         await _measure(bench, "sends in batches of 100", _BATCH_CONNECTIONS, batch)
