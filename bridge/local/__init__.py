@@ -3,9 +3,11 @@
 Nothing here touches a server that this package did not start itself.
 """
 
-from bridge.local.cluster import RabbitCluster
 from bridge.local.errors import LocalError
+from bridge.local.rabbit_cluster import RabbitCluster
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from bridge.local.redis_cluster import RedisCluster
+from bridge.local.redis_sentinels import RedisSentinels
 
-__all__ = ["LocalError", "RabbitCluster", "RabbitNode", "RedisNode"]
+__all__ = ["LocalError", "RabbitCluster", "RabbitNode", "RedisCluster", "RedisNode", "RedisSentinels"]

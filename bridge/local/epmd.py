@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import ClassVar
 
-from bridge.local.errors import require_program
+from bridge.local.installation import HERE, Installation
 from bridge.local.ports import free_ports
 from bridge.local.server import Server
 
@@ -21,8 +21,8 @@ class Epmd(Server):
 
     title: ClassVar[str] = "epmd"
 
-    def __init__(self, data_dir: Path, port: int | None = None) -> None:
-        super().__init__(data_dir)
+    def __init__(self, data_dir: Path, port: int | None = None, *, installation: Installation = HERE) -> None:
+        super().__init__(data_dir, installation)
         self.port = port or free_ports(1)[0]
 
     @property
@@ -30,7 +30,8 @@ class Epmd(Server):
         return [self.port]
 
     def command(self) -> list[str]:
-        return [require_program("epmd", "erlang-base"), "-port", str(self.port), "-address", "127.0.0.1"]
+        program = self.installation.command("epmd", "erlang-base", self.data_dir)
+        return [*program, "-port", str(self.port), "-address", "127.0.0.1"]
 
     def environment(self) -> dict[str, str]:
         return {"PATH": os.environ["PATH"]}

@@ -11,8 +11,10 @@ import subprocess
 from pathlib import Path
 from typing import ClassVar
 
+from bridge.local.certificates import Certificates
 from bridge.local.epmd import Epmd
 from bridge.local.errors import LocalError
+from bridge.local.installation import HERE, Installation
 from bridge.local.ports import free_ports
 from bridge.local.server import Server
 
@@ -26,9 +28,9 @@ ADVANCED_CONFIGURATION = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeo
 class RabbitNode(Server):
     """One RabbitMQ node with the management plugin, as user guest/guest.
 
+    With `tls` it listens for that too, and asks clients for a certificate of the same authority.
     Ports and data stay the same over stop, kill and start. `name` is the part of the node name before
     the @; data belongs to it. Nodes that shall form a cluster share one `epmd` and one `cookie`.
-    Another installation is run by overriding `program`.
     """
 
     title: ClassVar[str] = "RabbitMQ"
@@ -41,15 +43,20 @@ class RabbitNode(Server):
         name: str = "delaybridge",
         epmd: Epmd | None = None,
         cookie: str | None = None,
+        installation: Installation = HERE,
+        tls: Certificates | None = None,
     ) -> None:
-        super().__init__(data_dir)
-        free = free_ports(3)
+        super().__init__(data_dir, installation)
+        free = free_ports(5)
         self.port = port or free[0]
         self.management_port = free[1]
         self.dist_port = free[2]
+        self.tls_port = free[3]
+        self.management_tls_port = free[4]
+        self._tls = tls
         self.name = name
         self.node_name = f"{name}@localhost"
-        self._epmd = epmd or Epmd(self.data_dir)
+        self._epmd = epmd or Epmd(self.data_dir, installation=installation)
         self._epmd_is_shared = epmd is not None
         self._cookie = cookie
 
@@ -57,6 +64,11 @@ class RabbitNode(Server):
     def amqp_url(self) -> str:
         """Address for AMQP clients, with user and password."""
         return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}/"
+
+    @property
+    def amqps_url(self) -> str:
+        """The same with TLS."""
+        return f"amqps://{USER}:{PASSWORD}@localhost:{self.tls_port}/"
 
     @property
     def management_url(self) -> str:
@@ -80,16 +92,14 @@ class RabbitNode(Server):
 
         The scripts below lib are called directly: the ones in PATH insist on the users root and rabbitmq.
         """
-        path = Path("/usr/lib/rabbitmq/bin", name)
-        if not path.exists():
-            raise LocalError(
-                "RabbitMQ is not installed. On Debian: sudo apt-get install --no-install-recommends rabbitmq-server"
-            )
-        return [str(path)]
+        readable = self._tls.files if self._tls else ()
+        path = f"/usr/lib/rabbitmq/bin/{name}"
+        return self.installation.command(path, "rabbitmq-server", self.data_dir, readable=readable)
 
     @property
     def ports(self) -> list[int]:
-        return [self.port, self.management_port, self.dist_port]
+        of_tls = [self.tls_port, self.management_tls_port] if self._tls is not None else []
+        return [self.port, self.management_port, self.dist_port, *of_tls]
 
     def command(self) -> list[str]:
         return self.program("rabbitmq-server")
@@ -212,6 +222,20 @@ class RabbitNode(Server):
                 f"management.tcp.port = {self.management_port}",
                 "log.console = false",
                 "log.file = rabbitmq.log",
+                *self._tls_configuration(),
                 "",
             ]
         )
+
+    def _tls_configuration(self) -> list[str]:
+        if self._tls is None:
+            return []
+        files = {"cacertfile": self._tls.ca, "certfile": self._tls.cert, "keyfile": self._tls.key}
+        return [
+            f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}",
+            "management.ssl.ip = 127.0.0.1",
+            f"management.ssl.port = {self.management_tls_port}",
+            *(f"{part}.{name} = {path}" for part in ("ssl_options", "management.ssl") for name, path in files.items()),
+            "ssl_options.verify = verify_peer",
+            "ssl_options.fail_if_no_peer_cert = true",
+        ]

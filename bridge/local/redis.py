@@ -7,7 +7,8 @@ import socket
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from bridge.local.errors import require_program
+from bridge.local.certificates import Certificates
+from bridge.local.installation import HERE, Installation
 from bridge.local.ports import free_ports
 from bridge.local.server import Server
 
@@ -19,7 +20,9 @@ class RedisNode(Server):
     """One Redis server. Port and data stay the same over stop, kill and start.
 
     `appendfsync="always"` writes every change through to the disk before it is answered. With
-    `cluster_enabled` it is a Redis Cluster of one node that holds all slots.
+    `cluster_enabled` it is a Redis Cluster of one node that holds all slots. Another `program` that speaks Redis'
+    protocol and reads its configuration may be in its place: valkey-server. With `tls` it listens for that too, and
+    asks clients for a certificate of the same authority.
     """
 
     title: ClassVar[str] = "Redis"
@@ -31,13 +34,19 @@ class RedisNode(Server):
         *,
         appendfsync: AppendFsync = "always",
         cluster_enabled: bool = False,
+        installation: Installation = HERE,
+        program: str = "redis-server",
+        tls: Certificates | None = None,
     ) -> None:
-        super().__init__(data_dir)
-        free = free_ports(2)
+        super().__init__(data_dir, installation)
+        free = free_ports(3)
         self.port = port or free[0]
         self._cluster_bus_port = free[1]
+        self.tls_port = free[2]
+        self._tls = tls
         self._appendfsync = appendfsync
         self._cluster_enabled = cluster_enabled
+        self._program = program
 
     @property
     def url(self) -> str:
@@ -45,14 +54,22 @@ class RedisNode(Server):
         return f"redis://127.0.0.1:{self.port}/0"
 
     @property
+    def tls_url(self) -> str:
+        """The same with TLS."""
+        return f"rediss://localhost:{self.tls_port}/0"
+
+    @property
     def ports(self) -> list[int]:
-        return [self.port, self._cluster_bus_port] if self._cluster_enabled else [self.port]
+        of_cluster = [self._cluster_bus_port] if self._cluster_enabled else []
+        return [self.port, *of_cluster, *([self.tls_port] if self._tls is not None else [])]
 
     def command(self) -> list[str]:
-        program = require_program("redis-server", "redis-server")
+        # In Debian the package goes by the program's name.
+        readable = self._tls.files if self._tls else ()
+        program = self.installation.command(self._program, self._program, self.data_dir, readable=readable)
         configuration = self.data_dir / "redis.conf"
         configuration.write_text(self.configuration())
-        return [program, str(configuration)]
+        return [*program, str(configuration)]
 
     def environment(self) -> dict[str, str]:
         return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
@@ -69,6 +86,13 @@ class RedisNode(Server):
         ]
         if self._cluster_enabled:
             lines += ["cluster-enabled yes", f"cluster-port {self._cluster_bus_port}"]
+        if self._tls is not None:
+            lines += [
+                f"tls-port {self.tls_port}",
+                f'tls-ca-cert-file "{self._tls.ca}"',
+                f'tls-cert-file "{self._tls.cert}"',
+                f'tls-key-file "{self._tls.key}"',
+            ]
         return "\n".join([*lines, ""])
 
     def is_ready(self) -> bool:
@@ -80,10 +104,14 @@ class RedisNode(Server):
         return "cluster_state:ok" in info
 
     def _ask(self, command: str) -> str:
-        """The start of the answer to an inline command, empty when there is none."""
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as client:
-                client.sendall(f"{command}\r\n".encode())
-                return client.recv(4096).decode()
-        except OSError:
-            return ""
+        return ask(self.port, command)
+
+
+def ask(port: int, command: str) -> str:
+    """The start of the answer to an inline command, empty when there is none."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as client:
+            client.sendall(f"{command}\r\n".encode())
+            return client.recv(4096).decode()
+    except OSError:
+        return ""

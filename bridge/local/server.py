@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from bridge.local.errors import LocalError, require_program
+from bridge.local.installation import HERE, Installation
 from bridge.local.ports import is_free
 
 POLL_SECONDS = 0.05
@@ -50,8 +51,9 @@ class Server(ABC):
     start_timeout_seconds: ClassVar[float] = 90.0
     stop_timeout_seconds: ClassVar[float] = 30.0
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, installation: Installation = HERE) -> None:
         self.data_dir = data_dir.resolve()
+        self.installation = installation
         self._process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
@@ -86,7 +88,7 @@ class Server(ABC):
         """The server's process id; LocalError when it does not run."""
         if self._process is None or self._process.poll() is not None:
             raise LocalError(f"{self.title} is not running")
-        return self._process.pid
+        return self.installation.pid(self._process.pid)
 
     def __enter__(self) -> Self:
         self.start()

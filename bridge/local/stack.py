@@ -21,6 +21,7 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.local.server import Server
 from bridge.local.welcome import welcome
+from bridge.urls import without_password
 
 WATCH_SECONDS = 0.2
 RESTART_PAUSE_SECONDS = 0.5
@@ -125,7 +126,8 @@ class Stack:
     def welcome(self) -> str:
         """What a person is told once all runs."""
         logs = self.bridges[0].log_file.parent
-        return welcome(self.http_url, amqp_url=self.amqp_url, management_url=self.management_url, logs=logs)
+        amqp_url = self.amqp_url if self.rabbitmq else without_password(self.amqp_url)
+        return welcome(self.http_url, amqp_url=amqp_url, management_url=self.management_url, logs=logs)
 
     def write_run_file(self) -> None:
         """Writes the addresses and process ids for other programs; replaced as a whole, so never read half."""
@@ -141,6 +143,7 @@ class Stack:
             },
         }
         draft = self.run_file.with_suffix(".tmp")
+        draft.touch(mode=0o600)
         draft.write_text(json.dumps(content, indent=2) + "\n")
         draft.replace(self.run_file)
 

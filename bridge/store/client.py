@@ -1,34 +1,33 @@
-"""The one place where Redis is talked to: runs calls in pipelines and translates the client's errors."""
+"""The one place where Redis is asked: runs calls in pipelines and translates the client's errors."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from math import inf
-from time import monotonic
+from ssl import SSLContext
 from typing import Any
 
 from hiredis import pack_command
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError, ResponseError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from bridge.breaker import Breaker, asking
+from bridge.breaker import Breaker
 from bridge.errors import StoreUnavailable
 from bridge.store.clock import StoreClock
 from bridge.store.scripts import SCRIPTS, Script
+from bridge.store.servers.connect import connect
+from bridge.store.servers.servers import Question, packed
+from bridge.tls import plainly
 
 # Answers of a Redis that can't take writes now; anything else it refuses is a fault of ours.
-_PASSING = ("OOM", "MISCONF", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "TRYAGAIN")
+_PASSING = frozenset(
+    ("OOM", "MISCONF", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "TRYAGAIN", "NOSCRIPT")
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One script with its keys and arguments, ready to run."""
+    """One script with its keys and arguments, ready to run. Its keys are all of one topic."""
 
     script: Script
     keys: tuple[str, ...]
@@ -36,106 +35,104 @@ class Call:
 
 
 class Store:
-    """A connection pool to Redis, its scripts, and its clock.
+    """Redis, its scripts, and its clock.
 
     Nothing is sent a second time by itself: a call that failed may have run, and the scripts are safe to run again.
-    While the breaker refuses, calls fail at once.
+    Only what a server said it has not run is: for want of the script, or because the key lives elsewhere. While a
+    server's breaker refuses, calls of its keys fail at once.
     """
 
-    def __init__(self, url: str, *, timeout_ms: int) -> None:
-        self._timeout_s = timeout_ms / 1_000
-        self._redis: Redis = Redis.from_url(
-            url,
-            socket_timeout=self._timeout_s,
-            socket_connect_timeout=self._timeout_s,
-            retry=Retry(NoBackoff(), 0),
-            protocol=3,
-            health_check_interval=0,
-        )
+    def __init__(self, url: str, *, timeout_ms: int, tls: SSLContext | None = None) -> None:
+        """
+        Raises:
+            ValueError: the URL is malformed (`servers/address.py` has its forms).
+        """
         self.clock = StoreClock()
-        self.breaker = Breaker()
+        self._servers = connect(url, self.clock, timeout_s=timeout_ms / 1_000, tls=tls)
+
+    @property
+    def breaker(self) -> Breaker:
+        """The one that refuses most, where there are several servers."""
+        return max(self._servers.breakers, key=lambda breaker: breaker.state, default=Breaker())
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
-        """Runs the calls in one round trip, in order; their answers as Redis gave them.
+        """Runs the calls in one round trip, those of a topic in order; their answers as Redis gave them.
 
         Raises:
             StoreUnavailable: some of them may have run.
         """
-        sent_s = monotonic()
-        async with self._translated():
-            answers = await self._pipeline(calls)
+        if not calls:
+            return []
+        timed = calls[0].script.of_record
+        with _translated():
+            answers = await self._servers.ask([_question(call) for call in calls], timed=timed)
             missing = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
             if missing:
-                await self._load({calls[at].script.name for at in missing})
-                for at, answer in zip(missing, await self._pipeline([calls[at] for at in missing]), strict=True):
+                # Once for each topic: its last key, an index, stands for the server that it is on.
+                loads = {(calls[at].script.name, calls[at].keys[-1]) for at in missing}
+                again = [*(_load(*load) for load in loads), *(_question(calls[at]) for at in missing)]
+                for at, answer in zip(missing, (await self._servers.ask(again))[len(loads) :], strict=True):
                     answers[at] = answer
-            for answer in answers:
-                if isinstance(answer, Exception):
-                    raise answer
-        if answers and calls[0].script.of_record:
-            self.clock.heard(answers[0][1], sent_s, monotonic())
-        return answers
+            return _without_errors(answers)
 
-    async def learn_clock(self) -> None:
-        """Asks for the time, so that the clock is known."""
-        sent_s = monotonic()
-        async with self._translated():
-            seconds, microseconds = await self._redis.time()
-        self.clock.heard(seconds * 1_000 + microseconds // 1_000, sent_s, monotonic())
+    async def learn_clock(self, keys: Sequence[str] = ()) -> None:
+        """Asks for the time, so that the clock is known, and with it whether Redis answers: the servers that these
+        keys live on; with none all of them, of which one has to answer."""
+        with _translated():
+            await self._servers.hear(keys)
 
     async def command(self, *words: Any) -> Any:
-        """Runs one plain command."""
-        async with self._translated():
-            return await self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
+        """Runs one plain command; the word after its name is a key. The answer as Redis gave it."""
+        with _translated():
+            return _without_errors(await self._servers.ask([_plain(words)]))[0]
+
+    async def command_each(self, *words: Any) -> list[Any]:
+        """Runs one plain command on every server."""
+        with _translated():
+            return _without_errors(await self._servers.ask_each(packed("", *words)))
 
     async def commands(self, commands: Sequence[Sequence[Any]]) -> None:
-        """Runs plain commands in one round trip."""
-        pipeline = self._redis.pipeline(transaction=False)
-        for words in commands:
-            pipeline.execute_command(*words)
-        async with self._translated():
-            await pipeline.execute()
+        """Runs plain commands in one round trip, those of a topic in order."""
+        with _translated():
+            _without_errors(await self._servers.ask([_plain(words) for words in commands]))
+
+    def apart(self, keys: Sequence[str]) -> list[list[int]]:
+        """The places of the keys, by the server that each lives on: what is asked together fails together, and one
+        server that is away shall keep nobody from the others."""
+        return self._servers.apart(keys)
 
     async def close(self) -> None:
-        await self._redis.aclose()
-
-    async def _pipeline(self, calls: Sequence[Call]) -> list[Any]:
-        # redis-py's pipeline object costs twice this a call: it times out, counts and converts each answer by itself.
-        payload = b"".join([pack_command(_words(call)) for call in calls])
-        connection = await self._redis.connection_pool.get_connection()  # type: ignore[no-untyped-call]
-        answers: list[Any] = []
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await connection.send_packed_command(payload)
-                for _ in calls:
-                    try:
-                        answers.append(await connection.read_response(disable_decoding=True, timeout=inf))
-                    except ResponseError as error:
-                        answers.append(error)
-        except BaseException:
-            # Its remaining answers would be taken for those of the next call.
-            await connection.disconnect(nowait=True)
-            raise
-        finally:
-            await self._redis.connection_pool.release(connection)
-        return answers
-
-    async def _load(self, names: set[str]) -> None:
-        for name in names:
-            await self._redis.script_load(SCRIPTS[name].text)
-
-    @asynccontextmanager
-    async def _translated(self) -> AsyncIterator[None]:
-        try:
-            with asking(self.breaker, "Redis", StoreUnavailable, timeouts=(TimeoutError, RedisTimeoutError)):
-                yield
-        except ResponseError as error:
-            if str(error).startswith(_PASSING):
-                raise StoreUnavailable(f"Redis takes no writes now: {error}") from error
-            raise
-        except (RedisError, OSError, TimeoutError) as error:
-            raise StoreUnavailable(f"Redis did not answer: {type(error).__name__}") from error
+        await self._servers.close()
 
 
-def _words(call: Call) -> tuple[Any, ...]:
-    return ("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)
+def _question(call: Call) -> Question:
+    return Question(call.keys[0], pack_command(("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)))
+
+
+def _load(script_name: str, key: str) -> Question:
+    return packed(key, "SCRIPT", "LOAD", SCRIPTS[script_name].text)
+
+
+def _plain(words: Sequence[Any]) -> Question:
+    return packed(str(words[1]), *words)
+
+
+def _without_errors(answers: list[Any]) -> list[Any]:
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except ResponseError as error:
+        # redis-py takes the code of an error that it has a class for out of the text.
+        code = error.status_code or str(error).partition(" ")[0]
+        if code in _PASSING:
+            raise StoreUnavailable(f"Redis takes no writes now: {error}") from error
+        raise
+    except (RedisError, OSError, TimeoutError) as error:
+        raise StoreUnavailable(f"Redis did not answer: {plainly(error) or type(error).__name__}") from error

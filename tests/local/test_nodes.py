@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import time
@@ -16,13 +17,15 @@ import pytest
 from redis.asyncio import Redis, RedisCluster
 
 from bridge.local import LocalError, RabbitCluster, RabbitNode, RedisNode
+from bridge.local.installation import Installation
 from bridge.local.redis import AppendFsync
+from tests.matrix.servers import Servers
 
 
 @pytest.fixture(scope="module")
-def node(local_dir: Path) -> Iterator[RabbitNode]:
+def node(local_dir: Path, servers: Servers) -> Iterator[RabbitNode]:
     """A node of this file's own, since its tests kill it."""
-    node = RabbitNode(local_dir / "own-rabbitmq")
+    node = servers.rabbit_node(local_dir / "own-rabbitmq")
     node.start()
     yield node
     node.kill()
@@ -77,8 +80,8 @@ def test_rabbitmqctl_refuses_a_node_that_is_not_running(local_dir: Path) -> None
 
 
 @pytest.mark.parametrize("appendfsync", get_args(AppendFsync))
-async def test_a_key_outlives_a_killed_redis(local_dir: Path, appendfsync: AppendFsync) -> None:
-    with RedisNode(local_dir / f"own-redis-{appendfsync}", appendfsync=appendfsync) as node:
+async def test_a_key_outlives_a_killed_redis(local_dir: Path, servers: Servers, appendfsync: AppendFsync) -> None:
+    with servers.redis_node(local_dir / f"own-redis-{appendfsync}", appendfsync=appendfsync) as node:
         async with Redis.from_url(node.url, decode_responses=True) as client:
             await client.set("key", "kept")
             assert await client.config_get("appendfsync") == {"appendfsync": appendfsync}
@@ -89,8 +92,8 @@ async def test_a_key_outlives_a_killed_redis(local_dir: Path, appendfsync: Appen
             assert await client.get("key") == "kept"
 
 
-async def test_a_frozen_redis_answers_nobody_until_it_is_thawed(local_dir: Path) -> None:
-    with RedisNode(local_dir / "frozen-redis") as node:
+async def test_a_frozen_redis_answers_nobody_until_it_is_thawed(local_dir: Path, servers: Servers) -> None:
+    with servers.redis_node(local_dir / "frozen-redis") as node:
         node.freeze()
         async with Redis.from_url(node.url) as client:
             with pytest.raises(TimeoutError):
@@ -99,20 +102,20 @@ async def test_a_frozen_redis_answers_nobody_until_it_is_thawed(local_dir: Path)
         assert node.is_ready()
 
 
-async def test_redis_cluster_of_one_node_takes_every_key(local_dir: Path) -> None:
-    with RedisNode(local_dir / "redis-cluster", cluster_enabled=True) as node:
+async def test_redis_cluster_of_one_node_takes_every_key(local_dir: Path, servers: Servers) -> None:
+    with servers.redis_node(local_dir / "redis-cluster", cluster_enabled=True) as node:
         async with RedisCluster.from_url(node.url) as client:
             for key in "abcdef":
                 await client.set(key, "1")
                 assert await client.get(key) in ("1", b"1")
 
 
-async def test_three_rabbitmq_nodes_form_a_cluster_that_survives_one(local_dir: Path) -> None:
-    cluster = RabbitCluster(local_dir / "cluster")
+async def test_three_rabbitmq_nodes_form_a_cluster_that_survives_one(local_dir: Path, servers: Servers) -> None:
+    cluster = RabbitCluster(local_dir / "cluster", installation=servers.rabbitmq_installation)
     cluster.start()
     try:
-        members = cluster.nodes[0].ctl("eval", "length(rabbit_mnesia:cluster_nodes(running)).")
-        assert members.strip() == "3"
+        status = json.loads(cluster.nodes[0].ctl("cluster_status", "--formatter", "json"))
+        assert len(status["running_nodes"]) == 3
         await leave_message(cluster.amqp_urls[0], "replicated")
         cluster.nodes[2].kill()
         assert await find_message(cluster.amqp_urls[1], "replicated") == b"kept"
@@ -124,13 +127,14 @@ def test_servers_die_with_the_process_that_started_them(local_dir: Path) -> None
     script = f"""
 import os, signal
 from pathlib import Path
-from bridge.local import RedisNode
-node = RedisNode(Path({str(local_dir / "orphan")!r}))
+from tests.matrix.servers import Servers
+node = Servers.from_environment().redis_node(Path({str(local_dir / "orphan")!r}))
 node.start()
 print(node.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=False)
+    project = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", script], cwd=project, stdout=subprocess.PIPE, text=True, check=False)
     pid = int(done.stdout)
     give_up_at = time.monotonic() + 10
     while is_alive(pid):
@@ -147,8 +151,8 @@ def is_alive(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
-async def test_a_server_outlives_the_thread_that_started_it(local_dir: Path) -> None:
-    node = RedisNode(local_dir / "threads")
+async def test_a_server_outlives_the_thread_that_started_it(local_dir: Path, servers: Servers) -> None:
+    node = servers.redis_node(local_dir / "threads")
     thread = Thread(target=node.start)
     thread.start()
     thread.join()
@@ -175,3 +179,14 @@ def test_a_missing_program_names_the_command_that_installs_it(local_dir: Path, m
     monkeypatch.setenv("PATH", str(local_dir))
     with pytest.raises(LocalError, match="apt-get install --no-install-recommends redis-server"):
         RedisNode(local_dir / "missing").start()
+
+
+def test_a_program_that_a_folder_does_not_have_is_named(local_dir: Path, tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match=f"no /usr/bin/redis-server in {tmp_path}"):
+        RedisNode(local_dir / "empty", installation=Installation(tmp_path)).start()
+
+
+@pytest.mark.parametrize("chosen", [{"BRIDGE_TEST_RABBITMQ": "3.9"}, {"BRIDGE_TEST_REDIS_SERVER": "valkey"}])
+def test_a_version_that_nobody_has_is_refused(chosen: dict[str, str]) -> None:
+    with pytest.raises(LocalError, match=f"{next(iter(chosen.values()))}' is none of"):
+        Servers.from_environment(chosen)

@@ -54,3 +54,25 @@ def test_it_follows_a_jump_with_the_next_answer(jump_ms: int) -> None:
 
     assert least <= 5_000 + jump_ms + 0.01
     assert most >= 5_000 + jump_ms - 1.01
+
+
+def test_of_several_servers_it_is_the_slowest() -> None:
+    clock = StoreClock()
+    for server, offset_ms in (("one", 5_000), ("two", 3_000), ("three", 9_000)):
+        clock.heard(offset_ms, 0, 0, server)
+    assert difference_ms(clock)[1] == pytest.approx(3_000, abs=0.01)
+
+    clock.only({"one", "three"})
+    assert difference_ms(clock)[1] == pytest.approx(5_000, abs=0.01)
+    clock.only(set())
+    assert difference_ms(clock)[1] == pytest.approx(5_000, abs=0.01)
+
+
+def test_what_the_next_master_says_counts_alone() -> None:
+    clock = StoreClock()
+    clock.heard(5_000, 0, 0)
+    clock.replaced()
+    assert clock.known
+    # Within what was known, so that without the change of masters it would be taken for the same clock.
+    clock.heard(5_000, 0, 0.001)
+    assert difference_ms(clock)[1] == pytest.approx(4_999, abs=0.01)

@@ -6,6 +6,7 @@ import secrets
 from pathlib import Path
 
 from bridge.local.epmd import Epmd
+from bridge.local.installation import HERE, Installation
 from bridge.local.rabbitmq import RabbitNode
 
 
@@ -17,20 +18,31 @@ class _ClusterNode(RabbitNode):
     def configuration(self) -> str:
         peers = [f"cluster_formation.classic_config.nodes.{i} = {peer}" for i, peer in enumerate(self.peers, start=1)]
         return super().configuration() + "\n".join(
-            ["cluster_formation.peer_discovery_backend = classic_config", *peers, ""]
+            [
+                "cluster_formation.peer_discovery_backend = classic_config",
+                *peers,
+                # Else every queue's leader is on the node that the first bridge connects to.
+                "queue_leader_locator = balanced",
+                "",
+            ]
         )
 
 
 class RabbitCluster:
     """Three nodes on loopback; each of `nodes` can be stopped, killed, frozen and started by itself."""
 
-    def __init__(self, data_dir: Path, size: int = 3) -> None:
-        self._epmd = Epmd(data_dir / "epmd")
+    def __init__(self, data_dir: Path, size: int = 3, *, installation: Installation = HERE) -> None:
+        self._epmd = Epmd(data_dir / "epmd", installation=installation)
         cookie = secrets.token_hex(20)
         names = [f"node{i}" for i in range(1, size + 1)]
-        self.nodes = [_ClusterNode(data_dir / name, name=name, epmd=self._epmd, cookie=cookie) for name in names]
+        self.nodes = [
+            _ClusterNode(data_dir / name, name=name, epmd=self._epmd, cookie=cookie, installation=installation)
+            for name in names
+        ]
+        founder = self.nodes[0].node_name
         for node in self.nodes:
-            node.peers = tuple(other.node_name for other in self.nodes)
+            # One that is told of others waits until they answer (RabbitMQ 4): the founder is told of none.
+            node.peers = tuple(dict.fromkeys((founder, node.node_name)))
 
     @property
     def amqp_urls(self) -> list[str]:

@@ -1,0 +1,64 @@
+"""A failover of Redis under Sentinel loses no message and needs no restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from bridge.local.redis_sentinels import RedisSentinels
+from tests.fault.api import Api
+from tests.fault.consumers import over_amqp, over_http
+from tests.fault.history import History
+from tests.fault.load import Load
+from tests.fault.stage import Stage, killed, started
+from tests.matrix.servers import Servers
+
+RATE_PER_S = 50
+PULLED, CONSUMED = "failover-pulled", "failover-consumed"
+
+
+@pytest.fixture(scope="module")
+def sentinels(local_dir: Path, servers: Servers) -> Iterator[RedisSentinels]:
+    folder, installed = local_dir / "redis-sentinels", servers.redis_installation
+    with RedisSentinels(folder, installation=installed, program=servers.redis_program) as sentinels:
+        yield sentinels
+
+
+@pytest.mark.timeout(200)
+async def test_a_killed_master_under_load_loses_no_accepted_message_and_its_replica_takes_the_next_ones(
+    stage: Stage, sentinels: RedisSentinels, http: httpx2.AsyncClient
+) -> None:
+    bridge = stage.bridge(redis_url=sentinels.url)
+    await started(bridge)
+    api, history = Api(http, bridge.url), History()
+    load = Load(api, history, [PULLED, CONSUMED], rate_per_s=RATE_PER_S, seed=1)
+    consumers = [
+        asyncio.create_task(over_http(api, PULLED, history, lease_ms=3_000)),
+        asyncio.create_task(over_amqp(stage.rabbit.amqp_url, f"ready.{CONSUMED}", history)),
+    ]
+    stop = asyncio.Event()
+    sending = asyncio.create_task(load.run(stop))
+    try:
+        await history.more_accepted(5 * RATE_PER_S, within_s=40)
+        before = sentinels.master
+        await killed(before)
+        await history.more_accepted(5 * RATE_PER_S, within_s=40)
+        assert sentinels.master is not before
+        stop.set()
+        await sending
+        # A lease that the replica had not heard of is believed after a minute.
+        await history.nothing_owed(within_s=100)
+    finally:
+        for task in (sending, *consumers):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(sending, *consumers)
+    assert any(life.sends > 1 for life in history.lives.values())  # the failover was felt
+    assert history.lost() == []
+    assert history.early() == []
+    assert bridge.running

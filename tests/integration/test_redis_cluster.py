@@ -1,0 +1,141 @@
+"""A bridge on a Redis Cluster: topics live on different masters, and a master takes away its own topics alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from bridge.local.redis_cluster import RedisCluster
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+from bridge.store.records import Records, read
+from tests.integration.own import Own, own_bridge
+from tests.integration.topic import Topic
+from tests.matrix.servers import Servers
+
+pytestmark = pytest.mark.timeout(90)
+
+SLOT_OF_FOUR_SECONDS = "delay.3s"  # where a message stands that aims 100-200 ms short of them
+
+
+@pytest.fixture(scope="module")
+def cluster(local_dir: Path, servers: Servers) -> Iterator[RedisCluster]:
+    """A cluster of this file's own, since its tests kill masters."""
+    folder, installed = local_dir / "redis-cluster", servers.redis_installation
+    with RedisCluster(folder, installation=installed, program=servers.redis_program) as cluster:
+        yield cluster
+
+
+@pytest_asyncio.fixture
+async def own(
+    rabbit: RabbitNode, cluster: RedisCluster, local_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Own]:
+    """A bridge on the cluster, which audits every second."""
+    monkeypatch.setenv("BRIDGE_AUDIT_GRACE", "1s")
+    monkeypatch.setenv("BRIDGE_AUDIT_EVERY", "1s")
+    async with own_bridge(rabbit, cluster.url, local_dir) as own:
+        yield own
+
+
+def prefix(own: Own) -> str:
+    return own.bridge.environment()["BRIDGE_REDIS_PREFIX"]
+
+
+def topic_on(node: RedisNode, own: Own, cluster: RedisCluster) -> Topic:
+    """An unused topic whose keys live on the node."""
+    names = (f"{own.topic.name}.{uuid4().hex[:8]}" for _ in count())
+    return Topic(own.topic.client, next(name for name in names if cluster.holder(name) is node))
+
+
+async def records_on(node: RedisNode, own: Own) -> list[str]:
+    return sorted(key.decode() for key in await asked(node, "KEYS", f"{prefix(own)}/*/m/*"))
+
+
+async def asked(node: RedisNode, *words: str) -> Any:
+    async with Redis.from_url(node.url) as redis:
+        return await redis.execute_command(*words)  # type: ignore[no-untyped-call]
+
+
+async def test_topics_on_every_master_are_sent_to_pulled_acked_deleted_listed_and_audited(
+    own: Own, cluster: RedisCluster
+) -> None:
+    topics = [topic_on(node, own, cluster) for node in cluster.nodes]
+    ids = ["due", "gone", "lost"]
+    for topic in topics:
+        await topic.pull(wait=0)  # their queues stand by then
+    await asyncio.gather(*(topic.send(id="lost", delay="4s") for topic in topics))
+    async with own.amqp.connection.channel() as channel:
+        purged = await (await channel.get_queue(SLOT_OF_FOUR_SECONDS, ensure=False)).purge()
+    assert purged.message_count == len(topics)
+    await asyncio.gather(*(topic.send(id=one, delay="1s") for topic in topics for one in ("due", "gone")))
+    for topic in topics:
+        assert (await topic.delete("gone"))["state"] == "deleted"
+    for node, topic in zip(cluster.nodes, topics, strict=True):
+        assert await records_on(node, own) == [f"{prefix(own)}/{{{topic.name}}}/m/{one}" for one in ids]
+    listed = (await own.topic.client.get("/v1/topics")).json()["topics"]
+    assert sorted(one["topic"] for one in listed) == sorted(topic.name for topic in topics)
+    for topic in topics:
+        # What was purged comes by the audit.
+        assert await topic.pull_ids(2) == ["due", "lost"]
+        found = (await topic.call("GET", "/messages"))["items"]
+        assert {one["id"]: one["state"] for one in found} == {"due": "acked", "gone": "deleted", "lost": "acked"}
+
+
+async def test_a_killed_master_takes_its_own_topics_away_and_is_used_again_once_it_is_back(
+    own: Own, cluster: RedisCluster
+) -> None:
+    # The one that has the list of topics too.
+    victim = cluster.holder(f"{prefix(own)}/topics")
+    living = [topic_on(node, own, cluster) for node in cluster.nodes if node is not victim]
+    dead = topic_on(victim, own, cluster)
+    for topic in (dead, *living):
+        await topic.pull(wait=0)
+        await topic.send(id="due", delay="3s")
+    await asyncio.to_thread(victim.kill)
+    await dead.send(id="refused", expect=503)
+    await dead.call("POST", "/pull", {"wait": 0}, expect=503)
+    await dead.look("due", expect=503)
+    for topic in living:
+        await topic.send(id="sent", delay="3s")
+        assert await topic.pull_ids(2) == ["due", "sent"]
+        unused = topic_on(cluster.holder(topic.name), own, cluster)
+        await unused.send(id="sent")
+        assert await unused.pull_ids(1) == ["sent"]
+    assert (await own.topic.client.get("/health/ready")).status_code == 200
+    await asyncio.to_thread(cluster.start)
+    assert await dead.pull_ids(1) == ["due"]
+    await dead.send(id="taken")
+    assert await dead.pull_ids(1) == ["taken"]
+    names = [one["topic"] for one in (await own.topic.client.get("/v1/topics")).json()["topics"]]
+    assert {dead.name, *(topic.name for topic in living)} <= set(names)
+
+
+async def test_a_call_of_a_slot_that_has_moved_is_run_by_its_new_master(own: Own, cluster: RedisCluster) -> None:
+    name = topic_on(cluster.nodes[0], own, cluster).name
+    records = Records(keys=Keys("moved"), retention_ms=1_000, tombstone_ms=1_000)
+    store = Store(cluster.url, timeout_ms=5_000)
+    try:
+        assert read(name, "m-1", (await store.run([records.look(name, "m-1")]))[0]).verdict == "unknown"
+        target = cluster.nodes[1]
+        slot, owner = await asked(target, "CLUSTER", "KEYSLOT", name), await asked(target, "CLUSTER", "MYID")
+        for node in (target, cluster.nodes[2], cluster.nodes[0]):
+            await asked(node, "CLUSTER", "SETSLOT", slot, "NODE", owner)
+        schedule = records.schedule(
+            name, "m-1", mode="in", when_ms=0, ttl_ms=-1, max_retry=0, nonce=1, max_delay_ms=1_000
+        )
+        scheduled, looked = await store.run([schedule, records.look(name, "m-1")])
+        assert read(name, "m-1", scheduled).verdict == "created"
+        assert read(name, "m-1", looked).verdict == "unknown"  # as it is not confirmed
+        assert await asked(target, "EXISTS", f"moved/{{{name}}}/m/m-1") == 1
+    finally:
+        await store.close()
