@@ -7,7 +7,7 @@ a refused declare closes the channel it was made on.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -77,22 +77,34 @@ async def look(connection: AbstractConnection, item: Exchange | Queue) -> Standi
     # A passive declare that finds nothing closes its channel, so each has its own.
     async with plain_channel(connection) as channel:
         try:
-            if isinstance(item, Exchange):
-                await channel.exchange_declare(item.name, passive=True)
-                return Standing()
-            found = await channel.queue_declare(item.name, passive=True)
+            return await _look(channel, item)
         except ChannelNotFoundEntity:
             return None
-        return Standing(messages=found.message_count or 0, consumers=found.consumer_count or 0)
+
+
+async def _look(channel: aiormq.abc.AbstractChannel, item: Exchange | Queue) -> Standing:
+    if isinstance(item, Exchange):
+        await channel.exchange_declare(item.name, passive=True)
+        return Standing()
+    found = await channel.queue_declare(item.name, passive=True)
+    return Standing(messages=found.message_count or 0, consumers=found.consumer_count or 0)
 
 
 async def look_at_all(connection: AbstractConnection, items: Iterable[Looked]) -> dict[Looked, Standing | None]:
     """`look` at each, a few at once; in the order they were given."""
     items = tuple(items)
+    waiting = deque(items)
     found: dict[Looked, Standing | None] = {}
 
-    async def one(_: aiormq.abc.AbstractChannel, item: Looked) -> None:
-        found[item] = await look(connection, item)
+    async def lane() -> None:
+        while waiting:
+            with suppress(ChannelNotFoundEntity):
+                async with plain_channel(connection) as channel:
+                    # One channel for all that stand: opening it costs more than a look.
+                    while waiting:
+                        item = waiting.popleft()
+                        found[item] = None
+                        found[item] = await _look(channel, item)
 
-    await in_lanes(connection, items, one)
+    await asyncio.gather(*(lane() for _ in range(min(LANES, len(waiting)))))
     return {item: found[item] for item in items}

@@ -7,8 +7,9 @@ operator policies another one.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from topology.plan import Arguments, Binding, Plan, Queue
 from topology.report import Finding, error, warning
@@ -19,6 +20,18 @@ REQUIRED_FLAGS: Final = ("quorum_queue", "stream_queue")
 """Before 3.12 they can be off. Without `stream_queue` 3.10 takes at-least-once for at-most-once, and only logs it."""
 
 _QUEUE_POLICIES: Final = ("all", "queues", "quorum_queues")
+_EXCHANGE_POLICIES: Final = ("all", "exchanges")
+_BREAKING: Final = frozenset(
+    {
+        "alternate-exchange",
+        *(f"x-dead-letter-{what}" for what in ("exchange", "routing-key", "strategy")),
+        *(f"x-{what}" for what in ("queue-type", "overflow", "max-length", "max-length-bytes", "expires")),
+        *(f"x-{what}" for what in ("message-ttl", "delivery-limit")),
+    }
+)
+"""Arguments that lose messages or lead them astray where they are other than the plan's."""
+
+_OWN: Final = "absent, or no lower than the queue's own"
 # A digit of a hand, or a direct topic: what the topology itself binds to an exchange that has an alternate.
 _OWN_KEY: Final = re.compile(r"(\*\.)*\d+\.#|(\*\.){7}[^*#]+")
 
@@ -91,34 +104,92 @@ def policies(plan: Plan, answer: Answer, *, kind: str) -> list[Finding]:
     by_priority = sorted(answer, key=lambda policy: -int(policy.get("priority", 0)))
     findings = []
     for queue in plan.queues:
-        policy = next((policy for policy in by_priority if _matches(policy, queue.name)), None)
-        if policy is not None:
-            name = f"{queue.name}: {kind} {policy['name']}"
-            findings += [
-                error(f"{name}: {key}", found=policy["definition"][key], required=required)
-                for key, required in _broken_by(policy["definition"], queue)
-            ]
+        if policy := _effective(by_priority, queue.name, _QUEUE_POLICIES):
+            findings += [_finding(kind, policy, queue.name, harm) for harm in _harm(policy["definition"], queue)]
+    for exchange in plan.exchanges:
+        policy = _effective(by_priority, exchange.name, _EXCHANGE_POLICIES)
+        if policy and not exchange.alternate and "alternate-exchange" in policy["definition"]:
+            harm = _Harm("error", "alternate-exchange", "takes what finds no queue, unseen by the bridge", "absent")
+            findings.append(_finding(kind, policy, exchange.name, harm))
     return findings
 
 
-def _broken_by(definition: Mapping[str, Any], queue: Queue) -> Iterable[tuple[str, str]]:
+@dataclass(frozen=True, slots=True)
+class _Harm:
+    severity: Literal["error", "warning"]
+    key: str
+    effect: str
+    required: str
+
+
+def _finding(kind: str, policy: Mapping[str, Any], on: str, harm: _Harm) -> Finding:
+    return Finding(
+        severity=harm.severity,
+        name=f"{on}: {kind} {policy['name']}: {harm.key}",
+        found=str(policy["definition"][harm.key]),
+        required=harm.required,
+        on=on,
+        effect=harm.effect,
+    )
+
+
+def _harm(definition: Mapping[str, Any], queue: Queue) -> Iterator[_Harm]:
     arguments = queue.arguments
-    for key in ("expires", "max-length", "max-length-bytes"):
-        if key in definition:
-            yield key, "absent: it loses messages"
-    for key in ("message-ttl", "delivery-limit"):
-        own = arguments.get(f"x-{key}")
-        if key in definition and (own is None or int(definition[key]) < int(own)):
-            yield key, f"absent, or at least {own}" if own is not None else "absent: nothing expires here"
-    if "x-dead-letter-exchange" in arguments:
-        if "dead-letter-routing-key" in definition:
-            yield "dead-letter-routing-key", "absent: the key says the rest of the way"
-    elif "dead-letter-exchange" in definition:
-        yield "dead-letter-exchange", "absent: nothing leaves here by itself"
+    if "expires" in definition:
+        yield _Harm("error", "expires", "deletes the queue with what is in it", "absent")
+    refuses = "reject-publish" in (arguments.get("x-overflow"), definition.get("overflow"))
+    for key in ("max-length", "max-length-bytes"):
+        if key in definition and refuses:
+            yield _Harm("warning", key, "full, it refuses sends and holds back what is due", "absent")
+        elif key in definition:
+            yield _Harm("error", key, "full, it drops its oldest messages", "absent")
+    if "x-message-ttl" in arguments:
+        yield from _harm_to_slot(definition, arguments)
+    elif "x-dead-letter-exchange" in arguments:
+        yield from _harm_to_ready(definition, arguments)
+    else:
+        yield from _harm_to_last(definition, arguments)
 
 
-def _matches(policy: Mapping[str, Any], name: str) -> bool:
-    if policy.get("apply-to", "all") not in _QUEUE_POLICIES:
+def _harm_to_slot(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:
+    if _lower(definition, "message-ttl", arguments):
+        yield _Harm("error", "message-ttl", "lets messages go early, on direct release to their consumers", _OWN)
+    if _lower(definition, "delivery-limit", arguments):
+        yield _Harm("warning", "delivery-limit", "counts what is looked at by hand", _OWN)
+    if "dead-letter-routing-key" in definition:
+        yield _Harm("error", "dead-letter-routing-key", "leads due messages astray", "absent")
+
+
+def _harm_to_ready(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:
+    if _lower(definition, "message-ttl", arguments):
+        yield _Harm("warning", "message-ttl", "takes messages from consumers, each time as a failed delivery", _OWN)
+    if _lower(definition, "delivery-limit", arguments):
+        yield _Harm("warning", "delivery-limit", "takes messages from consumers that crash sooner", _OWN)
+    if "dead-letter-routing-key" in definition:
+        yield _Harm("warning", "dead-letter-routing-key", "hides where what came back belongs", "absent")
+
+
+def _harm_to_last(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:
+    """To a queue that nothing leaves by itself."""
+    if _lower(definition, "message-ttl", arguments):
+        yield _Harm("error", "message-ttl", "loses what stays longer", _OWN)
+    if _lower(definition, "delivery-limit", arguments):
+        yield _Harm("error", "delivery-limit", "drops what came back so often", _OWN)
+    if "dead-letter-exchange" in definition:
+        yield _Harm("warning", "dead-letter-exchange", "sends elsewhere what leaves it by another limit", "absent")
+
+
+def _lower(definition: Mapping[str, Any], key: str, arguments: Arguments) -> bool:
+    own = arguments.get(f"x-{key}")
+    return key in definition and (own is None or int(definition[key]) < int(own))
+
+
+def _effective(by_priority: list[Mapping[str, Any]], name: str, kinds: tuple[str, ...]) -> Mapping[str, Any] | None:
+    return next((policy for policy in by_priority if _matches(policy, name, kinds)), None)
+
+
+def _matches(policy: Mapping[str, Any], name: str, kinds: tuple[str, ...]) -> bool:
+    if policy.get("apply-to", "all") not in kinds:
         return False
     try:
         return re.search(str(policy["pattern"]), name) is not None
@@ -132,8 +203,12 @@ def _durability(name: str, found: Mapping[str, Any]) -> list[Finding]:
 
 
 def _arguments(name: str, found: Mapping[str, Any], required: Arguments) -> list[Finding]:
+    # Where it dead-letters, another limit than now asked for is what the queue was made with, and brings nothing down.
+    bearable = {"x-delivery-limit"} if "x-dead-letter-exchange" in required else set()
     return [
-        error(f"{name}: {key}", found=found.get(key, "absent"), required=required.get(key, "absent"))
+        (warning if key in bearable or key not in _BREAKING else error)(
+            f"{name}: {key}", found=found.get(key, "absent"), required=required.get(key, "absent")
+        )
         for key in sorted(found.keys() | required.keys())
         if found.get(key) != required.get(key)
     ]

@@ -6,15 +6,21 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that is not as the plan needs it. An `error` breaks a promise, a `warning` may, or can not be told."""
+    """One thing that is not as the plan needs it. An `error` breaks a promise, a `warning` may, or can not be told.
+
+    `on`: the exchange or queue a policy works on, which `name` begins with. `effect`: what it does there.
+    """
 
     severity: Literal["error", "warning"]
     name: str
     found: str
     required: str
+    on: str = ""
+    effect: str = ""
 
     def __str__(self) -> str:
-        return f"{self.severity}: {self.name} is {self.found}, required is {self.required}"
+        effect = f" ({self.effect})" if self.effect else ""
+        return f"{self.severity}: {self.name} is {self.found}{effect}, required is {self.required}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,9 +64,10 @@ async def verify(
         findings += await _missing(connection, plan)
         looked_at = ["version", "feature flags", f"{len(plan.exchanges)} exchanges", f"{len(plan.queues)} queues"]
         if management_url is not None:
-            async with plain_channel(connection) as channel:
-                vhost = channel.connection.url.path[1:] or "/"
-            findings += await _managed(management_url, vhost, plan)
+            for told in (
+                await managed(management_url, await vhost_of(connection), plan, tls=connection.kwargs.get("context"))
+            ).values():
+                findings += told
             looked_at += ["arguments", f"{len(plan.bindings)} bindings", "policies"]
         else:
             looked_at.append("not at arguments, bindings and policies: no management URL was given")
@@ -111,28 +112,43 @@ async def _missing(connection: AbstractConnection, plan: Plan) -> list[Finding]:
     ]
 
 
-async def _managed(management_url: str, vhost: str, plan: Plan) -> list[Finding]:
+async def managed(
+    management_url: str, vhost: str, plan: Plan, *, often: bool = False, tls: SSLContext | None = None
+) -> dict[str, list[Finding]]:
+    """What the management API tells, by question. `often`: only what can change on what stands, with small answers:
+    bindings and policies."""
     questions: dict[str, Callable[[compare.Answer], list[Finding]]] = {
-        "feature-flags": compare.flags,
-        "exchanges/VHOST": lambda answer: compare.exchanges(plan, answer),
-        "queues/VHOST": lambda answer: compare.queues(plan, answer),
         "bindings/VHOST": lambda answer: compare.bindings(plan, answer),
         "policies/VHOST": lambda answer: compare.policies(plan, answer, kind="policy"),
         "operator-policies/VHOST": lambda answer: compare.policies(plan, answer, kind="operator policy"),
     }
-    findings = []
-    base = httpx2.URL(management_url)
-    async with httpx2.AsyncClient() as client:
+    if not often:
+        questions |= {
+            "feature-flags": compare.flags,
+            "exchanges/VHOST": lambda answer: compare.exchanges(plan, answer),
+            "queues/VHOST": lambda answer: compare.queues(plan, answer),
+        }
+    findings = {}
+    given = httpx2.URL(management_url)
+    # An error names the URL, and the password is not to be in it.
+    base, login = given.copy_with(userinfo=b""), (given.username, given.password)
+    async with httpx2.AsyncClient(auth=login, verify=tls or True) as client:
         for question, judge in questions.items():
             path = question.replace("VHOST", _quoted(vhost))
             try:
                 response = await client.get(base.join(f"/api/{path}"))
                 response.raise_for_status()
             except httpx2.HTTPError as exc:
-                findings.append(warning(f"management API {path}", found=exc, required="an answer"))
+                findings[question] = [warning(f"management API {path}", found=exc, required="an answer")]
             else:
-                findings += judge(response.json())
+                findings[question] = judge(response.json())
     return findings
+
+
+async def vhost_of(connection: AbstractConnection) -> str:
+    """The virtual host of an open connection."""
+    async with plain_channel(connection) as channel:
+        return channel.connection.url.path[1:] or "/"
 
 
 def _quoted(vhost: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from pamqp import commands as spec
 
+from bridge.broker.codec import UNREADABLE
 from bridge.broker.copies import from_properties
 from bridge.message import Copy
 from topology.deaths import deaths, latest_death, left_of_key_ms
@@ -49,6 +50,8 @@ def read(
     names: Names, routing_key: str, properties: spec.Basic.Properties, body: bytes, *, now_ms: int, max_retry: int
 ) -> Arrival:
     """Reads a delivery. An AMQP client's own message has no headers of ours: its key says what it is."""
+    if properties.headers and UNREADABLE in properties.headers:
+        return Strange(f"its properties can't be read: {properties.headers[UNREADABLE]!s}")
     death = latest_death(properties.headers)
     if death is not None and (topic := names.topic_of_ready_queue(death[0])) is not None:
         copy = from_properties(topic, properties, body, now_ms=now_ms, max_retry=max_retry)

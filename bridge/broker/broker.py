@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import randrange
+
 from bridge.breaker import Breaker, State
+from bridge.broker import codec
+from bridge.broker.findings import Finding, told
 from bridge.broker.link import Link, translated
-from bridge.broker.objects import Objects
+from bridge.broker.objects import NotAllowed, Objects
 from bridge.broker.publisher import Publisher
 from bridge.broker.sifting import Sifter
 from bridge.broker.taking import Taker
@@ -13,13 +19,22 @@ from bridge.errors import BrokerUnavailable, BrokerUnfit
 from bridge.settings import Settings
 from topology import plan
 from topology.names import Names
-from topology.verify import check_server, verify
+from topology.report import Finding as OfTopology
+from topology.verify import check_server, managed, verify, vhost_of
 
 _VERIFY_TIMEOUT_S = 10.0
 
 
 # Of the loops, whom nobody waits for: what takes longer is taken for lost and done again.
 _RELEASE_TIMEOUT_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`mended`: what was missing and was declared again."""
+
+    findings: list[Finding]
+    mended: list[str]
 
 
 class Broker:
@@ -31,12 +46,23 @@ class Broker:
     def __init__(self, settings: Settings) -> None:
         names = Names(prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix)
         timeout_ms = settings.broker_timeout
+        codec.install()
         self._settings = settings
         self.breaker = Breaker()
 
+        nodes = settings.amqp_url.split(",")
+        # Each process begins at another node, or the first would have all connections, and its end end them all.
+        first = randrange(len(nodes))
+        nodes = nodes[first:] + nodes[:first]
+
         def link(purpose: str) -> Link:
             return Link(
-                settings.amqp_url, purpose=purpose, timeout_ms=timeout_ms, check=check_server, breaker=self.breaker
+                nodes,
+                purpose=purpose,
+                timeout_ms=timeout_ms,
+                check=check_server,
+                breaker=self.breaker,
+                tls=settings.tls,
             )
 
         self._publishing, self.consuming, self._releasing = link("publishing"), link("consuming"), link("releasing")
@@ -47,9 +73,10 @@ class Broker:
         self.releases = Ways(self.objects, Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS))
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
         self.sifter = Sifter(self.consuming)
+        self._found: dict[str, list[OfTopology]] = {}  # by question: some are asked once only
 
-    async def start(self) -> list[str]:
-        """Declares the core and looks the broker over; what an operator should look at.
+    async def start(self) -> None:
+        """Declares the core, and sees whether the broker is one to work with.
 
         Raises:
             BrokerUnavailable
@@ -57,15 +84,31 @@ class Broker:
         """
         await self.objects.ensure_wheel()
         async with translated(_VERIFY_TIMEOUT_S):
-            report = await verify(
-                await self._publishing.connection(),
-                plan.core(self.objects.names),
-                management_url=self._settings.management_url,
-            )
-        flags = [finding for finding in report.findings if finding.name.startswith("feature flag")]
-        if flags:
-            raise BrokerUnfit("; ".join(str(finding) for finding in flags))
-        return [str(finding) for finding in report.findings]
+            report = await verify(await self._publishing.connection(), plan.Plan())
+        if report.findings:
+            raise BrokerUnfit("; ".join(str(finding) for finding in report.findings))
+
+    async def look(self, topics: Sequence[str], *, whole: bool) -> Look:
+        """Looks over what stands, and declares what is missing of it. `whole`: also at what can't change in place.
+
+        Raises:
+            BrokerUnavailable
+        """
+        wanted = self.objects.wanted(topics)
+        connection = await self._publishing.connection()
+        if self._settings.management_url is not None:
+            async with translated(_VERIFY_TIMEOUT_S):
+                vhost = await vhost_of(connection)
+                url, tls = self._settings.management_url, self._settings.tls
+                answers = await managed(url, vhost, wanted, often=not whole, tls=tls)
+                self._found |= answers
+        found = [finding for findings in self._found.values() for finding in findings]
+        unbound = [finding for finding in found if finding.found == "missing"]
+        try:
+            mended = await self.objects.mend(wanted) + [finding.name for finding in unbound]
+        except NotAllowed:
+            return Look(findings=told(found), mended=[])
+        return Look(findings=told(finding for finding in found if finding not in unbound), mended=mended)
 
     async def check(self) -> None:
         """

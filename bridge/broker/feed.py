@@ -11,23 +11,27 @@ from aiormq.abc import DeliveredMessage as Delivery
 from pamqp import commands as spec
 from pamqp.frame import marshal
 
-from bridge.broker.link import Link, translated
+from bridge.broker.link import Link, Refused, translated
 from bridge.broker.window import Window
 from bridge.errors import BrokerUnavailable
 
 __all__ = ["Delivery", "Feed"]
 
 _STEP_S = 5.0
+_QUIET_S = 5.0  # a consumer that heard nothing for so long asks whether the node still has its queue
 
 
 class Feed:
     """Calls `received` for each delivery, with at most `prefetch` of them unacknowledged."""
 
-    def __init__(self, channel: Channel, received: Callable[[Delivery], None]) -> None:
+    def __init__(self, link: Link, channel: Channel, queue: str, received: Callable[[Delivery], None]) -> None:
+        self._link = link
         self._channel = channel
+        self._queue = queue
         self._received = received
         self._window = Window()
         self._tag = ""
+        self._quiet = True
 
     @classmethod
     async def open(cls, link: Link, queue: str, *, prefetch: int, received: Callable[[Delivery], None]) -> Feed:
@@ -36,11 +40,10 @@ class Feed:
             BrokerUnavailable
         """
         channel = await link.channel()
-        feed = cls(channel, received)
-        async with translated(_STEP_S):
+        feed = cls(link, channel, queue, received)
+        async with link.asking(_STEP_S):
             await channel.basic_qos(prefetch_count=prefetch)
-            consuming = await channel.basic_consume(queue, feed._delivered)
-        feed._tag = consuming.consumer_tag or ""
+            await feed._consume()
         return feed
 
     @property
@@ -48,11 +51,21 @@ class Feed:
         return len(self._window)
 
     async def until_closed(self) -> None:
-        """Returns when the channel is gone, or the broker has cancelled the consumer (its queue was deleted)."""
+        """Returns when the channel is gone, the broker has cancelled the consumer (its queue was deleted), or a node of
+        several has lost the queue's majority."""
         closing = asyncio.ensure_future(self._channel.closing)
         cancelled = asyncio.get_running_loop().create_future()
         self._channel.on_consumer_cancel_callbacks.add(lambda _: cancelled.cancel())
-        await asyncio.wait((closing, cancelled), return_when=asyncio.FIRST_COMPLETED)
+        while not (closing.done() or cancelled.done()):
+            self._quiet = True
+            await asyncio.wait((closing, cancelled), timeout=_QUIET_S, return_when=asyncio.FIRST_COMPLETED)
+            if self._quiet and self._link.several and not (closing.done() or cancelled.done()):
+                try:
+                    await self._consume_anew()
+                except Refused:
+                    pass  # it is asked again
+                except BrokerUnavailable:
+                    return
 
     async def ack(self, tags: Iterable[int]) -> None:
         """Acknowledges deliveries, many with one frame where all before them are done too.
@@ -87,6 +100,19 @@ class Feed:
         async with translated(_STEP_S):
             await self._channel.close()
 
+    async def _consume_anew(self) -> None:
+        """A node that was cut off from the others keeps its consumers, and has nothing for them. It takes no new one,
+        and is left then."""
+        last = self._tag
+        async with self._link.asking(_STEP_S):
+            await self._consume()
+            await self._channel.basic_cancel(last)
+
+    async def _consume(self) -> None:
+        consuming = await self._channel.basic_consume(self._queue, self._delivered)
+        self._tag = consuming.consumer_tag or ""
+
     async def _delivered(self, message: Delivery) -> None:
+        self._quiet = False
         self._window.delivered(message.delivery_tag or 0)
         self._received(message)

@@ -8,18 +8,23 @@ next one connects.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from ssl import SSLContext
 from typing import Any, cast
 
 import aio_pika
 from aio_pika.abc import AbstractConnection
 from aiormq import Channel
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity
+from yarl import URL
 
 from bridge.breaker import Breaker, Call, asking
 from bridge.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
+from bridge.tls import plainly
 from topology.errors import TopologyError
+
+_HEARTBEAT_S = 5  # a silent server is given up after some 20 s, a silent client after 10; the default is 60
 
 Check = Callable[[dict[str, Any]], None]
 """Looks at a broker's server properties and raises where the promises can't be kept on it."""
@@ -42,26 +47,42 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
         raise QueueMissing(f"RabbitMQ has it no more: {error}") from error
     # A lost connection shows as ChannelInvalidStateError, which is a RuntimeError and no AMQPError.
     except (AMQPError, ChannelInvalidStateError, ConnectionError, OSError) as error:
-        raise BrokerUnavailable(f"RabbitMQ is away or refused: {type(error).__name__} {error}") from error
+        reason = plainly(error) or f"{type(error).__name__} {error}"
+        raise BrokerUnavailable(f"RabbitMQ is away or refused: {reason}") from error
 
 
 class Link:
     """One connection for one purpose: publishing and consuming are kept apart, since the broker blocks by connection.
 
-    `url` may name several nodes, separated by commas: they are tried in turn. While the breaker refuses, calls fail at
-    once; what is open stays open.
+    `nodes` are the addresses of one cluster: they are tried in turn. While the breaker refuses, calls fail at once;
+    what is open stays open.
     """
 
-    def __init__(self, url: str, *, purpose: str, timeout_ms: int, check: Check, breaker: Breaker) -> None:
-        self._urls = [part.strip() for part in url.split(",")]
+    def __init__(
+        self,
+        nodes: Sequence[str],
+        *,
+        purpose: str,
+        timeout_ms: int,
+        check: Check,
+        breaker: Breaker,
+        tls: SSLContext | None = None,
+    ) -> None:
+        self._urls = [_with_heartbeat(part.strip()) for part in nodes]
         self._purpose = purpose
         self._timeout_s = timeout_ms / 1_000
         self._check = check
         self._breaker = breaker
+        self._tls = tls
         self._connection: AbstractConnection | None = None
         self._opening = asyncio.Lock()
         self._tries = -1  # the next node's turn comes with the next try
         self.generation = 0  # counts the connections: what was declared on an earlier one is declared again
+
+    @property
+    def several(self) -> bool:
+        """Whether there is another node to go to."""
+        return len(self._urls) > 1
 
     @property
     def open(self) -> bool:
@@ -88,6 +109,7 @@ class Link:
                     self._urls[self._tries % len(self._urls)],
                     timeout=self._timeout_s,
                     client_properties={"connection_name": f"delaybridge {self._purpose}"},
+                    ssl_context=self._tls,
                 )
             try:
                 self._check(_server_properties(connection))
@@ -121,8 +143,10 @@ class Link:
         """`translated`, for one call of the broker that it has to answer in time, by the breaker's leave. Not to be
         nested: there is leave for one call.
 
-        A broker that blocks publishers is not away.
+        A broker that blocks publishers is not away. A node that does not answer is left where there are others: it may
+        be frozen, or cut off from the majority, and then it answers some calls and never those that need a queue.
         """
+        generation = self.generation
         async with translated():
             with asking(self._breaker, "RabbitMQ", Refused) as call:
                 try:
@@ -130,6 +154,8 @@ class Link:
                         yield call
                 except TimeoutError:
                     call.telling = not await self.blocked()
+                    if call.telling and self.several:
+                        await self.drop(generation)
                     raise
 
     async def ask(self) -> None:
@@ -168,3 +194,8 @@ class Link:
 def _server_properties(connection: AbstractConnection) -> dict[str, Any]:
     transport = connection.transport
     return dict(transport.connection.server_properties) if transport is not None else {}
+
+
+def _with_heartbeat(url: str) -> str:
+    address = URL(url)
+    return url if "heartbeat" in address.query else str(address.update_query(heartbeat=_HEARTBEAT_S))

@@ -8,7 +8,8 @@ confirm of a queue counts only once the queue is old enough, which `settled` wai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from math import inf
 from time import monotonic
 
 import structlog
@@ -17,6 +18,7 @@ from aiormq.exceptions import ChannelNotFoundEntity
 from bridge.broker.link import Link, translated
 from bridge.errors import BrokerUnavailable
 from topology import plan
+from topology.channels import look_at_all
 from topology.declare import apply, remove
 from topology.errors import TopologyConflict, TopologyError
 from topology.names import Names
@@ -25,11 +27,17 @@ from topology.wheel import route
 log = structlog.get_logger(__name__)
 
 _DECLARE_TIMEOUT_S = 30.0  # a wheel that is new takes a second; many queues on a busy cluster far longer
+_BOUND_WITHIN_S = 1.0  # what is bound already; a tenth of that on an idle broker
+_BIND_AGAIN_AFTER_S = 30.0
 _SETTLES_AFTER_S = 1.5
 
 
 class NotAllowed(BrokerUnavailable):
     """The user has no right to configure what is to be declared."""
+
+
+class _Unanswered(BrokerUnavailable):
+    """It was not declared in time."""
 
 
 class Objects:
@@ -50,6 +58,7 @@ class Objects:
         self._direct: set[str] = set()
         self._wheel_settles_s = 0.0
         self._topic_settles_s: dict[str, float] = {}
+        self._bind_again_s = 0.0
 
     async def ensure_wheel(self) -> None:
         """Sees to everything but topics.
@@ -68,7 +77,7 @@ class Objects:
             # Queues are declared in the plan's order: with the last one, all are there.
             new = not await self._exists(whole.queues[-1].name)
             try:
-                await self._apply(whole)
+                await self._apply(whole, stands=not new)
             except NotAllowed:
                 if new:
                     raise
@@ -91,9 +100,9 @@ class Objects:
         async with self._declaring:
             if topic not in self._topics:
                 new = not await self._exists(self.names.ready_queue(topic))
-                await self._apply(self._plan(topic, direct=topic in self._direct))
-                if new:
-                    self._topic_settles_s[topic] = monotonic() + _SETTLES_AFTER_S
+                await self._apply(self._plan(topic, direct=topic in self._direct), stands=not new)
+                if new or topic not in self._topic_settles_s:
+                    self._topic_settles_s[topic] = monotonic() + (_SETTLES_AFTER_S if new else 0.0)
                 self._topics.add(topic)
 
     @property
@@ -102,7 +111,7 @@ class Objects:
 
     def unsettled(self, topic: str) -> bool:
         """Whether a confirm by the topic's queues does not count yet."""
-        return topic not in self._topics or self._topic_settles_s.get(topic, 0.0) > monotonic()
+        return self._topic_settles_s.get(topic, inf) > monotonic()
 
     async def settled(self, topics: Collection[str]) -> None:
         """Waits until confirms by the wheel's queues, and by these topics', outlive a kill of the broker."""
@@ -134,6 +143,16 @@ class Objects:
             await self._apply(plan.merged(plan.slot(self.names, hand, value) for hand, value in slots))
         self._wheel_settles_s = monotonic() + _SETTLES_AFTER_S
 
+    async def renew_wheel(self) -> None:
+        """Declares everything but topics again: something of it did not stand.
+
+        Raises:
+            BrokerUnavailable
+        """
+        self._generation = -1
+        await self.ensure_wheel()
+        self._wheel_settles_s = monotonic() + _SETTLES_AFTER_S
+
     async def renew_topic(self, topic: str) -> None:
         """Declares a topic's queues again: one did not stand.
 
@@ -142,6 +161,27 @@ class Objects:
         """
         self._topics.discard(topic)
         await self.ensure_topic(topic)
+
+    def wanted(self, topics: Iterable[str]) -> plan.Plan:
+        """All that has to stand with these topics."""
+        of_topics = (self._plan(topic, direct=topic in self._direct) for topic in topics)
+        return plan.merged((plan.core(self.names), plan.slots(self.names), *of_topics))
+
+    async def mend(self, wanted: plan.Plan) -> list[str]:
+        """Declares what is missing of it, and binds all of it again; the names of what was missing.
+
+        Raises:
+            BrokerUnavailable
+        """
+        connection = await self._link.connection()
+        async with translated(_DECLARE_TIMEOUT_S):
+            exchanges = [one for one, found in (await look_at_all(connection, wanted.exchanges)).items() if not found]
+            queues = [one for one, found in (await look_at_all(connection, wanted.queues)).items() if not found]
+        missing = plan.Plan(exchanges=tuple(exchanges), queues=tuple(queues), bindings=wanted.bindings)
+        await self._apply(missing, stands=not exchanges and not queues)
+        if exchanges or queues:
+            self._wheel_settles_s = monotonic() + _SETTLES_AFTER_S
+        return [one.name for one in exchanges] + [one.name for one in queues]
 
     def know_direct(self, topic: str, direct: bool) -> None:
         """Takes note of a policy, for when the topic's queues are declared again."""
@@ -183,16 +223,34 @@ class Objects:
             await channel.close()
         return True
 
-    async def _apply(self, wanted: plan.Plan) -> None:
-        connection = await self._link.connection()
+    async def _apply(self, wanted: plan.Plan, *, stands: bool = False) -> None:
+        """`stands`: it was declared before, and is declared again in case somebody has deleted some of it."""
         try:
-            async with translated(_DECLARE_TIMEOUT_S):
-                await apply(connection, wanted, timeout_s=_DECLARE_TIMEOUT_S)
+            await self._declare(plan.Plan(exchanges=wanted.exchanges, queues=wanted.queues), _DECLARE_TIMEOUT_S)
         except TopologyConflict as conflict:
             # It stands, with other arguments than ours: usable, and for an operator to look at.
             log.warning("topology.conflict", detail=str(conflict))
-            async with translated(_DECLARE_TIMEOUT_S):
-                await apply(connection, plan.Plan(bindings=wanted.bindings), timeout_s=_DECLARE_TIMEOUT_S)
+        bindings = plan.Plan(bindings=wanted.bindings)
+        if not stands:
+            await self._declare(bindings, _DECLARE_TIMEOUT_S)
+        elif monotonic() >= self._bind_again_s:
+            try:
+                await self._declare(bindings, _BOUND_WITHIN_S)
+            except _Unanswered:
+                # While a node of a cluster is frozen, no other answers this (before Khepri), though messages pass.
+                self._bind_again_s = monotonic() + _BIND_AGAIN_AFTER_S
+                log.warning("topology.unanswered", detail="bindings that should stand were not declared again")
+
+    async def _declare(self, wanted: plan.Plan, timeout_s: float) -> None:
+        connection = await self._link.connection()
+        try:
+            async with translated():
+                try:
+                    await apply(connection, wanted, timeout_s=timeout_s)
+                except TimeoutError:
+                    raise _Unanswered("RabbitMQ did not declare in time") from None
+        except TopologyConflict:
+            raise
         except TopologyError as error:
             if "ACCESS_REFUSED" in str(error):
                 raise NotAllowed(str(error)) from error

@@ -7,7 +7,8 @@ A burst writes the frames of all its messages at once and waits for their confir
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pamqp.frame
@@ -19,7 +20,7 @@ from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
 from bridge.broker.link import Link, Refused
-from bridge.errors import BrokerUnavailable, Unroutable
+from bridge.errors import BrokerUnavailable, Unpublishable, Unroutable
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,13 @@ class Outgoing:
     routing_key: str
     properties: spec.Basic.Properties
     body: bytes
+
+
+class _Unwritable(Exception):
+    """Nothing of a burst was written, since some of it can't be. `errors`: by place."""
+
+    def __init__(self, errors: dict[int, Unpublishable]) -> None:
+        self.errors = errors
 
 
 class Publisher:
@@ -45,11 +53,11 @@ class Publisher:
     async def publish(self, messages: Sequence[Outgoing]) -> list[BrokerUnavailable | None]:
         """Publishes all; for each, None once it is confirmed, or why it is not (then it may stand all the same).
 
-        An `Unroutable` says that the broker has no queue for the message.
+        An `Unroutable` says that the broker has no queue for the message, an `Unpublishable` that it can't be written.
         """
         errors: list[BrokerUnavailable | None] = [None] * len(messages)
         for part in _without_twins(messages):
-            found = await self._burst([messages[at] for at in part])
+            found = await self._writable([messages[at] for at in part])
             for at, error in zip(part, found, strict=True):
                 errors[at] = error
         return errors
@@ -63,6 +71,17 @@ class Publisher:
         (error,) = await self.publish([message])
         if error is not None:
             raise error
+
+    async def _writable(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
+        try:
+            return await self._burst(messages)
+        except _Unwritable as unwritable:
+            errors: list[BrokerUnavailable | None] = [unwritable.errors.get(at) for at in range(len(messages))]
+        rest = [at for at, error in enumerate(errors) if error is None]
+        if rest:
+            for at, error in zip(rest, await self._burst([messages[at] for at in rest]), strict=True):
+                errors[at] = error
+        return errors
 
     async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
         futures: list[asyncio.Future[object]] = []
@@ -130,27 +149,42 @@ def _without_twins(messages: Sequence[Outgoing]) -> list[list[int]]:
 
 
 async def _write(channel: Channel, messages: list[Outgoing], futures: list[asyncio.Future[object]]) -> None:
-    """Writes all frames as one, and registers with the channel what its confirms and returns will be told by."""
+    """Writes all frames as one, and registers with the channel what its confirms and returns will be told by.
+
+    Raises:
+        _Unwritable: before anything is written or registered.
+    """
     loop = asyncio.get_running_loop()
-    marshal = pamqp.frame.marshal
-    number = channel.number
     frames: list[bytes] = []
+    unwritable: dict[int, Unpublishable] = {}
+    for at, message in enumerate(messages):
+        try:
+            frames.extend(_frames(channel, message))
+        except (TypeError, ValueError, ArithmeticError, struct.error) as error:
+            unwritable[at] = Unpublishable(f"it can't be written as AMQP: {error}")
+    if unwritable:
+        raise _Unwritable(unwritable)
     async with channel.lock:
         for message in messages:
-            publish = spec.Basic.Publish(exchange=message.exchange, routing_key=message.routing_key, mandatory=True)
-            frames.append(marshal(publish, number))
-            header = ContentHeader(properties=message.properties, body_size=len(message.body))
-            frames.append(marshal(header, number))
-            frames.extend(
-                marshal(ContentBody(message.body[start : start + channel.max_content_size]), number)
-                for start in range(0, len(message.body), channel.max_content_size)
-            )
             channel.delivery_tag += 1
             future: asyncio.Future[object] = loop.create_future()
             futures.append(future)
             channel.confirmations[channel.delivery_tag] = future
             channel.message_id_delivery_tag[message.properties.message_id or ""] = channel.delivery_tag
         await channel.write_queue.put(ChannelFrame(payload=b"".join(frames), should_close=False))
+
+
+def _frames(channel: Channel, message: Outgoing) -> Iterator[bytes]:
+    marshal, number, body = pamqp.frame.marshal, channel.number, message.body
+    publish = spec.Basic.Publish(exchange=message.exchange, routing_key=message.routing_key, mandatory=True)
+    yield marshal(publish, number)
+    header = marshal(ContentHeader(properties=message.properties, body_size=len(body)), number)
+    if len(header) > channel.max_content_size:
+        # The broker ends a connection over it.
+        raise ValueError(f"its headers are {len(header)} bytes, and a frame holds {channel.max_content_size}")
+    yield header
+    for start in range(0, len(body), channel.max_content_size):
+        yield marshal(ContentBody(body[start : start + channel.max_content_size]), number)
 
 
 async def _settled(channel: Channel, futures: list[asyncio.Future[object]]) -> None:

@@ -49,7 +49,8 @@ class Taken:
     async def requeue(self) -> None:
         """Puts it back where it was, which counts as one of the queue's deliveries."""
         with suppress(AMQPError, ChannelInvalidStateError, OSError):
-            await self.message.channel.basic_nack(self.message.delivery_tag or 0, requeue=True, wait=False)
+            # From RabbitMQ 4.3 on a nack would not count, and what no pull can lease would stand in the way for ever.
+            await self.message.channel.basic_reject(self.message.delivery_tag or 0, requeue=True, wait=False)
 
 
 class Taker:
@@ -91,8 +92,9 @@ class Taker:
         await asyncio.gather(*(get_more() for _ in range(min(wanted, _CHANNELS))), return_exceptions=True)
         return taken
 
-    async def wait(self, queues: Sequence[str], wait_ms: int) -> list[Taken]:
-        """Waits until a message stands in one of the queues and takes it; empty when none came in time.
+    async def wait(self, queues: Sequence[str], wait_ms: int, ending: asyncio.Event) -> list[Taken]:
+        """Waits until a message stands in one of the queues and takes it; empty when none came in time, or before
+        `ending` was set.
 
         More than one comes where several queues got one at the same moment.
 
@@ -122,7 +124,7 @@ class Taker:
                     tag = f"poll-{uuid4().hex}"
                     tags.append(tag)
                     await channel.basic_consume(queue, partial(received, queue), consumer_tag=tag)
-            await _first(arrived, channel, wait_ms / 1_000)
+            await _first(arrived, ending, channel, wait_ms / 1_000)
         except asyncio.CancelledError:
             await self._stop(channel, tags)
             for one in taken:
@@ -168,14 +170,17 @@ class Taker:
                         await channel.basic_cancel(tag)
 
 
-async def _first(arrived: asyncio.Event, channel: Channel, wait_s: float) -> None:
-    """Until a message arrived, the time is over, or the channel is gone."""
-    waiter = asyncio.ensure_future(arrived.wait())
-    closing = asyncio.shield(channel.closing)
+async def _first(arrived: asyncio.Event, ending: asyncio.Event, channel: Channel, wait_s: float) -> None:
+    """Until a message arrived, the time is over, waiting is ended, or the channel is gone."""
+    awaited = (
+        asyncio.ensure_future(arrived.wait()),
+        asyncio.ensure_future(ending.wait()),
+        asyncio.shield(channel.closing),
+    )
     try:
-        await asyncio.wait((waiter, closing), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(awaited, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        waiter.cancel()
-        closing.cancel()
+        for one in awaited:
+            one.cancel()
     if channel.is_closed:
         raise BrokerUnavailable("RabbitMQ closed the channel a long poll waited on")

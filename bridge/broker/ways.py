@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from aiormq.abc import DeliveredMessage
+from pamqp.commands import Basic
+from ulid import ULID
 
 from bridge.broker.copies import as_refused, to_properties
 from bridge.broker.objects import Objects
 from bridge.broker.publisher import Outgoing, Publisher
-from bridge.errors import BrokerUnavailable, Unroutable
+from bridge.errors import BrokerUnavailable, Unpublishable, Unroutable
 from bridge.message import Copy
 from topology.names import Names
 from topology.wheel import ceil_to_tenth, floor_to_tenth, route
@@ -83,11 +85,27 @@ class Ways:
             BrokerUnavailable
         """
         await self._objects.ensure_wheel()
-        await self._publisher.publish_one(Outgoing("", self._names.refused, as_refused(message, reason), message.body))
+        properties = as_refused(message, reason)
+        try:
+            await self._put_aside(properties, message.body)
+        except Unroutable:
+            await self._objects.renew_wheel()
+            await self._put_aside(properties, message.body)
+        except Unpublishable:
+            bare = Basic.Properties(
+                message_id=str(ULID()), delivery_mode=properties.delivery_mode, headers={"x-delay-reason": reason}
+            )
+            await self._put_aside(bare, message.body)
+
+    async def _put_aside(self, properties: Basic.Properties, body: bytes) -> None:
+        await self._publisher.publish_one(Outgoing("", self._names.refused, properties, body))
 
     async def _again(self, publications: list[Publication], outgoing: list[Outgoing]) -> list[BrokerUnavailable | None]:
         """Declares anew what somebody has deleted, and publishes once more."""
         try:
+            if any(one.way is not Way.DEAD for one in publications):
+                # An exchange of the wheel may have lost its bindings.
+                await self._objects.renew_wheel()
             for topic in {one.copy.topic for one in publications}:
                 await self._objects.renew_topic(topic)
         except BrokerUnavailable as error:

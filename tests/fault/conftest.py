@@ -8,12 +8,13 @@ import pytest
 import pytest_asyncio
 
 from tests.fault.stage import Stage
+from tests.matrix.servers import Servers
 
 
 @pytest.fixture(scope="module")
-def stage(local_dir: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
+def stage(local_dir: Path, servers: Servers, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """Servers of the module's own, which its tests kill."""
-    with Stage(local_dir / Path(request.node.name).stem) as stage:
+    with Stage(local_dir / Path(request.node.name).stem, servers) as stage:
         yield stage
 
 

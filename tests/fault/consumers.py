@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from itertools import cycle
 
 import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
@@ -37,8 +38,8 @@ async def over_http(api: Api, topic: str, history: History, *, lease_ms: int) ->
                     history.lives[one["id"]].acked_ms = now_ms()
 
 
-async def over_amqp(url: str, queue_name: str, history: History) -> None:
-    """Consumes for ever, over a new connection when the last one is gone."""
+async def over_amqp(urls: str, queue_name: str, history: History) -> None:
+    """Consumes for ever, over a new connection when the last one is gone. `urls`: nodes to try in turn."""
 
     async def received(message: AbstractIncomingMessage) -> None:
         arrived_ms, headers = now_ms(), message.headers
@@ -47,7 +48,7 @@ async def over_amqp(url: str, queue_name: str, history: History) -> None:
         with suppress(AMQPError, ChannelInvalidStateError, OSError):  # then it comes again
             await message.ack()
 
-    while True:
+    for url in cycle(urls.split(",")):
         try:
             async with await aio_pika.connect(url, timeout=5) as connection:
                 gone = asyncio.Event()

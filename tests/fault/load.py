@@ -17,12 +17,23 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.5, 3.0  # more impatient clients would be a load 
 class Load:
     """Every second message says how long to wait, every other one until when; every seventh is deleted."""
 
-    def __init__(self, api: Api, history: History, topics: Sequence[str], *, rate_per_s: float, seed: int) -> None:
+    def __init__(
+        self,
+        api: Api,
+        history: History,
+        topics: Sequence[str],
+        *,
+        rate_per_s: float,
+        seed: int,
+        delay_ms: tuple[int, int] = (300, 4_000),
+    ) -> None:
+        """`delay_ms`: the shortest and the longest."""
         self._api = api
         self._history = history
         self._topics = topics
         self._rate_per_s = rate_per_s
         self._random = Random(seed)
+        self._delay_ms = delay_ms
 
     async def run(self, stop: asyncio.Event) -> None:
         """Sends until it is told to stop, and returns when every send was accepted."""
@@ -31,7 +42,7 @@ class Load:
         async with asyncio.TaskGroup() as sends:
             number = 0
             while not stop.is_set():
-                sends.create_task(self._one(number, self._random.randint(300, 4_000)))
+                sends.create_task(self._one(number, self._random.randint(*self._delay_ms)))
                 number += 1
                 await asyncio.sleep(began_s + number / self._rate_per_s - loop.time())
 

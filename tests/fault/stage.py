@@ -9,9 +9,8 @@ from typing import Self
 
 from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
-from bridge.local.rabbitmq import RabbitNode
-from bridge.local.redis import RedisNode
 from bridge.local.server import Server
+from tests.matrix.servers import Servers
 
 
 class Bridge(BridgeProcess):
@@ -26,9 +25,9 @@ class Bridge(BridgeProcess):
 class Stage:
     """One RabbitMQ, one Redis that writes every change through, and as many bridges as are wanted."""
 
-    def __init__(self, folder: Path) -> None:
-        self.rabbit = RabbitNode(folder / "rabbitmq")
-        self.redis = RedisNode(folder / "redis", appendfsync="always")
+    def __init__(self, folder: Path, servers: Servers) -> None:
+        self.rabbit = servers.rabbit_node(folder / "rabbitmq")
+        self.redis = servers.redis_node(folder / "redis", appendfsync="always")
         self._folder = folder
         self._bridges: list[Bridge] = []
 

@@ -15,14 +15,15 @@ from pamqp.common import FieldTable
 
 from tests.fault.api import Api
 from tests.fault.stage import Stage, started
+from tests.matrix.servers import Servers
 
 CAPABILITIES = ("publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify")
 
 
 async def test_a_bridge_started_before_its_servers_becomes_ready_by_itself(
-    local_dir: Path, http: httpx2.AsyncClient
+    local_dir: Path, servers: Servers, http: httpx2.AsyncClient
 ) -> None:
-    stage = Stage(local_dir / "started-last")
+    stage = Stage(local_dir / "started-last", servers)
     bridge = stage.bridge()
     api = Api(http, bridge.url)
     try:
@@ -47,9 +48,9 @@ async def test_a_bridge_started_before_its_servers_becomes_ready_by_itself(
 
 @pytest.mark.parametrize(("version", "required"), [("3.9.0", "3.10 or newer"), ("3.13.1", "3.13.3 or newer")])
 async def test_a_broker_that_cant_keep_the_promises_is_refused_at_the_start(
-    local_dir: Path, version: str, required: str
+    local_dir: Path, servers: Servers, version: str, required: str
 ) -> None:
-    stage = Stage(local_dir / f"refused-{version}")
+    stage = Stage(local_dir / f"refused-{version}", servers)
     async with greeting_broker(version) as amqp_url:
         bridge = stage.bridge(amqp_url=amqp_url)
         try:

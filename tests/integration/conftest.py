@@ -8,12 +8,13 @@ from uuid import uuid4
 
 import aio_pika
 import httpx2
+import pytest
 import pytest_asyncio
-from redis.asyncio import Redis
 
 from bridge.local.bridge import BridgeProcess
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from bridge.store.client import Store
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
 
@@ -56,12 +57,20 @@ async def amqp(rabbit: RabbitNode, bridge: BridgeProcess) -> AsyncIterator[Amqp]
 
 
 @pytest_asyncio.fixture(scope="session")
-async def store_now_ms(redis_node: RedisNode) -> AsyncIterator[Callable[[], Awaitable[int]]]:
-    """Asks Redis for its time, in Unix ms: the clock that says when a message is due."""
-    async with Redis.from_url(redis_node.url) as redis:
+async def store(redis_node: RedisNode) -> AsyncIterator[Store]:
+    """The session's Redis, whichever way it is run, for what a test has to do to it itself."""
+    store = Store(redis_node.url, timeout_ms=10_000)
+    yield store
+    await store.close()
 
-        async def now_ms() -> int:
-            seconds, microseconds = await redis.time()
-            return seconds * 1_000 + microseconds // 1_000
 
-        yield now_ms
+@pytest.fixture(scope="session")
+def store_now_ms(store: Store) -> Callable[[], Awaitable[int]]:
+    """Asks Redis for its time, in Unix ms: the clock that says when a message is due. Servers of a cluster share it,
+    as they are on one machine."""
+
+    async def now_ms() -> int:
+        seconds, microseconds = (await store.command_each("TIME"))[-1]
+        return int(seconds) * 1_000 + int(microseconds) // 1_000
+
+    return now_ms

@@ -24,19 +24,21 @@ class Own:
     bridge: BridgeProcess
     amqp: Amqp
     topic: Topic
+    vhost: str
 
 
 @asynccontextmanager
-async def own_bridge(rabbit: RabbitNode, redis_url: str, folder: Path) -> AsyncIterator[Own]:
-    """Starts it, and takes it and its virtual host away."""
+async def own_bridge(rabbit: RabbitNode, redis_url: str, folder: Path, **further: str) -> AsyncIterator[Own]:
+    """Starts it, with further settings, and takes it and its virtual host away."""
     name = f"own-{uuid4().hex[:12]}"
     settings = {
         "BRIDGE_AMQP_URL": f"{rabbit.amqp_url}{name}",
         "BRIDGE_REDIS_URL": redis_url,
         "BRIDGE_REDIS_PREFIX": name,
+        **further,
     }
     bridge = BridgeProcess(folder / name / "bridge.log", free_ports(1)[0], settings)
-    async with httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/") as management:
+    async with httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=60) as management:
         (await management.put(f"vhosts/{name}")).raise_for_status()
         everything = {"configure": ".*", "write": ".*", "read": ".*"}
         (await management.put(f"permissions/{name}/guest", json=everything)).raise_for_status()
@@ -46,7 +48,9 @@ async def own_bridge(rabbit: RabbitNode, redis_url: str, folder: Path) -> AsyncI
                 httpx2.AsyncClient(base_url=bridge.url, timeout=90) as client,
                 await aio_pika.connect(settings["BRIDGE_AMQP_URL"]) as connection,
             ):
-                yield Own(bridge=bridge, amqp=Amqp(connection), topic=Topic(client, f"own-{uuid4().hex[:12]}"))
+                yield Own(
+                    bridge=bridge, amqp=Amqp(connection), topic=Topic(client, f"own-{uuid4().hex[:12]}"), vhost=name
+                )
         finally:
             await asyncio.to_thread(bridge.stop)
         (await management.delete(f"vhosts/{name}")).raise_for_status()

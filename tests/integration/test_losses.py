@@ -9,10 +9,11 @@ import pytest
 from redis.asyncio import Redis
 
 from bridge.local.rabbitmq import RabbitNode
-from bridge.local.redis import RedisNode
+from bridge.store.client import Store
 from tests.integration.amqp import Amqp
 from tests.integration.own import own_bridge
 from tests.integration.topic import Json, Topic
+from tests.matrix.servers import Servers
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -54,8 +55,10 @@ async def test_a_dead_letter_whose_queue_was_deleted_is_replayed_from_what_is_ke
     assert (again["id"], again["body"], again["attempts"]) == ("m-1", {"order": 1}, 1)
 
 
-async def test_a_redis_that_lost_everything_loses_no_message(rabbit: RabbitNode, local_dir: Path) -> None:
-    with RedisNode(local_dir / "redis-emptied") as redis_node:
+async def test_a_redis_that_lost_everything_loses_no_message(
+    rabbit: RabbitNode, servers: Servers, local_dir: Path
+) -> None:
+    with servers.redis_node(local_dir / "redis-emptied") as redis_node:
         async with (
             own_bridge(rabbit, redis_node.url, local_dir) as own,
             Redis.from_url(redis_node.url) as redis,
@@ -80,11 +83,10 @@ async def test_a_redis_that_lost_everything_loses_no_message(rabbit: RabbitNode,
             assert (await topic.info())["counts"]["leased"] == 1
 
 
-async def test_a_topic_of_which_redis_let_a_record_go_can_be_removed(topic: Topic, redis_node: RedisNode) -> None:
+async def test_a_topic_of_which_redis_let_a_record_go_can_be_removed(topic: Topic, store: Store) -> None:
     await topic.send(id="evicted", delay="1h")
     await topic.send(id="kept", delay="1h")
-    async with Redis.from_url(redis_node.url) as redis:
-        assert await redis.delete(f"delay/{{{topic.name}}}/m/evicted") == 1
+    assert await store.command("DEL", f"delay/{{{topic.name}}}/m/evicted") == 1
     await topic.call("DELETE", "?force=true")
     assert await topic.state("kept") == "deleted"
     await topic.put_policy()

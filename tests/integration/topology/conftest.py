@@ -1,11 +1,7 @@
-"""A virtual host for each test, on the session's broker.
-
-BRIDGE_TEST_AMQP_URL and BRIDGE_TEST_MANAGEMENT_URL name another broker instead, so the same tests meet other versions.
-"""
+"""A virtual host for each test, on the session's broker."""
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -36,24 +32,14 @@ class Broker:
             return response
 
 
-@pytest.fixture(scope="session")
-def urls(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """AMQP and management URL, with user and password."""
-    if amqp_url := os.environ.get("BRIDGE_TEST_AMQP_URL"):
-        return amqp_url, os.environ["BRIDGE_TEST_MANAGEMENT_URL"]
-    node: RabbitNode = request.getfixturevalue("rabbit")
-    return node.amqp_url, node.management_url
-
-
 @pytest.fixture
-async def broker(urls: tuple[str, str]) -> AsyncIterator[Broker]:
-    server_url, management_url = urls
+async def broker(rabbit: RabbitNode) -> AsyncIterator[Broker]:
     vhost = f"t-{uuid.uuid4().hex[:12]}"
-    async with httpx2.AsyncClient(base_url=f"{management_url}/api/") as api:
+    async with httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=60) as api:
         (await api.put(f"vhosts/{vhost}")).raise_for_status()
         everything = {"configure": ".*", "write": ".*", "read": ".*"}
         (await api.put(f"permissions/{vhost}/guest", json=everything)).raise_for_status()
-        amqp_url = f"{server_url}{vhost}"
+        amqp_url = f"{rabbit.amqp_url}{vhost}"
         async with await aio_pika.connect(amqp_url) as connection:
-            yield Broker(vhost=vhost, amqp_url=amqp_url, management_url=management_url, connection=connection)
+            yield Broker(vhost=vhost, amqp_url=amqp_url, management_url=rabbit.management_url, connection=connection)
         (await api.delete(f"vhosts/{vhost}")).raise_for_status()

@@ -116,3 +116,58 @@ def test_a_binding_that_bypasses_the_checkpoint_is_told(source: str, key: str, t
     answer = [dict(zip(columns, row, strict=True)) for row in [*rows, (source, "tap", "queue", key)]]
 
     assert [f.severity for f in compare.bindings(PLAN, answer)] == (["warning"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("queue", "argument", "severity"),
+    [
+        ("ready.orders", {"x-delivery-limit": 7}, "warning"),
+        ("ready.orders", {"x-consumer-timeout": 7}, "warning"),
+        ("ready.orders", {"x-max-length": 7}, "error"),
+        ("delay.5s", {"x-message-ttl": 7}, "error"),
+        ("delay.acks", {"x-delivery-limit": 7}, "error"),
+    ],
+)
+def test_an_argument_is_an_error_where_it_loses_messages_or_leads_them_astray(
+    queue: str, argument: dict[str, int], severity: str
+) -> None:
+    answer = [{"name": one.name, "arguments": {**one.arguments}} for one in PLAN.queues]
+    for one in answer:
+        if one["name"] == queue:
+            one["arguments"] |= argument  # type: ignore[operator]
+
+    (finding,) = compare.queues(PLAN, answer)
+
+    assert (finding.severity, finding.name) == (severity, f"{queue}: {next(iter(argument))}")
+
+
+@pytest.mark.parametrize(
+    ("definition", "pattern", "severity"),
+    [
+        ({"expires": 1}, "^ready", "error"),
+        ({"message-ttl": 1}, "5s", "error"),
+        ({"message-ttl": 1}, "^ready", "warning"),
+        ({"message-ttl": 1}, "checkpoint", "error"),
+        ({"max-length": 1}, "5s", "warning"),
+        ({"max-length": 1}, "checkpoint", "error"),
+        ({"max-length": 1, "overflow": "reject-publish"}, "checkpoint", "warning"),
+        ({"delivery-limit": 1}, "^ready", "warning"),
+        ({"delivery-limit": 1}, "acks", "error"),
+        ({"dead-letter-routing-key": "x"}, "5s", "error"),
+        ({"dead-letter-routing-key": "x"}, "^ready", "warning"),
+    ],
+)
+def test_a_policy_is_an_error_where_it_breaks_a_promise_as_it_stands(
+    definition: dict[str, Any], pattern: str, severity: str
+) -> None:
+    found = compare.policies(PLAN, [policy(definition, pattern)], kind="policy")
+
+    assert {finding.severity for finding in found} == {severity}
+    assert all(finding.effect and finding.name.startswith(finding.on) for finding in found)
+
+
+def test_a_policy_that_gives_an_exchange_an_alternate_is_told_where_it_has_none() -> None:
+    definition = {"alternate-exchange": "x"}
+    found = compare.policies(PLAN, [policy(definition, "^delay", **{"apply-to": "exchanges"})], kind="policy")
+
+    assert {finding.on for finding in found} == {e.name for e in PLAN.exchanges if not e.alternate} - {"ready.returned"}

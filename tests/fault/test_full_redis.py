@@ -1,0 +1,126 @@
+"""A Redis that can't write, or holds all it may: nothing is accepted meanwhile, and nothing accepted is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import httpx2
+import pytest
+from redis.asyncio import Redis
+
+from bridge.local.redis import AppendFsync, RedisNode
+from tests.fault.api import Api
+from tests.fault.stage import Stage, started
+
+Full = Callable[[RedisNode], AbstractAsyncContextManager[None]]
+
+
+class SmallDisk(RedisNode):
+    """A Redis whose files can be kept from growing: to it, that is a full disk, and takes no rights."""
+
+    def command(self) -> list[str]:
+        # The kernel tells of the limit by a signal that would end it; ignored, its writes fail.
+        return [shutil.which("env") or "env", "--ignore-signal=XFSZ", *super().command()]
+
+    def fill(self) -> None:
+        """Lets no file grow beyond a byte."""
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+
+    def clear(self) -> None:
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@asynccontextmanager
+async def disk_full(redis: RedisNode) -> AsyncIterator[None]:
+    assert isinstance(redis, SmallDisk)
+    redis.fill()
+    try:
+        yield
+    finally:
+        redis.clear()
+
+
+@asynccontextmanager
+async def memory_full(redis: RedisNode) -> AsyncIterator[None]:
+    async with Redis.from_url(redis.url) as client:
+        await client.config_set("maxmemory", "1mb")
+        try:
+            yield
+        finally:
+            await client.config_set("maxmemory", "0")
+
+
+@asynccontextmanager
+async def bridge_on(stage: Stage, folder: Path, fsync: AppendFsync, topic: str) -> AsyncIterator[tuple[str, SmallDisk]]:
+    """A bridge on a Redis of its own, and a wheel of its own on the stage's broker."""
+    redis = SmallDisk(folder / f"redis-{topic}", appendfsync=fsync)
+    bridge = stage.bridge(redis_url=redis.url, prefix=topic, ready_prefix=f"r.{topic}.", dead_prefix=f"d.{topic}.")
+    await started(redis)
+    await started(bridge)
+    try:
+        yield bridge.url, redis
+    finally:
+        bridge.kill()
+        redis.kill()
+
+
+async def refused(api: Api, topic: str) -> str:
+    """Sends until a send is refused, as the first may find room; what it is told."""
+    while True:
+        body = {"id": f"probe-{uuid4().hex}", "body": 1, "delay": 100}
+        answer = await api.call("POST", f"/v1/topics/{topic}/messages", body)
+        if answer.status_code == 503:
+            detail: str = answer.json()["detail"]
+            return detail
+        assert answer.status_code == 201, answer.text
+
+
+@pytest.mark.parametrize(("full", "says"), [(disk_full, "MISCONF"), (memory_full, "maxmemory")], ids=["disk", "memory"])
+async def test_a_full_redis_has_sends_refused_and_loses_nothing_that_was_accepted(
+    stage: Stage, local_dir: Path, http: httpx2.AsyncClient, full: Full, says: str
+) -> None:
+    topic = f"full-{says.lower()}"
+    async with bridge_on(stage, local_dir, "everysec", topic) as (url, redis):
+        api = Api(http, url)
+        await api.sent(topic, "ready")
+        await api.sent(topic, "due-meanwhile", delay=1_500)
+        async with full(redis):
+            assert says in await refused(api, topic)
+            # And again: what refused is not the breaker.
+            assert says in await refused(api, topic)
+            waiting = ""
+            while says not in waiting:
+                health = (await api.call("GET", "/health/ready")).json()
+                waiting = health["parts"]["checkpoint"]
+        await api.insist("GET", "/health/ready")
+        await api.sent(topic, "after", delay=100)
+        got: set[str] = set()
+        while not got >= {"ready", "due-meanwhile", "after"}:
+            got |= {one["id"] for one in await api.drain(topic, 1)}
+
+
+async def test_a_redis_that_ends_over_a_full_disk_has_told_of_nothing_it_could_not_write(
+    stage: Stage, local_dir: Path, http: httpx2.AsyncClient
+) -> None:
+    """With `appendfsync always` Redis ends itself where a write fails."""
+    topic = "full-always"
+    async with bridge_on(stage, local_dir, "always", topic) as (url, redis):
+        api = Api(http, url)
+        await api.sent(topic, "ready")
+        await api.sent(topic, "due-meanwhile", delay=1_500)
+        redis.fill()
+        await refused(api, topic)
+        # It ends by itself; its start would find the port taken otherwise.
+        await asyncio.to_thread(redis.wait_until_stopped)
+        await started(redis)
+        await api.insist("GET", "/health/ready")
+        await api.sent(topic, "after", delay=100)
+        got: set[str] = set()
+        while not got >= {"ready", "due-meanwhile", "after"}:
+            got |= {one["id"] for one in await api.drain(topic, 1)}

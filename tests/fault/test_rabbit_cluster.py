@@ -1,0 +1,164 @@
+"""A cluster of three RabbitMQ nodes: the loss of one is felt for seconds, the loss of two is told, neither costs a
+message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from bridge.local.ports import free_ports
+from bridge.local.rabbit_cluster import RabbitCluster
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.fault.api import Api
+from tests.fault.consumers import over_amqp, over_http
+from tests.fault.history import History
+from tests.fault.load import Load
+from tests.fault.stage import Bridge, killed, start_all, started
+
+GOES_ON_WITHIN_S = 10.0  # what users are promised
+RATE_PER_S = 100
+MAX_RETRY = 3
+PULLED, CONSUMED, PROBED = "pulled", "consumed", "probed"
+
+
+class Scene:
+    """Three nodes, a Redis, and two bridges that know all of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cluster = RabbitCluster(folder / "rabbitmq")
+        self.redis = RedisNode(folder / "redis", appendfsync="always")
+        self.amqp_urls = ",".join(self.cluster.amqp_urls)
+        settings = {
+            "BRIDGE_AMQP_URL": self.amqp_urls,
+            "BRIDGE_REDIS_URL": self.redis.url,
+            "BRIDGE_MAX_RETRY": str(MAX_RETRY),
+        }
+        logs = [folder / f"bridge-{number}" / "bridge.log" for number in range(2)]
+        self.bridges = [Bridge(log, free_ports(1)[0], settings) for log in logs]
+
+    def start(self) -> None:
+        self.redis.start()
+        self.cluster.start()
+        start_all(*self.bridges)
+
+    def kill(self) -> None:
+        for bridge in self.bridges:
+            bridge.kill()
+        self.cluster.kill()
+        self.redis.kill()
+
+    def leaders(self) -> dict[str, str]:
+        """The name of the node that leads each queue."""
+        node = next(node for node in self.cluster.nodes if node.running)
+        lines = node.ctl("list_queues", "name", "leader", "--no-table-headers").splitlines()
+        return dict(line.split() for line in lines)
+
+    def by_checkpoint(self) -> list[RabbitNode]:
+        """The nodes, the one that leads the checkpoint first."""
+        leading = self.leaders()["delay.checkpoint"]
+        return sorted(self.cluster.nodes, key=lambda node: node.node_name != leading)
+
+
+@pytest.fixture(scope="module")
+def scene(local_dir: Path) -> Iterator[Scene]:
+    scene = Scene(local_dir / "cluster")
+    try:
+        scene.start()
+        yield scene
+    finally:
+        scene.kill()
+
+
+@pytest_asyncio.fixture
+async def own() -> AsyncIterator[httpx2.AsyncClient]:
+    """Connections that wait behind no other call."""
+    async with httpx2.AsyncClient(timeout=httpx2.Timeout(10)) as client:
+        yield client
+
+
+class Probe:
+    """Sends by each bridge, to queues of every leader: straight to the ready queue, and through sixteen slots."""
+
+    def __init__(self, apis: Sequence[Api]) -> None:
+        self._apis = apis
+        self._count = 0
+
+    async def accepted(self) -> float:
+        """How many seconds it takes until each has been accepted."""
+        began_s, self._count = monotonic(), self._count + 1
+        delays = range(0, 8_000, 500)
+        sends = [
+            api.sent(PROBED, f"{self._count}-{at}-{delay_ms}", delay=delay_ms)
+            for at, api in enumerate(self._apis)
+            for delay_ms in delays
+        ]
+        await asyncio.gather(*sends)
+        return monotonic() - began_s
+
+
+@pytest.mark.timeout(300)
+async def test_the_loss_of_one_node_of_three_is_felt_for_seconds_and_of_two_is_told_and_costs_no_message(
+    scene: Scene, http: httpx2.AsyncClient, own: httpx2.AsyncClient
+) -> None:
+    apis = [Api(http, bridge.url) for bridge in scene.bridges]
+    probe = Probe([Api(own, bridge.url) for bridge in scene.bridges])
+    leaders = list((await asyncio.to_thread(scene.leaders)).values())
+    shares = [leaders.count(node.node_name) for node in scene.cluster.nodes]
+    assert min(shares) > len(leaders) / 4
+    history = History()
+    load = Load(apis[0], history, [PULLED, CONSUMED], rate_per_s=RATE_PER_S, seed=1, delay_ms=(0, 8_000))
+    consumers = [
+        *(asyncio.create_task(over_http(api, PULLED, history, lease_ms=3_000)) for api in apis),
+        asyncio.create_task(over_amqp(scene.amqp_urls, f"ready.{CONSUMED}", history)),
+    ]
+    stop = asyncio.Event()
+    sending = asyncio.create_task(load.run(stop))
+    try:
+        await probe.accepted()
+        await history.more_accepted(3 * RATE_PER_S, within_s=30)
+        leading, second, third = await asyncio.to_thread(scene.by_checkpoint)
+
+        await killed(leading)
+        assert await probe.accepted() < GOES_ON_WITHIN_S
+        await started(leading)
+
+        second.freeze()
+        # Queues that it leads take nothing until the others hold it for dead.
+        while (await apis[0].send(PROBED, "stalls", delay=2_500)).status_code != 503:
+            pass
+        await killed(second)
+        assert await probe.accepted() < GOES_ON_WITHIN_S
+        await started(second)
+
+        await killed(second, third)
+        answers = await asyncio.gather(*(api.send(PROBED, f"lost-{n}", delay=500) for n in range(10) for api in apis))
+        assert {answer.status_code for answer in answers} == {503}
+        await started(second, third)
+        await probe.accepted()
+
+        await history.more_accepted(RATE_PER_S, within_s=30)
+        stop.set()
+        await sending
+        await history.nothing_owed(within_s=60)
+        await load.marks()
+        await history.nothing_owed(within_s=30)
+    finally:
+        for task in (sending, *consumers):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(sending, *consumers)
+    assert history.accepted_count == len(history.lives) > 10 * RATE_PER_S
+    assert history.lost() == []
+    assert history.early() == []
+    assert history.undeleted() == []
+    assert history.forgotten() == []
+    assert history.back_after_ack() == []
+    assert history.beyond_attempts(MAX_RETRY + 1) == []

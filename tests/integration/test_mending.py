@@ -1,0 +1,175 @@
+"""An operator deletes, purges or unbinds any one object of the plan while messages wait: what a running bridge does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+import pytest_asyncio
+from aiormq.exceptions import DeliveryError
+
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.integration.amqp import Amqp
+from tests.integration.own import Own, own_bridge
+from tests.integration.topic import Json, Topic
+from topology import plan
+from topology.channels import look
+from topology.names import Names
+from topology.plan import Binding, Exchange, Queue
+
+pytestmark = pytest.mark.timeout(60)
+
+NAMES = Names()
+CORE = plan.core(NAMES)
+SLOTS = plan.merged(plan.slot(NAMES, hand, value) for hand, value in (("seconds", 1), ("tenths", 4)))
+"""Those a delay of 1.5 s goes through: it aims a tenth short."""
+
+
+@pytest_asyncio.fixture(scope="module")
+async def own(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
+    """A bridge that looks for what is missing each second, and audits each second what is two seconds overdue."""
+    settings = {"BRIDGE_VERIFY_EVERY": "1s", "BRIDGE_AUDIT_EVERY": "1s", "BRIDGE_AUDIT_GRACE": "2s"}
+    async with own_bridge(rabbit, redis_node.url, local_dir, **settings) as own:
+        # Its queues are declared, and have settled.
+        await own.topic.send(id="first")
+        await own.topic.ack(await own.topic.pull_one())
+        yield own
+
+
+@pytest_asyncio.fixture
+async def topic(own: Own) -> Topic:
+    return own.topic
+
+
+def objects_of(topic: str) -> list[Queue | Binding]:
+    of_topic = plan.topic(NAMES, topic, direct=True)
+    return [*of_topic.queues, *of_topic.bindings]
+
+
+async def stands(amqp: Amqp, item: Exchange | Queue) -> bool:
+    return await look(amqp.connection, item) is not None
+
+
+async def bound(rabbit: RabbitNode, own: Own, binding: Binding) -> bool:
+    async with httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/") as management:
+        answer = await management.get(f"bindings/{own.vhost}")
+    return any(
+        (one["source"], one["destination"], one["destination_type"], one["routing_key"])
+        == (binding.source, binding.destination, binding.destination_type, binding.key)
+        for one in answer.json()
+    )
+
+
+async def taken_away(amqp: Amqp, item: Exchange | Queue | Binding) -> None:
+    async with amqp.connection.channel() as channel:
+        underlay = await channel.get_underlay_channel()
+        match item:
+            case Exchange():
+                await underlay.exchange_delete(item.name)
+            case Queue():
+                await underlay.queue_delete(item.name)
+            case Binding(destination_type="queue"):
+                await underlay.queue_unbind(item.destination, item.source, item.key)
+            case Binding():
+                await underlay.exchange_unbind(item.destination, item.source, item.key)
+
+
+async def insisted(topic: Topic, method: str, path: str, body: Json) -> Json:
+    """Calls until it goes through: the call that finds an exchange gone is refused, and has it declared again."""
+    while True:
+        answer = await topic.client.request(method, f"/v1/topics/{topic.name}/messages{path}", json=body)
+        if answer.status_code != 503:
+            assert answer.status_code in (200, 201), answer.text
+            found: Json = answer.json()
+            return found
+
+
+def named(item: Exchange | Queue | Binding) -> str:
+    if isinstance(item, Binding):
+        return f"{item.source}--{item.key}--{item.destination}"
+    return f"{type(item).__name__.lower()}-{item.name}"
+
+
+OBJECTS: list[Exchange | Queue | Binding] = [
+    *CORE.exchanges,
+    *CORE.queues,
+    *CORE.bindings,
+    *SLOTS.queues,
+    *SLOTS.bindings,
+]
+
+
+@pytest.mark.parametrize("item", OBJECTS, ids=named)
+async def test_what_waits_is_delivered_and_what_was_taken_away_stands_again(
+    rabbit: RabbitNode, own: Own, topic: Topic, item: Exchange | Queue | Binding
+) -> None:
+    name = f"m-{OBJECTS.index(item)}"
+    await insisted(topic, "POST", "", {"id": f"{name}-far", "body": 1, "delay": "2h"})
+    await insisted(topic, "POST", "", {"id": f"{name}-near", "body": 1, "delay": "1.5s"})
+    await taken_away(own.amqp, item)
+    await insisted(topic, "POST", "", {"id": f"{name}-after", "body": 1, "delay": "1.5s"})
+    await insisted(topic, "PATCH", f"/{name}-far", {"delay": "1.5s"})
+    wanted = {f"{name}-{which}" for which in ("far", "near", "after")}
+    assert set(await topic.pull_ids(3, max=10)) == wanted
+    while not (await bound(rabbit, own, item) if isinstance(item, Binding) else await stands(own.amqp, item)):
+        pass
+
+
+async def test_acks_of_amqp_consumers_are_recorded_again_after_their_queue_was_deleted(
+    rabbit: RabbitNode, own: Own, topic: Topic
+) -> None:
+    await topic.send(id="acked")
+    message = await own.amqp.take(topic.ready_queue)
+    (queue,) = (queue for queue in CORE.queues if queue.name == NAMES.acks)
+    (binding,) = (binding for binding in CORE.bindings if binding.destination == NAMES.acks)
+    await taken_away(own.amqp, queue)
+    while not await bound(rabbit, own, binding):
+        pass
+    await own.amqp.publish(NAMES.acks, topic.name, b"", message_id=message.message_id)
+    await topic.until_state("acked", "acked")
+
+
+async def test_what_is_refused_makes_its_queue_again_and_holds_up_nobody(own: Own, topic: Topic) -> None:
+    await own.amqp.delete_queue(NAMES.refused)
+    await own.amqp.publish(NAMES.entry, "no key", b"strange", message_id="strange")
+    await topic.send(id="behind")
+    assert await topic.pull_ids(1) == ["behind"]
+    assert (await own.amqp.take(NAMES.refused)).message_id == "strange"
+
+
+@pytest.mark.parametrize("place", range(len(objects_of("t"))), ids=[named(item) for item in objects_of("t")])
+async def test_a_topic_gets_its_queues_and_bindings_back_unasked(own: Own, topic: Topic, place: int) -> None:
+    direct = topic.beside("direct")
+    await direct.put_policy(release="direct")
+    item = objects_of(direct.name)[place]
+    await taken_away(own.amqp, item)
+    if isinstance(item, Queue):
+        while not await stands(own.amqp, item):
+            pass
+    else:
+        key = direct.name if item.source == NAMES.ready_exchange else f"0.0.0.0.0.0.0.{direct.name}"
+        while not await routed(own.amqp, item.source, key, direct.ready_queue):
+            pass
+
+
+async def test_more_dead_letters_than_a_slot_hands_out_at_once_wait_for_their_exchange_and_go_on(
+    own: Own, topic: Topic
+) -> None:
+    """Unroutable dead letters keep their 32 places in the slot, and no message may be stuck behind them for good."""
+    ids = [f"held-{number}" for number in range(40)]
+    await topic.send_many(*({"id": one, "body": 1, "delay": "1.5s"} for one in ids))
+    for item in (CORE.exchanges[0], *(one for one in CORE.exchanges if one.name == NAMES.due)):
+        await taken_away(own.amqp, item)
+    assert sorted(await topic.pull_ids(40, max=100)) == sorted(ids)
+
+
+async def routed(amqp: Amqp, exchange: str, key: str, queue: str) -> bool:
+    """Whether what is published so comes into the queue with no bridge in the way, which would name the topic."""
+    try:
+        await amqp.publish(exchange, key)
+    except DeliveryError:
+        return False
+    return "x-delay-topic" not in (await amqp.take(queue)).headers

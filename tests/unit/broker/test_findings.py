@@ -1,0 +1,35 @@
+"""What a look found, in words."""
+
+from __future__ import annotations
+
+from bridge.broker.findings import Finding, told
+from topology.report import Finding as OfTopology
+from topology.report import error, warning
+
+
+def capped(queue: str, length: int = 10) -> OfTopology:
+    return OfTopology(
+        severity="warning",
+        name=f"{queue}: policy limits: max-length",
+        found=str(length),
+        required="absent",
+        on=queue,
+        effect="full, it waits",
+    )
+
+
+def test_what_one_policy_does_to_many_queues_is_one_finding() -> None:
+    assert told(map(capped, ("delay.1s", "delay.2s", "delay.3s"))) == [
+        Finding(
+            "warning",
+            "policy limits: max-length is 10 on delay.1s and 2 more: full, it waits; required is absent",
+        )
+    ]
+
+
+def test_different_values_are_different_findings_and_errors_come_first() -> None:
+    found = told([capped("delay.1s"), warning("a", found=1, required=2), error("b", found=3, required=4)])
+
+    assert [one.severity for one in found] == ["error", "warning", "warning"]
+    assert found[0].says == "b is 3; required is 4"
+    assert len(told([capped("delay.1s", 1), capped("delay.1s", 2)])) == 2
