@@ -1,0 +1,102 @@
+"""A token as a value: what it is known by and what it allows.
+
+Written out it is `dbt_<id>_<secret>`, a form that scanners for leaked secrets can find. The id is public: lists, logs
+and commands name a token by it. Of the secret only the SHA-256 is kept. It is 32 random bytes, which no hash has to
+protect from guessing by being slow: from 112 bits of entropy on, a single approved hash will do (NIST SP 800-63B,
+5.1.2.2, on look-up secrets).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from enum import StrEnum
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+NAMESPACE_PATTERN: Final = r"^[A-Za-z0-9_.-]{1,100}$"
+NAME_PATTERN: Final = r"^[!-~]([ -~]{0,98}[!-~])?$"
+MAX_PER_S: Final = 100_000
+MAX_BODY: Final = 16 * 1024 * 1024
+
+_WRITTEN = re.compile(rb"dbt_([0-9a-f]{12})_([0-9a-f]{64})")
+_CREDENTIALS = re.compile(rb"(?i:bearer) {1,8}" + _WRITTEN.pattern)
+
+
+class Scope(StrEnum):
+    """What a token is for. Any of them allows to look."""
+
+    LOOK = "look"
+    SEND = "send"
+    CONSUME = "consume"
+    ADMIN = "admin"
+
+
+PerSecond = Annotated[int, Field(ge=1, le=MAX_PER_S)]
+
+
+class Token(BaseModel):
+    """One token. `sha256` is its secret's; a limit that is None is none, or the bridge's own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    id: Annotated[str, Field(pattern="^[0-9a-f]{12}$")]
+    name: Annotated[str, Field(pattern=NAME_PATTERN)]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1)]
+    namespaces: tuple[Annotated[str, Field(pattern=NAMESPACE_PATTERN)], ...] = ()
+    bare_topics: bool = False  # topics without a namespace
+    every_topic: bool = False
+    sends_per_s: PerSecond | None = None
+    pulls_per_s: PerSecond | None = None
+    max_body: Annotated[int, Field(ge=1, le=MAX_BODY)] | None = None  # bytes of a message's body
+    created_ms: int
+    expires_ms: int | None = None
+
+    def reaches(self, topic: str) -> bool:
+        """Whether the topic is one of those that the token is for."""
+        if self.every_topic:
+            return True
+        namespace, slash, _ = topic.partition("/")
+        return namespace in self.namespaces if slash else self.bare_topics
+
+    def is_of(self, secret: bytes) -> bool:
+        return compare_digest(_digest(secret), self.sha256)
+
+    def per_s(self, scope: Scope) -> int | None:
+        """How many requests a second it may make in the direction of the scope."""
+        return {Scope.SEND: self.sends_per_s, Scope.CONSUME: self.pulls_per_s}.get(scope)
+
+
+def new_id() -> str:
+    return secrets.token_hex(6)
+
+
+def new_secret() -> str:
+    return secrets.token_hex(32)
+
+
+def sha256_of(secret: str) -> str:
+    return _digest(secret.encode())
+
+
+def written(token_id: str, secret: str) -> str:
+    return f"dbt_{token_id}_{secret}"
+
+
+def presented(authorization: bytes) -> tuple[str, bytes] | None:
+    """The id and the secret that the header's value names; None: it has not the form of a token."""
+    found = _CREDENTIALS.fullmatch(authorization)
+    return None if found is None else (found[1].decode(), found[2])
+
+
+def masked(text: bytes) -> bytes:
+    """The text with the secret of every token in it left out."""
+    return _WRITTEN.sub(rb"dbt_\1_...", text) if b"dbt_" in text else text
+
+
+def _digest(secret: bytes) -> str:
+    return sha256(secret).hexdigest()

@@ -1,0 +1,37 @@
+"""Tokens as Redis keeps them: JSON by id, and a version that is another one after every change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from secrets import token_hex
+
+from bridge.store.client import Call, Store
+from bridge.store.keys import Keys
+from bridge.store.scripts import SCRIPTS
+
+
+class StoredTokens:
+    """Everything raises StoreUnavailable."""
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._key = keys.tokens
+
+    async def version(self) -> bytes | None:
+        version: bytes | None = await self._store.command("HGET", self._key, "version")
+        return version
+
+    async def all(self) -> Iterable[bytes]:
+        stored: list[bytes] = await self._store.command("HVALS", self._key)
+        return [value for value in stored if value.startswith(b"{")]  # the version is no object
+
+    async def put(self, token_id: str, token: bytes) -> None:
+        await self._store.run([self.call(token_id, token)])
+
+    async def remove(self, token_id: str) -> bool:
+        """Whether there was one."""
+        (removed,) = await self._store.run([self.call(token_id, b"")])
+        return bool(removed)
+
+    def call(self, token_id: str, token: bytes) -> Call:
+        return Call(SCRIPTS["token"], (self._key,), (token_id, token, token_hex(8)))

@@ -1,0 +1,99 @@
+"""Two bridges that ask for tokens, on the session's servers, and tokens for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from bridge.access.token import Token, new_id, new_secret, sha256_of, written
+from bridge.local.bridge import BridgeProcess
+from bridge.local.ports import free_ports
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+from bridge.store.tokens import StoredTokens
+
+
+class Mint:
+    """Makes tokens in Redis, and keeps what was made."""
+
+    def __init__(self, store: Store) -> None:
+        self.stored = StoredTokens(store, Keys("delay"))
+        self.made: list[str] = []
+
+    async def make(self, *scopes: str, **fields: Any) -> dict[str, str]:
+        """A new token as the header that presents it."""
+        secret = new_secret()
+        if not fields.keys() & {"namespaces", "bare_topics"}:
+            fields["every_topic"] = True
+        given = {
+            "id": new_id(),
+            "name": "test",
+            "sha256": sha256_of(secret),
+            "scopes": scopes,
+            "created_ms": int(time.time() * 1_000),
+            **fields,
+        }
+        token = Token.model_validate(given, strict=False)
+        await self.stored.put(token.id, token.model_dump_json().encode())
+        self.made.append(written(token.id, secret))
+        return bearer(self.made[-1])
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def id_of(header: dict[str, str]) -> str:
+    return header["Authorization"].split("_")[1]
+
+
+@pytest.fixture(scope="session")
+def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[list[BridgeProcess]]:
+    settings = {
+        "BRIDGE_AMQP_URL": rabbit.amqp_url,
+        "BRIDGE_REDIS_URL": redis_node.url,
+        "BRIDGE_ACCESS": "tokens",
+        "BRIDGE_MAX_BODY": "1000",
+    }
+    one, other = (
+        BridgeProcess(local_dir / "guarded" / name / "bridge.log", port, settings)
+        for name, port in zip(("one", "other"), free_ports(2), strict=True)
+    )
+    with one, other:
+        yield [one, other]
+
+
+@pytest_asyncio.fixture(scope="session")
+async def clients(guarded: list[BridgeProcess]) -> AsyncIterator[list[httpx2.AsyncClient]]:
+    one, other = guarded
+    limits = httpx2.Limits(max_connections=100)
+    async with (
+        httpx2.AsyncClient(base_url=one.url, timeout=90, limits=limits) as first,
+        httpx2.AsyncClient(base_url=other.url, timeout=90, limits=limits) as second,
+    ):
+        yield [first, second]
+
+
+@pytest.fixture(scope="session")
+def client(clients: list[httpx2.AsyncClient]) -> httpx2.AsyncClient:
+    return clients[0]
+
+
+@pytest_asyncio.fixture(scope="session")
+async def store(redis_node: RedisNode) -> AsyncIterator[Store]:
+    store = Store(redis_node.url, timeout_ms=5_000)
+    yield store
+    await store.close()
+
+
+@pytest.fixture(scope="session")
+def mint(store: Store) -> Mint:
+    return Mint(store)

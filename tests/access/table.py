@@ -1,0 +1,52 @@
+"""What each operation needs, written out: one that is new fails the tests until somebody has decided on it."""
+
+from __future__ import annotations
+
+NOTHING = ""
+NEEDS = {
+    "send": "send",
+    "send_many": "send",
+    "move": "send",
+    "delete": "send",
+    "pull": "consume",
+    "pull_by_priority": "consume",
+    "ack_many": "consume",
+    "ack": "consume",
+    "nack": "consume",
+    "extend": "consume",
+    "look_up": "look",
+    "list_messages": "look",
+    "list_dead": "look",
+    "list_topics": "look",
+    "look_at_topic": "look",
+    "metrics": "look",
+    "replay": "admin",
+    "replay_many": "admin",
+    "drop": "admin",
+    "drop_many": "admin",
+    "put_policy": "admin",
+    "remove_topic": "admin",
+    "live": NOTHING,
+    "ready": NOTHING,
+}
+CAMELLIA_NEEDS = {
+    "POST /camellia/delayQueue/sendMsg": "send",
+    "POST /camellia/delayQueue/deleteMsg": "send",
+    "POST /camellia/delayQueue/pullMsg": "consume",
+    "POST /camellia/delayQueue/longPollingMsg": "consume",
+    "POST /camellia/delayQueue/ackMsg": "consume",
+    "POST /camellia/delayQueue/getMsg": "look",
+    "GET /camellia/delayQueue/getTopicInfo": "look",
+    "GET /camellia/delayQueue/getTopicInfoList": "look",
+    "GET /camellia/delayQueue/getMonitorData": "look",
+    "GET /camellia/delayQueue/getMonitorString": "look",
+    "GET /camellia/health/online": "admin",
+    "GET /camellia/health/offline": "admin",
+    "GET /camellia/health/status": NOTHING,
+    "GET /camellia/health/check": NOTHING,
+}
+SCOPES = ("look", "send", "consume", "admin")
+
+
+def allowed(need: str, scope: str) -> bool:
+    return need in {scope, "look", NOTHING}

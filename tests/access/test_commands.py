@@ -1,0 +1,137 @@
+"""`delaybridge token …` as an operator types it, and a bridge that is not told who may do what."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner, Result
+
+from bridge.access.token import Token, sha256_of
+from bridge.cli_token import app
+from bridge.local.redis import RedisNode
+
+WRITTEN = re.compile(r"dbt_([0-9a-f]{12})_([0-9a-f]{64})")
+
+
+@pytest.fixture(autouse=True)
+def _environment(redis_node: RedisNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_REDIS_URL", redis_node.url)
+    monkeypatch.setenv("BRIDGE_REDIS_PREFIX", "commands")
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def create(*arguments: str) -> tuple[str, str]:
+    """The id and the secret of a new token."""
+    found = WRITTEN.fullmatch(run("create", *arguments).stdout.strip())
+    assert found is not None
+    return found[1], found[2]
+
+
+def test_a_token_is_shown_once_and_kept_as_a_hash() -> None:
+    token_id, secret = create(
+        "shop", "--scope", "send", "--scope", "consume", "--namespace", "shop", "--expires", "90d"
+    )
+    table, listed = run("list").output, run("list", "--json").output
+    assert secret not in table + listed
+    (entry,) = [one for one in orjson.loads(listed) if one["id"] == token_id]
+    assert entry["sha256"] == sha256_of(secret)
+    assert entry["sha256"] not in table
+    assert entry["expires_ms"] - entry["created_ms"] == 90 * 86_400_000
+    assert Token.model_validate_json(orjson.dumps(entry)).is_of(secret.encode())
+    (row,) = [line for line in table.splitlines() if line.startswith(token_id)]
+    assert re.split(r"  +", row)[1:5] == ["shop", "send consume", "shop/...", "none"]
+
+
+def test_what_it_may_do_and_its_limits_are_as_given() -> None:
+    limits = ("--sends-per-s", "5", "--pulls-per-s", "6", "--max-body", "7")
+    shown = orjson.loads(run("create", "a b", "--scope", "admin", "--every-topic", *limits, "--json").stdout)
+    assert WRITTEN.fullmatch(shown.pop("token"))
+    assert "sha256" not in shown
+    assert {shown.pop("id"), shown.pop("created_ms")}
+    assert shown == {
+        "name": "a b",
+        "scopes": ["admin"],
+        "namespaces": [],
+        "bare_topics": False,
+        "every_topic": True,
+        "sends_per_s": 5,
+        "pulls_per_s": 6,
+        "max_body": 7,
+        "expires_ms": None,
+    }
+
+
+def test_a_revoked_token_is_no_longer_listed() -> None:
+    (one, _), (other, _) = (create("x", "--scope", "look", "--bare-topics") for _ in range(2))
+    run("revoke", one)
+    listed = run("list").output
+    assert (one in listed, other in listed) == (False, True)
+    assert f"there is no token '{one}'" in run("revoke", one, code=1).stderr
+    assert "there is no token 'nonsense'" in run("revoke", "nonsense", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--every-topic",), ["Missing option", "--scope"]),
+        (("--scope", "all", "--every-topic"), ["--scope", "'all'", "look", "send", "consume", "admin"]),
+        (("--scope", "send"), ["topics", "--every-topic", "--namespace", "--bare-topics"]),
+        (("--scope", "send", "--every-topic", "--namespace", "a"), ["topics", "either"]),
+        (("--scope", "send", "--namespace", "a/b"), ["--namespace", "'a/b'", "1 to 100"]),
+        (("--scope", "send", "--every-topic", "--expires", "soon"), ["--expires", "'soon'"]),
+        (("--scope", "send", "--every-topic", "--expires", "0"), ["--expires", "'0'", "1s to 36500d"]),
+        (("--scope", "send", "--every-topic", "--sends-per-s", "0"), ["--sends-per-s", "0", "1 to 100000"]),
+        (("--scope", "send", "--every-topic", "--pulls-per-s", "100001"), ["--pulls-per-s", "100001"]),
+        (("--scope", "send", "--every-topic", "--max-body", "16777217"), ["--max-body", "16777217", "16777216"]),
+    ],
+)
+def test_bad_input_is_named_with_its_limit(arguments: tuple[str, ...], said: list[str]) -> None:
+    before = run("list").output
+    errors = run("create", "shop", *arguments, code=2).stderr
+    assert [word for word in said if word not in errors] == []
+    assert run("list").output == before
+
+
+@pytest.mark.parametrize("name", ["", " shop", "shöp", "x" * 101])
+def test_a_name_is_one_that_lists_can_show(name: str) -> None:
+    assert "NAME" in run("create", name, "--scope", "send", "--every-topic", code=2).stderr
+
+
+def test_without_redis_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_REDIS_URL", "redis://127.0.0.1:1/0")
+    for arguments in (("list",), ("revoke", "x"), ("create", "x", "--scope", "send", "--every-topic")):
+        assert "Redis did not answer" in run(*arguments, code=3).stderr
+
+
+def test_a_file_of_tokens_is_listed_and_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token_id, _ = create("in the file", "--scope", "send", "--every-topic")
+    file = tmp_path / "tokens.json"
+    file.write_text(run("list", "--json").stdout)
+    monkeypatch.setenv("BRIDGE_TOKENS_FILE", str(file))
+    monkeypatch.setenv("BRIDGE_REDIS_URL", "redis://127.0.0.1:1/0")
+    assert token_id in run("list").output
+    for arguments in (("revoke", token_id), ("create", "x", "--scope", "send", "--every-topic")):
+        assert "BRIDGE_TOKENS_FILE" in run(*arguments, code=2).stderr
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_a_bridge_that_others_can_reach_does_not_start_undecided(host: str) -> None:
+    environment = {**os.environ, "BRIDGE_HTTP_HOST": host, "BRIDGE_HTTP_PORT": "0"}
+    command = [sys.executable, "-m", "bridge", "serve"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert f"BRIDGE_HTTP_HOST is {host}, which others can reach" in ended.stderr
+    assert "BRIDGE_ACCESS=tokens" in ended.stderr
+    assert "BRIDGE_ACCESS=open" in ended.stderr

@@ -1,0 +1,159 @@
+"""What a token allows, and what counts as one."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from bridge.access.access import Undecided, asks_for_tokens
+from bridge.access.caller import ANYBODY, Caller
+from bridge.access.decision import Need, may
+from bridge.access.errors import NotAllowed, TooManyRequests
+from bridge.access.token import Scope, Token, masked, new_id, new_secret, presented, sha256_of, written
+from bridge.settings import Settings
+
+ID, SECRET = "0f4c19a2b7de", "5e" * 32
+SEND = Need(scope=Scope.SEND)
+EVERYWHERE = Need(scope=Scope.LOOK, every_topic=True)
+
+
+def token(*scopes: str, **fields: object) -> Token:
+    given = {"id": ID, "name": "shop", "sha256": sha256_of(SECRET), "scopes": scopes, "created_ms": 1} | fields
+    return Token.model_validate(given, strict=False)
+
+
+@pytest.mark.parametrize("held", Scope)
+@pytest.mark.parametrize("needed", Scope)
+def test_a_scope_allows_itself_and_to_look(held: Scope, needed: Scope) -> None:
+    refusal = may(token(held, every_topic=True), Need(scope=needed), "orders")
+    assert (refusal is None) == (needed in {held, Scope.LOOK})
+
+
+@pytest.mark.parametrize(
+    ("fields", "topic", "allowed"),
+    [
+        ({"namespaces": ["shop"]}, "shop/orders", True),
+        ({"namespaces": ["shop", "crm"]}, "crm/orders", True),
+        ({"namespaces": ["shop"]}, "shop2/orders", False),
+        ({"namespaces": ["shop"]}, "Shop/orders", False),
+        ({"namespaces": ["shop"]}, "shop", False),
+        ({"namespaces": ["shop"]}, "shop.orders", False),
+        ({"namespaces": ["shop"]}, "/orders", False),
+        ({"namespaces": ["shop"]}, "crm/shop", False),
+        ({"namespaces": ["shop"]}, "orders", False),
+        ({"bare_topics": True}, "orders", True),
+        ({"bare_topics": True}, "shop/orders", False),
+        ({"namespaces": ["shop"], "bare_topics": True}, "orders", True),
+        ({"every_topic": True}, "orders", True),
+        ({"every_topic": True}, "shop/orders", True),
+        ({}, "orders", False),
+    ],
+)
+def test_a_token_reaches_its_namespaces_topics(fields: dict[str, object], topic: str, allowed: bool) -> None:
+    assert (may(token("send", **fields), SEND, topic) is None) == allowed
+
+
+def test_what_needs_every_topic_is_not_allowed_by_a_namespace() -> None:
+    assert may(token("look", every_topic=True), EVERYWHERE) is None
+    refusal = may(token("admin", "look", namespaces=["shop"], bare_topics=True), EVERYWHERE)
+    assert isinstance(refusal, NotAllowed)
+    assert "every topic" in str(refusal)
+
+
+def test_the_scope_is_told_before_the_topic_is_known() -> None:
+    refusal = may(token("look", "consume", every_topic=True), SEND)
+    assert refusal is not None
+    assert (refusal.scope, refusal.token_id) == (Scope.SEND, ID)
+    assert str(refusal) == "this needs a token with the scope send; this token's: look, consume"
+    assert refusal.headers == {
+        "WWW-Authenticate": 'Bearer realm="delaybridge", error="insufficient_scope", scope="send"'
+    }
+
+
+def test_a_caller_without_a_token_is_bound_by_nothing() -> None:
+    ANYBODY.check("orders", "shop/orders")
+    assert ANYBODY.sees("shop/orders")
+    assert ANYBODY.max_body(7) == 7
+
+
+def test_a_caller_is_bound_by_its_token() -> None:
+    caller = Caller(token("send", namespaces=["shop"], max_body=5), SEND)
+    caller.check("shop/a", "shop/b")
+    with pytest.raises(NotAllowed):
+        caller.check("shop/a", "orders")
+    assert [caller.sees(topic) for topic in ("shop/a", "a", "crm/a")] == [True, False, False]
+    assert (caller.max_body(7), caller.max_body(3)) == (5, 3)
+
+
+def test_a_new_token_is_read_back_and_only_its_secret_is_its_own() -> None:
+    token_id, secret = new_id(), new_secret()
+    assert presented(f"Bearer {written(token_id, secret)}".encode()) == (token_id, secret.encode())
+    made = token("send", id=token_id, sha256=sha256_of(secret))
+    assert made.is_of(secret.encode())
+    assert not made.is_of(new_secret().encode())
+    assert secret not in made.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        (f"Bearer dbt_{ID}_{SECRET}", True),
+        (f"bearer dbt_{ID}_{SECRET}", True),
+        (f"BEARER  dbt_{ID}_{SECRET}", True),
+        (f"Bearer dbt_{ID}_{SECRET} ", False),
+        (f"Bearer dbt_{ID}_{SECRET}, Bearer dbt_{ID}_{SECRET}", False),
+        (f"Bearer\tdbt_{ID}_{SECRET}", False),
+        (f"Bearerdbt_{ID}_{SECRET}", False),
+        (f"Bearer dbt_{ID}_{SECRET.upper()}", False),
+        (f"Bearer dbt_{ID}_{SECRET[:-1]}", False),
+        (f"Bearer dbt_{ID}{SECRET}", False),
+        (f"Basic dbt_{ID}_{SECRET}", False),
+        (f"dbt_{ID}_{SECRET}", False),
+        ("Bearer ", False),
+        ("", False),
+    ],
+)
+def test_a_header_is_a_token_or_is_not(value: str, read: bool) -> None:
+    assert presented(value.encode()) == ((ID, SECRET.encode()) if read else None)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"id": "short"}, {"sha256": SECRET[:-1]}, {"scopes": []}, {"scopes": ["all"]}, {"namespaces": ["a/b"]},
+        {"namespaces": [""]}, {"sends_per_s": 0}, {"pulls_per_s": 100_001}, {"max_body": 0}, {"name": " "},
+        {"name": ""}, {"secret": SECRET}, {"every_topic": "yes, all"},
+    ],
+)  # fmt: skip
+def test_a_token_with_something_wrong_is_none(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        token(**{"scopes": ["send"]} | fields)
+
+
+def test_a_secret_is_masked_wherever_it_stands() -> None:
+    text = f'{{"value": "dbt_{ID}_{SECRET}", "other": "dbt_x"}}'.encode()
+    assert masked(text) == f'{{"value": "dbt_{ID}_...", "other": "dbt_x"}}'.encode()
+
+
+@pytest.mark.parametrize(("wait_ms", "retry_after_s"), [(1, 1), (1_000, 1), (1_001, 2)])
+def test_the_time_to_wait_is_rounded_up(wait_ms: int, retry_after_s: int) -> None:
+    refusal = TooManyRequests("too many", token_id=ID, wait_ms=wait_ms)
+    assert refusal.headers == {"Retry-After": str(retry_after_s)}
+
+
+@pytest.mark.parametrize(
+    ("host", "access", "asks"),
+    [
+        ("127.0.0.1", None, False), ("127.9.9.9", None, False), ("::1", None, False), ("localhost", None, False),
+        ("127.0.0.1", "tokens", True), ("0.0.0.0", "tokens", True), ("0.0.0.0", "open", False), ("::", "open", False),
+        ("bridge.example", "tokens", True),
+    ],
+)  # fmt: skip
+def test_who_is_asked_for_a_token(host: str, access: str | None, asks: bool) -> None:
+    assert asks_for_tokens(Settings.model_validate({"http_host": host, "access": access})) == asks
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "bridge.example", "localhost.example", ""])
+def test_without_a_decision_nobody_else_is_let_in(host: str) -> None:
+    with pytest.raises(Undecided, match=r"BRIDGE_ACCESS=tokens.*BRIDGE_ACCESS=open"):
+        asks_for_tokens(Settings.model_validate({"http_host": host}))

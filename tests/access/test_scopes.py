@@ -1,0 +1,169 @@
+"""Every operation with every scope, over HTTP: what is refused changes nothing, and says nothing of what there is."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+
+from bridge.http.app import OPERATIONS
+from bridge.http.guard import Guard
+from bridge.http.v1.operation import Operation, everywhere
+from bridge.http.wires import camellia
+from tests.access.conftest import Mint
+from tests.access.table import CAMELLIA_NEEDS, NEEDS, NOTHING, SCOPES, allowed
+from tests.wires.camellia_service import StandIn
+
+PLACED = [placed for operation in OPERATIONS for placed in everywhere(operation)]
+CAMELLIA_FORM = {
+    "topic": "{topic}",
+    "msgId": "o-1",
+    "msg": "abc",
+    "delayMillis": "1000",
+    "longPollingTimeoutMillis": "1",
+}
+
+
+def need_of(operation: Operation) -> str:
+    return NEEDS[operation.name.removesuffix("_in_namespace")]
+
+
+async def call(
+    client: httpx2.AsyncClient, operation: Operation, namespace: str, headers: dict[str, str]
+) -> httpx2.Response:
+    """Calls it for the topic `orders` of the namespace and the message `o-1`, waiting for nothing."""
+    path = operation.path.format(topic=f"{namespace}%2Forders", namespace=namespace, name="orders", id="o-1")
+    body = dict(next(iter(operation.examples.values()), {})) | ({"wait": 0} if "pull" in operation.name else {})
+    if "topics" in body:
+        body["topics"] = [f"{namespace}/orders"]
+    return await client.request(operation.method, path, json=body if operation.takes else None, headers=headers)
+
+
+async def call_camellia(
+    client: httpx2.AsyncClient, where: str, namespace: str, headers: dict[str, str]
+) -> httpx2.Response:
+    method, _, path = where.partition(" ")
+    form = {name: value.format(topic=f"{namespace}/orders") for name, value in CAMELLIA_FORM.items()}
+    if method == "GET":
+        return await client.get(path, params={"topic": form["topic"]}, headers=headers)
+    return await client.post(path, data=form, headers=headers)
+
+
+def test_every_operation_is_in_the_table() -> None:
+    assert {operation.name for operation in OPERATIONS} == NEEDS.keys()
+
+
+def test_every_path_of_the_wire_is_in_the_table() -> None:
+    paths = {str(getattr(route, "path", "")) for route in camellia.router(StandIn().service, Guard(None)).routes}
+    assert paths == {where.partition(" ")[2] for where in CAMELLIA_NEEDS}
+
+
+@pytest.fixture
+async def namespace(client: httpx2.AsyncClient, mint: Mint) -> str:
+    """One with a waiting message `o-1` in its topic `orders`."""
+    namespace = f"n-{uuid4().hex[:12]}"
+    path = f"/v1/namespaces/{namespace}/topics/orders/messages"
+    owner = await mint.make("send", namespaces=[namespace])
+    sent = await client.post(path, json={"id": "o-1", "body": 1, "delay": "1h"}, headers=owner)
+    assert sent.status_code == 201, sent.text
+    return namespace
+
+
+async def state_of(client: httpx2.AsyncClient, namespace: str, headers: dict[str, str]) -> Any:
+    topic = f"/v1/topics/{namespace}%2Forders"
+    answers = [await client.get(topic + rest, headers=headers) for rest in ("", "/messages", "/messages/o-1", "/dead")]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    return [answer.json() for answer in answers]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_each_scope_allows_what_the_table_says(
+    client: httpx2.AsyncClient, mint: Mint, namespace: str, scope: str
+) -> None:
+    everything = await mint.make(*SCOPES)
+    before = await state_of(client, namespace, everything)
+    own, everywhere_else = await mint.make(scope, namespaces=[namespace]), await mint.make(scope)
+    refused = [operation for operation in PLACED if not allowed(need_of(operation), scope)]
+    for operation in refused:
+        answer = await call(client, operation, namespace, own)
+        assert answer.status_code == 403, (operation.name, answer.text)
+        assert answer.json()["scope"] == need_of(operation)
+        assert answer.json()["type"] == "urn:problem-type:delaybridge:insufficient-scope"
+    assert await state_of(client, namespace, everything) == before
+    for operation in PLACED:
+        if operation not in refused:
+            token = everywhere_else if operation.name == "metrics" else own
+            answer = await call(client, operation, namespace, token)
+            assert answer.status_code not in {401, 403, 429, 500}, (operation.name, answer.text)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_each_scope_allows_what_the_table_says_on_the_wire(
+    client: httpx2.AsyncClient, mint: Mint, namespace: str, scope: str
+) -> None:
+    everything = await mint.make(*SCOPES)
+    before = await state_of(client, namespace, everything)
+    own, everywhere_else = await mint.make(scope, namespaces=[namespace]), await mint.make(scope)
+    refused = [where for where, need in CAMELLIA_NEEDS.items() if not allowed(need, scope)]
+    for where in refused:
+        answer = await call_camellia(client, where, namespace, own)
+        assert answer.status_code == 403, (where, answer.text)
+        assert f'scope="{CAMELLIA_NEEDS[where]}"' in answer.headers["www-authenticate"]
+    assert await state_of(client, namespace, everything) == before
+    for where in CAMELLIA_NEEDS.keys() - set(refused):
+        token = everywhere_else if where.endswith("line") else own
+        answer = await call_camellia(client, where, namespace, token)
+        # Out of service, whichever came last of those that say so.
+        assert answer.status_code == 200 or "/health/" in where, (where, answer.text)
+        assert answer.status_code in {200, 500}
+
+
+@pytest.mark.parametrize("needs", [NEEDS, CAMELLIA_NEEDS], ids=["v1", "camellia"])
+async def test_without_a_token_or_with_anothers_nothing_happens_and_nothing_is_told(
+    client: httpx2.AsyncClient, mint: Mint, namespace: str, needs: dict[str, str]
+) -> None:
+    everything = await mint.make(*SCOPES)
+    before = await state_of(client, namespace, everything)
+    stranger = await mint.make(*SCOPES, namespaces=["elsewhere"], bare_topics=True)
+    for headers in ({}, stranger):
+        told = []
+        for there in (namespace, "nowhere"):
+            if needs is NEEDS:
+                asked = [one for one in PLACED if need_of(one) != NOTHING and one.name != "list_topics"]
+                answers = [await call(client, one, there, headers) for one in asked]
+            else:
+                lists = ("getTopicInfoList", "getMonitorData", "getMonitorString")
+                wheres = [one for one, need in CAMELLIA_NEEDS.items() if need != NOTHING and not one.endswith(lists)]
+                answers = [await call_camellia(client, one, there, headers) for one in wheres]
+            assert {answer.status_code for answer in answers} == {403 if headers else 401}
+            shown = [answer.json() for answer in answers]
+            told.append([{name: one[name] for name in one if name != "request_id"} for one in shown])
+        # The same, whether or not there is such a topic.
+        assert told[0] == told[1]
+    assert await state_of(client, namespace, everything) == before
+
+
+async def test_what_needs_no_token_is_answered_without_one(client: httpx2.AsyncClient) -> None:
+    for path in ("/health/live", "/health/ready", "/openapi.json", "/docs", "/camellia/health/check"):
+        assert (await client.get(path)).status_code == 200, path
+
+
+async def test_lists_show_what_the_token_may_see(client: httpx2.AsyncClient, mint: Mint, namespace: str) -> None:
+    own, stranger = await mint.make("look", namespaces=[namespace]), await mint.make("look", namespaces=["elsewhere"])
+    for headers, seen in ((own, [f"{namespace}/orders"]), (stranger, [])):
+        listed = (await client.get("/v1/topics", headers=headers)).json()["topics"]
+        assert [topic["topic"] for topic in listed] == seen
+        listed = (await client.get("/camellia/delayQueue/getTopicInfoList", headers=headers)).json()["data"]
+        assert [topic["topic"] for topic in listed] == seen
+        text = (await client.get("/camellia/delayQueue/getMonitorString", headers=headers)).text
+        assert (namespace in text) == bool(seen)
+
+
+async def test_of_several_topics_each_is_checked(client: httpx2.AsyncClient, mint: Mint, namespace: str) -> None:
+    own = await mint.make("consume", namespaces=[namespace])
+    answer = await client.post("/v1/pull", json={"topics": [f"{namespace}/a", "b"]}, headers=own)
+    assert answer.status_code == 403
+    assert answer.json()["detail"] == "this token is not for this topic"
+    assert (await client.post("/v1/pull", json={"topics": [f"{namespace}/orders"]}, headers=own)).status_code == 200
