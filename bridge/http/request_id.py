@@ -22,7 +22,7 @@ class RequestId:
             await self._app(scope, receive, send)
             return
         given = next((value for name, value in scope["headers"] if name == _HEADER), b"")
-        request_id = given if _SANE.fullmatch(given) else b"%024x" % getrandbits(96)
+        request_id = given if _SANE.fullmatch(given) else new()
         scope["request_id"] = request_id.decode()
 
         async def send_with_id(message: Message) -> None:
@@ -31,6 +31,10 @@ class RequestId:
             await send(message)
 
         await self._app(scope, receive, send_with_id)
+
+
+def new() -> bytes:
+    return b"%024x" % getrandbits(96)
 
 
 def of(scope: Scope) -> str:

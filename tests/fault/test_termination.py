@@ -73,6 +73,50 @@ async def test_what_the_checkpoint_holds_when_it_is_told_to_end_is_delivered_by_
     await killed(other)
 
 
+async def test_a_long_poll_is_answered_when_its_bridge_is_told_to_end_and_its_connection_closed(
+    stage: Stage, http: httpx2.AsyncClient
+) -> None:
+    told = stage.bridge(grace="2s")
+    await started(told)
+    api = Api(http, told.url)
+    await api.sent("polled", "first")
+    await api.drain("polled", 1)
+    poll = asyncio.create_task(api.call("POST", "/v1/topics/polled/pull", {"wait": 30_000}))
+    async with asyncio.timeout(30):
+        while await asyncio.to_thread(consumers_of, stage, "ready.polled") == 0:
+            pass
+    told.ask_to_stop()
+    response = await poll
+    assert (response.status_code, response.json()) == (200, {"messages": []})
+    assert response.headers["connection"] == "close"
+    await asyncio.to_thread(told.wait_until_stopped)
+    assert told.exit_code == 0
+
+
+async def test_a_bridge_that_drains_says_that_it_is_not_ready_and_takes_calls_all_the_same(
+    stage: Stage, http: httpx2.AsyncClient
+) -> None:
+    told = stage.bridge(drain="10m")
+    await started(told)
+    api = Api(http, told.url)
+    await api.sent("drained", "before")
+    told.ask_to_stop()
+    async with asyncio.timeout(30):
+        while (ready := await api.call("GET", "/health/ready")).status_code == 200:
+            pass
+    assert (ready.status_code, ready.json()["parts"]["process"]) == (503, "stopping")
+    async with httpx2.AsyncClient() as another:
+        response = await Api(another, told.url).send("drained", "meanwhile")
+    assert (response.status_code, response.headers["connection"]) == (201, "close")
+    assert {one["id"] for one in await api.drain("drained", 2)} == {"before", "meanwhile"}
+    await killed(told)
+
+
+def consumers_of(stage: Stage, queue: str) -> int:
+    lines = stage.rabbit.ctl("list_queues", "name", "consumers", "--no-table-headers").splitlines()
+    return int(dict(line.split() for line in lines)[queue])
+
+
 def unacknowledged(stage: Stage, queue: str) -> int:
     """How many of the queue's messages a consumer has and has not acknowledged."""
     lines = stage.rabbit.ctl("list_queues", "name", "messages_unacknowledged", "--no-table-headers").splitlines()

@@ -1,0 +1,31 @@
+"""The HTTP server, which ends so that clients notice little of it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+if TYPE_CHECKING:
+    from bridge.service.service import Service
+
+
+class Server(uvicorn.Server):
+    """Told to stop, it first says that it is not ready, answers long polls, and has each answer end its connection;
+    after `drain_ms`, in which a balancer can turn away from it, it listens no more and ends what is under way."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, *, drain_ms: int) -> None:
+        super().__init__(config)
+        self._service = service
+        self._drain_s = drain_ms / 1_000
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.drain()
+        for connection in self.server_state.connections:
+            if (under_way := getattr(connection, "cycle", None)) is not None:
+                under_way.keep_alive = False
+        self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
+        await asyncio.sleep(self._drain_s)
+        await super().shutdown(sockets)

@@ -1,0 +1,412 @@
+"""What no well-behaved client sends: refused in good order, with nobody else worse off and nothing changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import httpx2
+import pytest
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.ports import free_ports
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+
+MAX_BODY = 1_000
+LARGEST_REQUEST = 16 * MAX_BODY + 1024 * 1024
+CONNECTIONS = 50
+CLIENT_TIMEOUT_S = 2.0
+
+
+@pytest.fixture(scope="module")
+def strict(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[BridgeProcess]:
+    """A bridge with small limits."""
+    settings = {
+        "BRIDGE_AMQP_URL": rabbit.amqp_url,
+        "BRIDGE_REDIS_URL": redis_node.url,
+        "BRIDGE_MAX_BODY": str(MAX_BODY),
+        "BRIDGE_MAX_CONNECTIONS": str(CONNECTIONS),
+        "BRIDGE_CLIENT_TIMEOUT": f"{CLIENT_TIMEOUT_S:g}s",
+        "BRIDGE_KEEP_ALIVE": "3s",
+    }
+    with BridgeProcess(local_dir / "strict" / "bridge.log", free_ports(1)[0], settings) as process:
+        yield process
+
+
+class Raw:
+    """A connection on which a test writes what it likes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    def write(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def all(self) -> bytes:
+        """What the bridge sends until it closes, which it has to do."""
+        return await asyncio.wait_for(self.reader.read(), 30)
+
+    async def answer(self) -> tuple[int, bytes, bytes]:
+        """The next answer: status, head in lower case, body."""
+        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 30)).lower()
+        length = re.search(rb"\r\ncontent-length: (\d+)", head)
+        return int(head.split()[1]), head, await self.reader.readexactly(int(length[1]) if length else 0)
+
+    async def refused(self, *statuses: int) -> None:
+        """The next answer refuses, with a problem, as the last one of its connection."""
+        status, head, body = await self.answer()
+        assert status in statuses, (status, head, body)
+        assert b"\r\nconnection: close\r\n" in head
+        assert b"\r\ncontent-type: application/problem+json\r\n" in head
+        problem = json.loads(body)
+        assert problem["status"] == status
+        assert f"\r\nx-request-id: {problem['request_id']}\r\n".encode() in head
+        assert await self.all() == b""
+
+
+@asynccontextmanager
+async def connected(bridge: BridgeProcess) -> AsyncIterator[Raw]:
+    raw = Raw(*await asyncio.open_connection("127.0.0.1", bridge.port))
+    try:
+        yield raw
+    finally:
+        raw.writer.transport.abort()
+
+
+@asynccontextmanager
+async def others_served(bridge: BridgeProcess) -> AsyncIterator[None]:
+    """Well-behaved clients, one that keeps its connection and one that does not, are answered all the while."""
+    ended = asyncio.Event()
+    topic = f"t-{uuid4().hex[:12]}"
+
+    async def send(number: int, client: httpx2.AsyncClient, **headers: str) -> None:
+        message = {"id": f"m-{number}", "body": 1, "delay": "1h"}
+        (await client.post(f"/v1/topics/{topic}/messages", json=message, headers=headers)).raise_for_status()
+
+    async def serve() -> None:
+        async with httpx2.AsyncClient(base_url=bridge.url, timeout=30) as client:
+            number = 0
+            while not ended.is_set() or number < 3:
+                await send(number, client)
+                await send(number + 1_000_000, client, Connection="close")
+                number += 1
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(serve())
+        try:
+            yield
+        finally:
+            ended.set()
+
+
+async def is_unknown(bridge: BridgeProcess, topic: str) -> bool:
+    async with httpx2.AsyncClient(base_url=bridge.url, timeout=30) as client:
+        return (await client.get(f"/v1/topics/{topic}")).status_code == 404
+
+
+@pytest.fixture
+def target() -> str:
+    """A topic that nobody may come to know."""
+    return f"t-{uuid4().hex[:12]}"
+
+
+MESSAGE = b'{"body":1,"delay":"1h"}'
+MALFORMED = {
+    "content-length and transfer-encoding": b"Content-Length: %(length)d\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "transfer-encoding and content-length": b"Transfer-Encoding: chunked\r\nContent-Length: %(length)d\r\n\r\n",
+    "two content-lengths": b"Content-Length: %(length)d\r\nContent-Length: 5\r\n\r\n",
+    "two equal content-lengths": b"Content-Length: %(length)d\r\nContent-Length: %(length)d\r\n\r\n",
+    "a list of content-lengths": b"Content-Length: %(length)d, %(length)d\r\n\r\n",
+    "a signed content-length": b"Content-Length: +%(length)d\r\n\r\n",
+    "a hexadecimal content-length": b"Content-Length: 0x17\r\n\r\n",
+    "a content-length beyond 64 bits": b"Content-Length: 99999999999999999999999\r\n\r\n",
+    "an unknown transfer-encoding": b"Transfer-Encoding: xchunked\r\n\r\n17\r\n",
+    "chunked not last": b"Transfer-Encoding: chunked, identity\r\n\r\n17\r\n",
+    "two transfer-encodings": b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n17\r\n",
+    "a tab before chunked's end": b"Transfer-Encoding: chunked\x0b\r\n\r\n17\r\n",
+    "whitespace before the colon": b"Content-Length : %(length)d\r\n\r\n",
+    "whitespace before transfer-encoding's colon": b"Transfer-Encoding : chunked\r\n\r\n17\r\n",
+    "a folded line": b"Transfer-Encoding:\r\n chunked\r\n\r\n17\r\n",
+    "a folded first line": b" Content-Length: %(length)d\r\n\r\n",
+    "a bare line feed": b"X: a\nContent-Length: %(length)d\r\n\r\n",
+    "a bare carriage return": b"X: a\rContent-Length: %(length)d\r\n\r\n",
+    "a zero byte": b"X: a\0b\r\nContent-Length: %(length)d\r\n\r\n",
+    "a line without a colon": b"Content-Length\r\n\r\n",
+    "a name with a space": b"Content Length: %(length)d\r\n\r\n",
+    "a name of nothing": b": %(length)d\r\n\r\n",
+    "a chunk size that is no number": b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "a signed chunk size": b"Transfer-Encoding: chunked\r\n\r\n-17\r\n",
+    "a chunk size with 0x": b"Transfer-Encoding: chunked\r\n\r\n0x17\r\n",
+    "a chunk size beyond 64 bits": b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+    "a chunk size and a bare line feed": b"Transfer-Encoding: chunked\r\n\r\n17\n",
+    "a chunk longer than its size": b"Transfer-Encoding: chunked\r\n\r\n5\r\n",
+}
+
+
+@pytest.mark.parametrize("head", MALFORMED.values(), ids=MALFORMED.keys())
+async def test_an_ambiguous_request_is_refused_with_what_follows_it(
+    strict: BridgeProcess, target: str, head: bytes
+) -> None:
+    start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode()
+    smuggled = start + b"Content-Length: %d\r\n\r\n" % len(MESSAGE) + MESSAGE
+    async with others_served(strict), connected(strict) as raw:
+        raw.write(start + head % {b"length": len(MESSAGE)} + MESSAGE + b"\r\n0\r\n\r\n" + smuggled)
+        await raw.refused(400)
+    assert await is_unknown(strict, target)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET /health/live HTTP/9.9",
+        b"FETCH /health/live HTTP/1.1",
+        b"GET /health/live\tx HTTP/1.1",
+        b"GET /\xff HTTP/1.1",
+        b"CONNECT a:1 HTTP/1.1",
+        b"PRI * HTTP/2.0\r\n\r\nSM",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+)
+async def test_a_first_line_that_is_none_is_refused(strict: BridgeProcess, line: bytes) -> None:
+    async with connected(strict) as raw:
+        raw.write(line + b"\r\nHost: a\r\n\r\n")
+        await raw.refused(400)
+
+
+async def test_a_refusal_stands_behind_the_answers_that_are_owed(strict: BridgeProcess, target: str) -> None:
+    good = b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 13\r\n\r\n" % target.encode()
+    async with connected(strict) as raw:
+        raw.write(good + b'{"wait":"1s"}' + b"nonsense\r\n\r\n")
+        assert (await raw.answer())[0] == 200
+        await raw.refused(400)
+
+
+async def test_what_stands_behind_a_refused_body_is_not_run(strict: BridgeProcess, target: str) -> None:
+    start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
+    send = start % (target.encode(), len(MESSAGE)) + MESSAGE
+    async with connected(strict) as raw:
+        raw.write(start % (target.encode(), LARGEST_REQUEST + 1) + send * 100)
+        await raw.refused(413)
+    assert await is_unknown(strict, target)
+
+
+async def test_fields_behind_the_last_chunk_are_no_headers(strict: BridgeProcess) -> None:
+    async with connected(strict) as raw:
+        raw.write(b"GET /health/live HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+        raw.write(b"X-Request-ID: smuggled\r\n\r\n")
+        status, head, _ = await raw.answer()
+        assert status == 200
+        assert b"smuggled" not in head
+
+
+async def test_an_upgrade_that_is_not_offered_is_the_last_request_of_its_connection(strict: BridgeProcess) -> None:
+    asked = b"GET /health/live HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    async with connected(strict) as raw:
+        raw.write(asked + b"GET /health/ready HTTP/1.1\r\nHost: a\r\n\r\n")
+        status, head, _ = await raw.answer()
+        assert status == 200
+        assert b"\r\nconnection: close\r\n" in head
+        assert await raw.all() == b""
+
+
+async def test_what_is_asked_to_be_continued_is(strict: BridgeProcess, target: str) -> None:
+    start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+    async with connected(strict) as raw:
+        raw.write(start % (target.encode(), len(MESSAGE)))
+        assert (await raw.answer())[0] == 100
+        raw.write(MESSAGE)
+        assert (await raw.answer())[0] == 201
+        raw.write(start % (target.encode(), LARGEST_REQUEST + 1))
+        await raw.refused(413)
+
+
+HEADS = {
+    "one header": (431, b"GET /health/live HTTP/1.1\r\nX: " + b"a" * 40_000),
+    "headers": (431, b"GET /health/live HTTP/1.1\r\n" + b"X: a\r\n" * 200),
+    "large headers": (431, b"GET /health/live HTTP/1.1\r\n" + (b"X: " + b"a" * 1_000 + b"\r\n") * 50),
+    "path": (414, b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\nHost: a\r\n"),
+    "query": (414, b"GET /health/live?" + b"a" * 10_000 + b" HTTP/1.1\r\nHost: a\r\n"),
+}
+
+
+@pytest.mark.parametrize(("status", "head"), HEADS.values(), ids=HEADS.keys())
+@pytest.mark.parametrize("ending", [b"", b"\r\n\r\n"], ids=["endless", "whole"])
+@pytest.mark.parametrize("piece_bytes", [100, 1_000_000])
+async def test_a_head_that_is_too_large_is_refused(
+    strict: BridgeProcess, status: int, head: bytes, ending: bytes, piece_bytes: int
+) -> None:
+    *_, last, rest = head.split(b"\r\n")
+    more = b"a" if rest else last + b"\r\n"
+    whole = head + (ending or more * (60_000 // len(more)))
+    async with others_served(strict), connected(strict) as raw:
+        for at in range(0, len(whole), piece_bytes):
+            raw.write(whole[at : at + piece_bytes])
+            await raw.writer.drain()
+        await raw.refused(status)
+
+
+@pytest.mark.parametrize("piece", [b"X: a\r\n", b"X: " + b"a" * 100, b"a" * 1_000], ids=["lines", "line", "value"])
+async def test_endless_fields_behind_the_last_chunk_are_refused(
+    strict: BridgeProcess, target: str, piece: bytes
+) -> None:
+    async with others_served(strict), connected(strict) as raw:
+        raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode())
+        raw.write(b"Transfer-Encoding: chunked\r\n\r\n17\r\n" + MESSAGE + b"\r\n0\r\nX: ")
+        await raw.writer.drain()
+        for _ in range(200):
+            raw.write(piece * (100_000 // len(piece)))
+        await raw.refused(400, 431)
+    assert await is_unknown(strict, target)
+
+
+async def test_a_stream_without_an_end_is_refused_where_it_passes_the_limit(strict: BridgeProcess, target: str) -> None:
+    async def stream(raw: Raw) -> None:
+        raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode())
+        raw.write(b"Transfer-Encoding: chunked\r\n\r\n")
+        while True:
+            raw.write(b"10000\r\n" + b" " * 65_536 + b"\r\n")
+            await raw.writer.drain()
+
+    async with others_served(strict), connected(strict) as raw:
+        streaming = asyncio.create_task(stream(raw))
+        status, head, _ = await raw.answer()
+        assert status == 413
+        assert b"\r\nconnection: close\r\n" in head
+        # It goes on for ever, and is cut off.
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(streaming, 30)
+    assert await is_unknown(strict, target)
+
+
+async def test_requests_far_ahead_of_their_answers_are_refused(strict: BridgeProcess) -> None:
+    async with others_served(strict), connected(strict) as raw:
+        raw.write(b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n" * 1_000)
+        answers = await raw.all()
+    assert answers.count(b"HTTP/1.1 200 ") >= 100
+    assert answers.count(b"HTTP/1.1 400 ") == 1
+    assert answers.index(b"HTTP/1.1 400 ") > answers.rindex(b"HTTP/1.1 200 ")
+
+
+async def test_a_head_that_never_ends_is_refused_in_time(strict: BridgeProcess) -> None:
+    async def drip(raw: Raw) -> None:
+        raw.write(b"GET /health/live HTTP/1.1\r\n")
+        while True:
+            raw.write(b"X: a\r\n")
+            await asyncio.sleep(0.3)
+
+    async with others_served(strict), connected(strict) as raw:
+        dripping = asyncio.create_task(drip(raw))
+        await raw.refused(408)
+        dripping.cancel()
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 1000", b"Transfer-Encoding: chunked"])
+async def test_a_body_that_stalls_is_refused_in_time(strict: BridgeProcess, target: str, framing: bytes) -> None:
+    async with others_served(strict), connected(strict) as raw:
+        raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n%b\r\n\r\n" % (target.encode(), framing))
+        raw.write(b'5\r\n{"bod' if b"chunked" in framing else b'{"body":')
+        await raw.refused(408)
+    assert await is_unknown(strict, target)
+
+
+async def test_a_client_that_never_reads_is_cut_off(strict: BridgeProcess) -> None:
+    async with others_served(strict), connected(strict) as raw:
+        raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+        async def ask() -> None:
+            while True:
+                raw.write(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 10)
+                await raw.writer.drain()
+                await asyncio.sleep(0.01)
+
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(ask(), 60)
+
+
+async def test_a_long_poll_outlasts_every_limit_on_a_clients_silence(strict: BridgeProcess, target: str) -> None:
+    async with connected(strict) as raw:
+        raw.write(b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 13\r\n\r\n" % target.encode())
+        raw.write(b'{"wait":"8s"}')
+        started_s = asyncio.get_running_loop().time()
+        assert (await raw.answer())[0] == 200
+        assert asyncio.get_running_loop().time() - started_s >= 7.9
+
+
+async def test_a_silent_client_is_let_go(strict: BridgeProcess) -> None:
+    async with connected(strict) as raw:
+        assert await raw.all() == b""
+    async with connected(strict) as raw:
+        raw.write(b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n")
+        await raw.answer()
+        assert await raw.all() == b""
+
+
+async def test_silent_clients_by_the_hundred_keep_nobody_out(strict: BridgeProcess) -> None:
+    silent: list[Raw] = []
+    async with others_served(strict):
+        for number in range(4 * CONNECTIONS):
+            raw = Raw(*await asyncio.open_connection("127.0.0.1", strict.port))
+            silent.append(raw)
+            if number % 2:
+                raw.writer.write_eof()
+        assert await asyncio.gather(*(raw.all() for raw in silent)) == [b""] * len(silent)
+    for raw in silent:
+        raw.writer.transport.abort()
+
+
+async def test_half_a_request_and_then_the_end_changes_nothing(strict: BridgeProcess, target: str) -> None:
+    send = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (
+        target.encode(),
+        len(MESSAGE),
+    )
+    whole = send + MESSAGE
+    async with others_served(strict):
+        for length in range(0, len(whole), 7):
+            async with connected(strict) as raw:
+                raw.write(whole[:length])
+                raw.writer.write_eof()
+                assert await raw.all() == b""
+    assert await is_unknown(strict, target)
+
+
+async def test_where_all_connections_are_being_answered_one_more_is_told_to_come_again(
+    strict: BridgeProcess, target: str
+) -> None:
+    poll = b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 14\r\n\r\n" % target.encode()
+    polls = [Raw(*await asyncio.open_connection("127.0.0.1", strict.port)) for _ in range(CONNECTIONS)]
+    for raw in polls:
+        # The 100 says that it is being answered.
+        raw.write(poll.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+    for raw in polls:
+        assert (await raw.answer())[0] == 100
+        raw.write(b'{"wait":"60s"}')
+    async with connected(strict) as raw:
+        status, head, _ = await raw.answer()
+        assert (status, b"\r\nretry-after: 1\r\n" in head) == (503, True)
+        assert await raw.all() == b""
+    for raw in polls:
+        raw.writer.transport.abort()
+
+
+async def test_memory_is_what_it_was_after_all_of_it(strict: BridgeProcess) -> None:
+    def resident_kib() -> int:
+        status = Path(f"/proc/{strict.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1])  # type: ignore[index]
+
+    async def attack() -> None:
+        async with connected(strict) as raw:
+            raw.write(b"GET /health/live HTTP/1.1\r\nX: " + b"a" * 1_000_000)
+            await raw.refused(431)
+
+    for _ in range(20):
+        await attack()
+    before_kib = resident_kib()
+    for _ in range(100):
+        await attack()
+    assert resident_kib() - before_kib < 20_000

@@ -1,0 +1,261 @@
+"""TLS towards RabbitMQ and Redis, and of the bridge's own port, with certificates of authorities made here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx2
+import pytest
+import trustme
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.certificates import Certificates
+from bridge.local.ports import free_ports
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.matrix.servers import Servers
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+class Authority:
+    """A certificate authority, and what it has signed, as files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self._folder = folder
+        self._ca = trustme.CA()
+        self.file = folder / "ca.pem"
+        self._ca.cert_pem.write_to_path(self.file)
+
+    def issue(self, name: str, *identities: str, expires: datetime | None = None) -> Certificates:
+        issued = self._ca.issue_cert(*identities, not_after=expires)
+        cert, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
+        cert.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+        issued.private_key_pem.write_to_path(key)
+        return Certificates(ca=self.file, cert=cert, key=key)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Secured:
+    rabbit: RabbitNode
+    redis: RedisNode
+    ours: Certificates
+    folder: Path
+
+    def settings(self, **other: str) -> dict[str, str]:
+        return {
+            "BRIDGE_AMQP_URL": self.rabbit.amqps_url,
+            "BRIDGE_REDIS_URL": self.redis.tls_url,
+            "BRIDGE_MANAGEMENT_URL": f"https://guest:guest@localhost:{self.rabbit.management_tls_port}",
+            "BRIDGE_TLS_CA": str(self.ours.ca),
+            "BRIDGE_TLS_CERT": str(self.ours.cert),
+            "BRIDGE_TLS_KEY": str(self.ours.key),
+            **other,
+        }
+
+
+@pytest.fixture(scope="module")
+def secured(local_dir: Path, servers: Servers) -> Iterator[Secured]:
+    """Servers whose certificate is for `localhost`, and which ask who their clients are."""
+    folder = local_dir / "tls"
+    authority = Authority(folder / "authority")
+    own = authority.issue("server", "localhost")
+    rabbit, redis = servers.rabbit_node(folder / "rabbitmq", tls=own), servers.redis_node(folder / "redis", tls=own)
+    with redis:
+        rabbit.start()
+        try:
+            yield Secured(rabbit=rabbit, redis=redis, ours=authority.issue("bridge", "bridge.test"), folder=folder)
+        finally:
+            rabbit.kill()
+
+
+@asynccontextmanager
+async def launched(secured: Secured, settings: Mapping[str, str]) -> AsyncIterator[BridgeProcess]:
+    """A bridge that answers, be it ready or not."""
+    port = free_ports(1)[0]
+    bridge = BridgeProcess(secured.folder / f"bridge-{port}.log", port, settings)
+    bridge.launch()
+    try:
+        await ready_parts(bridge.url)
+        yield bridge
+    finally:
+        await asyncio.to_thread(bridge.stop)
+
+
+async def ready_parts(url: str, verify: ssl.SSLContext | bool = True) -> dict[str, str]:
+    """What `/health/ready` says, as soon as it says anything."""
+    async with httpx2.AsyncClient(base_url=url, timeout=30, verify=verify) as client:
+        while True:
+            try:
+                answer = await client.get("/health/ready")
+            except httpx2.ConnectError:
+                await asyncio.sleep(0.05)
+            else:
+                parts: dict[str, str] = answer.json()["parts"]
+                assert (answer.status_code == 200) == all(state == "ok" for state in parts.values())
+                return parts
+
+
+async def all_ok(url: str, verify: ssl.SSLContext | bool = True) -> None:
+    states: set[str] = set()
+    while states != {"ok"}:
+        states = set((await ready_parts(url, verify)).values())
+        await asyncio.sleep(0.05)
+
+
+async def send_pull_ack(client: httpx2.AsyncClient) -> None:
+    topic = "/v1/topics/secure"
+    sent = await client.post(f"{topic}/messages", json={"id": "m", "body": {"a": 1}, "delay": "300ms"})
+    assert sent.status_code == 201
+    (message,) = (await client.post(f"{topic}/pull", json={"wait": "30s"})).json()["messages"]
+    assert message["body"] == {"a": 1}
+    acked = await client.post(f"{topic}/ack", json={"receipts": [message["receipt"]]})
+    assert acked.status_code == 200
+
+
+async def test_a_message_goes_its_way_over_tls_on_all_sides(secured: Secured) -> None:
+    authority = Authority(secured.folder / "front")
+    own = authority.issue("front", "127.0.0.1")
+    settings = secured.settings(BRIDGE_HTTP_CERT=str(own.cert), BRIDGE_HTTP_KEY=str(own.key))
+    port = free_ports(1)[0]
+    bridge = BridgeProcess(secured.folder / "https.log", port, settings)
+    bridge.launch()
+    try:
+        verify = ssl.create_default_context(cafile=authority.file)
+        url = f"https://127.0.0.1:{port}"
+        await all_ok(url, verify)
+        async with httpx2.AsyncClient(base_url=url, verify=verify, timeout=60) as client:
+            await send_pull_ack(client)
+        peers = secured.rabbit.ctl("list_connections", "--no-table-headers", "ssl", "peer_cert_subject").splitlines()
+        assert len(peers) >= 2
+        assert all(peer.startswith("true\t") for peer in peers)
+        # The management API was asked: what it says of the plan is no warning that it can't be.
+        assert "management API" not in bridge.log_file.read_text()
+    finally:
+        await asyncio.to_thread(bridge.stop)
+
+
+async def test_without_a_certificate_of_its_own_the_bridge_is_let_in_nowhere(secured: Secured) -> None:
+    settings = secured.settings()
+    del settings["BRIDGE_TLS_CERT"], settings["BRIDGE_TLS_KEY"]
+    async with launched(secured, settings) as bridge:
+        parts = await ready_parts(bridge.url)
+        assert "certificate required" in parts["store"]
+        assert parts["broker"] != "ok"
+
+
+async def assert_refused(secured: Secured, settings: Mapping[str, str], *reasons: str) -> None:
+    """The bridge is not ready, and says why in its answer and in its log."""
+    async with launched(secured, settings) as bridge:
+        parts = await ready_parts(bridge.url)
+        for part in ("broker", "store"):
+            assert any(reason in parts[part] for reason in reasons), parts
+        assert any(reason in bridge.log_file.read_text() for reason in reasons)
+
+
+async def test_a_server_of_another_authority_is_not_believed(secured: Secured) -> None:
+    other = Authority(secured.folder / "other")
+    settings = secured.settings(BRIDGE_TLS_CA=str(other.file))
+    await assert_refused(secured, settings, "certificate is not to be believed: ")
+
+
+async def test_a_server_of_a_private_authority_is_not_believed_by_default(secured: Secured) -> None:
+    settings = secured.settings()
+    del settings["BRIDGE_TLS_CA"]
+    await assert_refused(secured, settings, "certificate is not to be believed: ")
+
+
+async def test_a_server_of_another_name_is_not_believed(secured: Secured) -> None:
+    settings = secured.settings()
+    for name in ("BRIDGE_AMQP_URL", "BRIDGE_REDIS_URL"):
+        settings[name] = settings[name].replace("localhost", "127.0.0.1")
+    await assert_refused(secured, settings, "IP address mismatch, certificate is not valid for '127.0.0.1'")
+
+
+async def test_an_expired_certificate_is_not_believed(secured: Secured) -> None:
+    authority = Authority(secured.folder / "expired")
+    expired = authority.issue("server", "localhost", expires=LONG_AGO)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(expired.cert, expired.key)
+    heard = bytearray()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.extend(await reader.read())
+
+    server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        settings = secured.settings(
+            BRIDGE_AMQP_URL=f"amqps://guest:guest@localhost:{port}/",
+            BRIDGE_REDIS_URL=f"rediss://:secret@localhost:{port}/0",
+            BRIDGE_TLS_CA=str(authority.file),
+        )
+        await assert_refused(secured, settings, "certificate is not to be believed: certificate has expired")
+    assert not heard
+
+
+@asynccontextmanager
+async def overheard(port: int) -> AsyncIterator[tuple[int, bytearray]]:
+    """A port that passes connections on to another, and what clients have said through it."""
+    said = bytearray()
+
+    async def passes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, log: bytearray) -> None:
+        with suppress(OSError):
+            while chunk := await reader.read(65_536):
+                log.extend(chunk)
+                writer.write(chunk)
+        writer.close()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back, forth = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(passes(reader, forth, said), passes(back, writer, bytearray()))
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], said
+
+
+async def test_a_server_without_tls_is_told_apart_and_told_nothing(secured: Secured) -> None:
+    async with overheard(secured.rabbit.port) as (amqp, to_rabbit), overheard(secured.redis.port) as (redis, to_redis):
+        settings = secured.settings(
+            BRIDGE_AMQP_URL=f"amqps://guest:open-sesame@localhost:{amqp}/",
+            BRIDGE_REDIS_URL=f"rediss://:open-sesame@localhost:{redis}/0",
+        )
+        await assert_refused(secured, settings, "does not speak TLS", "over TLS did not answer")
+    client_hello = b"\x16\x03\x01"
+    for said in (to_rabbit, to_redis):
+        assert said.startswith(client_hello)
+        assert b"AMQP" not in said
+        assert b"AUTH" not in said
+        assert b"open-sesame" not in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"BRIDGE_TLS_CA": "/nowhere.pem"}, "BRIDGE_TLS_CA: /nowhere.pem: No such file or directory"),
+        ({"BRIDGE_TLS_CA": "/etc/hostname"}, "BRIDGE_TLS_CA: /etc/hostname: no PEM file"),
+        ({"BRIDGE_TLS_KEY": "/nowhere.pem"}, "BRIDGE_TLS_CERT: missing, and BRIDGE_TLS_KEY is set"),
+        ({"BRIDGE_HTTP_CERT": "/nowhere.pem"}, "BRIDGE_HTTP_CERT, BRIDGE_HTTP_KEY: /nowhere.pem: No such file"),
+    ],
+)
+async def test_files_that_can_not_be_used_end_the_bridge_at_its_start(
+    settings: Mapping[str, str], complaint: str
+) -> None:
+    command = [sys.executable, "-m", "bridge", "serve"]
+    environment = {**os.environ, **settings}
+    ended = await asyncio.to_thread(
+        subprocess.run, command, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(complaint)
