@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from time import time
 
 from bridge.bench import amqp
@@ -30,7 +31,6 @@ async def run(bench: Bench) -> None:
         raise BenchError("the sends were not done, and the bridge not stopped, before the messages were due")
     async with amqp.opened(stack.amqp_url) as broker:
         await broker.until_depth(_CHECKPOINT_QUEUE, count, instant_ms / 1_000 - time() + _PATIENCE_S)
-        await stack.start_bridge()
         empty_s = started_s = time()
         before = stack.cpu_s()
 
@@ -39,7 +39,10 @@ async def run(bench: Bench) -> None:
             if depth == 0:
                 empty_s, before = at_s, stack.cpu_s()
 
-        full_s = await broker.until_depth(f"ready.{topic}", count, _PATIENCE_S, sampled)
+        # Looking begins first: on a busy machine it releases before it says that it is ready.
+        async with asyncio.TaskGroup() as group:
+            group.create_task(stack.start_bridge())
+            full_s = await broker.until_depth(f"ready.{topic}", count, _PATIENCE_S, sampled)
     if empty_s == started_s:
         raise BenchError("the checkpoint had released messages before the first look")
     bench.add("checkpoint", count / (full_s - empty_s), "messages/s")

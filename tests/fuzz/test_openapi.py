@@ -1,0 +1,107 @@
+"""Whatever is sent by the OpenAPI document, or against it, gets an answer that the document knows."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from schemathesis.core.failures import Failure
+from schemathesis.engine import events, from_schema
+
+from bridge.durations import parse_duration_ms
+from bridge.http.v1.scalars import ID_FORM
+from bridge.message import valid_topic
+from tests.fuzz.conftest import TIMES
+from tests.integration.own import Own
+
+TOPICS = ("fuzz-a", "fuzz-b", "fuzz-c")  # a new topic is two new queues
+LONGEST_WAIT_MS = 20
+OFF = {
+    "use_after_free",  # a deleted message can be looked up: that is its tombstone
+    "allow_header_conformance",  # `…/messages/batch` is also the path of a message with the id `batch`
+}
+# A JSON schema has no words for these. Whatever else is valid by the document has to be accepted.
+BEYOND_SCHEMAS = re.compile(
+    r"is not a (receipt|cursor)|is the receipt of another message|give exactly one of .*|give .*, not both"
+    r"|must be at (least|most) .* \([0-9]+ ms\)|must lie between the years .*|must name its offset.*"
+    r"|must be an RFC 3339 time .*|must be base64 .*|must be at most [0-9]+ bytes together.*|the name .* is reserved.*"
+    r"|.* must be a string, a 64-bit number, true or false|this content type is neither .*"
+    r"|is .*beyond the longest delay of 999 days"
+    r"|must be a string, as the content type is text|nests too deep, or has half .*"
+    r"|has no IPv6 address in its brackets|must be https \(.*|leads to .*, which is no public address .*"
+    # Of a path's parameters, a schema is held against the percent-encoded form.
+    rf"|{re.escape(ID_FORM)}",
+    re.DOTALL,
+)
+
+
+def config(seed: int, examples: int) -> schemathesis.Config:
+    return schemathesis.Config.from_dict(
+        {
+            "seed": seed,
+            "request-timeout": 60,
+            "continue-on-failure": True,
+            "generation": {"max-examples": examples},
+            "parameters": {"path.topic": TOPICS[0], "path.namespace": "fuzz", "path.name": "n"},
+            "checks": {name: {"enabled": False} for name in OFF},
+        }
+    )
+
+
+@schemathesis.hook
+def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], kwargs: dict[str, Any]) -> None:
+    """Puts a few topics for all, and a short wait for a long one: what is valid stays so, what is not, too."""
+    body = case.body
+    if isinstance(body, dict):
+        if isinstance(topics := body.get("topics"), list):
+            body["topics"] = [_one_of_few(topic) for topic in topics]
+        if _is_long(body.get("wait")):
+            body["wait"] = LONGEST_WAIT_MS
+
+
+def _one_of_few(topic: Any) -> Any:
+    return TOPICS[len(topic) % len(TOPICS)] if isinstance(topic, str) and valid_topic(topic) else topic
+
+
+def _is_long(wait: Any) -> bool:
+    try:
+        return LONGEST_WAIT_MS < parse_duration_ms(wait) <= 60_000
+    except ValueError:
+        return False
+
+
+def only_what_a_schema_says(
+    context: schemathesis.HookContext, failure: Failure, case: schemathesis.Case[Any], response: schemathesis.Response
+) -> bool:
+    if type(failure).__name__ != "RejectedPositiveData" or response.status_code != 422:
+        return True
+    # Which addresses may be called, nothing but a look at them says.
+    errors = response.json()["errors"]
+    return not all(one["field"] == "url" or BEYOND_SCHEMAS.fullmatch(one["message"]) for one in errors)
+
+
+def failures(schema: schemathesis.BaseSchema) -> Iterator[str]:
+    """All that is wrong, each with a command that repeats it; the errors of fuzzing itself too."""
+    for event in from_schema(schema).execute():
+        if isinstance(event, events.NonFatalError | events.FatalError):
+            yield repr(event)
+        if isinstance(event, events.ScenarioFinished | events.FuzzScenarioFinished):
+            for checks in event.recorder.checks.values():
+                for check in checks:
+                    if check.failure_info is not None:
+                        failed = check.failure_info
+                        yield f"{check.name}: {failed.failure.message}\n{failed.code_sample}"
+
+
+@pytest.mark.timeout(180 + 120 * TIMES)
+async def test_every_answer_is_in_the_document(fuzzed: Own, seed: int) -> None:
+    schema = schemathesis.openapi.from_url(f"{fuzzed.bridge.url}/openapi.json", config=config(seed, 5 * TIMES))
+    schema.hook("filter_failure")(only_what_a_schema_says)
+
+    found = await asyncio.to_thread(lambda: list(failures(schema)))
+
+    assert not found, f"seed {seed}:\n" + "\n\n".join(found)
