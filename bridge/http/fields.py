@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from bridge.errors import FieldError, InvalidRequest
 
 WHOLE = "request"  # the field named when it is the request as a whole that is wrong
+_MOST_FIELDS = 100  # each that is unknown costs an error, and a request has room for a million
 
 Model = TypeVar("Model", bound=BaseModel)
 _Context = Mapping[str, Any]
@@ -46,6 +47,9 @@ def parse(model: type[Model], value: Any, *, under: str = "") -> Model:
     Raises:
         InvalidRequest: with every field that is wrong.
     """
+    if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
+        message = f"must have at most {_MOST_FIELDS} fields"
+        raise InvalidRequest.of(under.rstrip(".") or WHOLE, len(value), _MOST_FIELDS, message)
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -65,7 +69,8 @@ def field_errors(errors: Iterable[Mapping[str, Any]], *, known: Sequence[str] = 
         known: the names that an unknown field at the top could have been.
     """
     for error in errors:
-        kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
+        kind, context = error["type"], error.get("ctx", {})
+        value = context.get("value", error.get("input"))  # a secret is not given back
         # A segment in angle brackets is the name of a union's branch: no part of what the caller wrote.
         path = [str(part) for part in error["loc"] if not str(part).startswith("<")]
         field = ".".join(path) or WHOLE

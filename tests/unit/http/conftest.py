@@ -78,7 +78,7 @@ class StandIn:
     started: list[str] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> _Part:
-        if name in {"sending", "pulling", "settling", "changing", "looking", "dead", "topics"}:
+        if name in {"sending", "pulling", "settling", "changing", "looking", "dead", "topics", "subscriptions"}:
             return _Part(self, name)
         raise AttributeError(name)
 

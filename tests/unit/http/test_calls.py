@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
 
+from bridge.broker.findings import Finding
+from bridge.durations import DURATION_FORMS
 from bridge.message import State
 from bridge.service.values import AckResult, AckVerdict, Backoff, Leased, Page, Policy, Release, TopicInfo
 
@@ -239,7 +242,12 @@ _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
         ("PUT", T, {"backoff": {"first": 1, "max": 5, "factr": 2}},
          ("backoff.factr", 2, None, "there is no such field")),
         ("PUT", T, {"backoff": "fast"}, ("backoff", "fast", "an object", "must be an object")),
-        ("POST", f"{T}/dead/replay", {"max": 1.0}, ("max", 1.0, "an integer", "must be an integer")),
+        ("POST", f"{T}/dead/replay", {"max": 1.5}, ("max", 1.5, "an integer", "must be an integer")),
+        ("POST", f"{T}/dead/replay", {"max": [[[[]]]]},
+         ("max", [[[[]]]], "an integer", "must be an integer")),
+        ("POST", f"{T}/messages", {"body": 1, "delay": "\u0665m"},
+         ("delay", "\u0665m", DURATION_FORMS, f"must be {DURATION_FORMS}")),
+        ("GET", f"{T}/messages?limit=-1", None, ("limit", "-1", 1, "must be at least 1")),
         ("GET", f"{T}/messages/%C3%A9", None,
          ("id", "é", '1-200 printable ASCII characters without "/"',
           'must be 1-200 printable ASCII characters without "/"')),
@@ -279,14 +287,22 @@ async def test_topics_in_paths(service: Any, client: httpx2.AsyncClient, path: s
 
 
 async def test_health(service: Any, client: httpx2.AsyncClient) -> None:
-    service.answers["health"] = SimpleNamespace(ok=True, parts={"broker": "ok", "store": "ok"})
+    def health(*, ok: bool, parts: dict[str, str], findings: Sequence[Finding] = ()) -> SimpleNamespace:
+        return SimpleNamespace(ok=ok, parts=parts, findings=findings, policies="looked at")
+
+    well, late, lost = {"broker": "ok", "store": "ok"}, Finding("warning", "comes late"), Finding("error", "is lost")
     assert (await client.get("/health/live")).json() == {"status": "ok"}
-    assert (await client.get("/health/ready")).json() == {"status": "ok", "parts": {"broker": "ok", "store": "ok"}}
-    service.answers["health"] = SimpleNamespace(ok=False, parts={"broker": "refused", "store": "ok"})
+    service.answers["health"] = health(ok=True, parts=well)
+    ready = (await client.get("/health/ready")).json()
+    assert ready == {"status": "ok", "parts": well, "policies": "looked at", "findings": []}
+    service.answers["health"] = health(ok=True, parts=well, findings=[late])
+    ready = (await client.get("/health/ready")).json()
+    assert (ready["status"], ready["findings"]) == ("degraded", [{"severity": "warning", "says": "comes late"}])
+    service.answers["health"] = health(ok=False, parts={**well, "broker": "refused"}, findings=[late, lost])
     response = await client.get("/health/ready")
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
     problem = response.json()
-    assert (problem["detail"], problem["parts"]) == ("broker: refused", {"broker": "refused", "store": "ok"})
+    assert (problem["detail"], problem["parts"]) == ("broker: refused, is lost", {"broker": "refused", "store": "ok"})
     assert response.headers["content-type"] == "application/problem+json"
 
 

@@ -46,6 +46,8 @@ def test_numbers_keep_their_digits(document: bytes) -> None:
         b'["\xff", 12345678901234567890]',
         b"9" * 5000,
         b"[" * 5000 + b"]" * 5000,
+        b'["\\ud800", 12345678901234567890]',
+        b'{"\\uDFFF": 12345678901234567890}',
     ],
 )
 def test_what_is_not_json_is_refused(document: bytes) -> None:
@@ -64,3 +66,7 @@ _VALUES = st.recursive(
 def test_any_value_comes_back(value: Any) -> None:
     document = json.dumps(value).encode()
     assert json.loads(exact_json.dumps(exact_json.loads(document))) == value
+
+
+def test_a_number_is_read_alike_whatever_stands_beside_it() -> None:
+    assert [type(number) for number in exact_json.loads(b"[3.0, 1, 1e400]")[:2]] == [float, int]

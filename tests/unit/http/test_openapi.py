@@ -17,6 +17,7 @@ _CALLS = {
     ("post", "/messages/{id}/ack"), ("post", "/messages/{id}/nack"), ("post", "/messages/{id}/extend"),
     ("get", "/dead"), ("post", "/dead/{id}/replay"), ("post", "/dead/replay"), ("delete", "/dead"),
     ("delete", "/dead/{id}"), ("get", ""), ("put", ""), ("delete", ""),
+    ("get", "/subscription"), ("put", "/subscription"), ("delete", "/subscription"),
 }  # fmt: skip
 
 

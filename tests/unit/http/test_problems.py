@@ -81,7 +81,9 @@ async def test_an_error_nobody_foresaw(service: Any, client: httpx2.AsyncClient)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"])
-@pytest.mark.parametrize("path", ["/", "/v2/topics", "/v1/topics/", "/v1/topics//messages", "/v1/topics/a/b/messages"])
+@pytest.mark.parametrize(
+    "path", ["/v2", "/v2/topics", "/v1/topics/", "/v1/topics//messages", "/v1/topics/a/b/messages"]
+)
 async def test_an_unknown_path(client: httpx2.AsyncClient, method: str, path: str) -> None:
     assert _problem(await client.request(method, path)) == {
         "type": _TYPE + "no-such-path",
@@ -95,6 +97,7 @@ async def test_an_unknown_path(client: httpx2.AsyncClient, method: str, path: st
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
+        ("GET", "/", "POST"),
         ("POST", "/v1/topics", "GET"),
         ("POST", "/v1/topics/orders", "DELETE, GET, PUT"),
         ("DELETE", "/v1/topics/orders/messages", "GET, POST"),
@@ -125,3 +128,10 @@ async def test_the_request_id(client: httpx2.AsyncClient, given: str, kept: bool
     response = await client.get("/health/live", headers={"X-Request-ID": given})
     assert (response.headers["x-request-id"] == given) is kept
     assert response.headers["x-request-id"]
+
+
+async def test_a_value_that_nests_too_deep_to_be_given_back_is_cut(client: httpx2.AsyncClient) -> None:
+    document = b'{"id":' + b"[" * 1_000 + b"]" * 1_000 + b',"body":1}'
+    response = await client.post("/v1/topics/orders/messages", content=document)
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["value"].startswith("[[[")

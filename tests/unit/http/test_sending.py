@@ -182,6 +182,7 @@ BAD: list[tuple[Any, list[tuple[str, Any, Any, str]]]] = [
        "this content type is neither JSON nor UTF-8 text: give the bytes as body_base64")]),
     ({"body_base64": "A"}, [("body_base64", "A", "base64", "must be base64 (RFC 4648, with padding)")]),
     ({"body_base64": 5}, [("body_base64", 5, "base64", "must be base64 (RFC 4648, with padding)")]),
+    ({f"f{n}": n for n in range(101)}, [("request", 101, 100, "must have at most 100 fields")]),
 ]  # fmt: skip
 
 

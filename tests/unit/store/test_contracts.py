@@ -7,10 +7,15 @@ import pytest
 from redis.cluster import key_slot  # type: ignore[attr-defined]
 
 from bridge.message import Copy, Envelope, Record, State
-from bridge.store.client import Call
+from bridge.store.client import Call, Store
 from bridge.store.keys import INDEXES, Keys
+from bridge.store.lmstfy import Holder, LmstfyStore
+from bridge.store.places import Places
+from bridge.store.rates import Rate, Rates
 from bridge.store.records import Records
 from bridge.store.scripts import SCRIPTS, Script
+from bridge.store.task_ids import TaskIds
+from bridge.store.tokens import StoredTokens
 
 PRELUDE = SCRIPTS["look"].text.partition("-- Reads a record")[0]
 EACH_SCRIPT = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
@@ -66,9 +71,10 @@ def calls() -> dict[str, Call]:
         "extend": records.extend(topic, message_id, epoch=None, lease_ms=1),
         "delete": records.delete(topic, message_id, release=False),
         "move": records.move(record, next_nonce=None, due_ms=1, ready=False),
+        "replace": records.replace(record, copy, ready=False, envelope=b""),
         "retry": records.retry(record, next_nonce=9, due_ms=1, attempts=1, reason=""),
         "bury": records.bury(record, next_nonce=9, attempts=1, reason=""),
-        "replay": records.replay(copy, next_nonce=9),
+        "replay": records.replay(copy, next_nonce=9, max_retry=3, expires_ms=0),
         "drop": records.drop(topic, message_id, epoch=None),
         "look": records.look(topic, message_id),
         "page": records.page(topic, states="1", due_from_ms=0, due_to_ms=1, cursor=None, limit=1),
@@ -76,11 +82,29 @@ def calls() -> dict[str, Call]:
     }
 
 
+def calls_beside_records() -> dict[str, Call]:
+    keys = Keys("delay")
+    store = Store("redis://127.0.0.1:1/0", timeout_ms=1)
+    lmstfy, holder = LmstfyStore(store, keys), Holder("default", "shop", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    return {
+        "token": StoredTokens(store, keys).call("0f4c19a2b7de", b"{}"),
+        "throttle": lmstfy.throttle(holder, "produce", limit=5, length_ms=1_000),
+        "give_back": lmstfy.return_unit(holder, "produce", ends_ms=1),
+        "place": Places(store, keys).place("o-1", "ns/orders", keep_ms=1),
+        "admit": Rates(store, keys).call("0f4c19a2b7de", "send", Rate(5)),
+        "task_ids": TaskIds(store, keys).call(256),
+    }
+
+
+ALL_CALLS = calls() | calls_beside_records()
+
+
 def test_every_script_has_one_method_of_its_name() -> None:
     methods = {name for name in vars(Records) if not name.startswith("_")} - {field.name for field in fields(Records)}
 
-    assert methods == set(SCRIPTS) == set(calls())
-    assert all(call.script is SCRIPTS[name] for name, call in calls().items())
+    assert methods == set(calls())
+    assert set(SCRIPTS) == set(ALL_CALLS)
+    assert all(call.script is SCRIPTS[name] for name, call in ALL_CALLS.items())
 
 
 @EACH_SCRIPT
@@ -105,7 +129,7 @@ def test_a_script_uses_every_argument_of_its_header_and_no_other(script: Script)
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_call_sends_what_the_header_names(name: str) -> None:
-    call, script = calls()[name], SCRIPTS[name]
+    call, script = ALL_CALLS[name], SCRIPTS[name]
 
     if script.args[-1].endswith("..."):
         assert len(call.args) >= len(script.args)
@@ -113,12 +137,14 @@ def test_a_call_sends_what_the_header_names(name: str) -> None:
         assert len(call.args) == len(script.args)
     assert len(call.keys) == len(script.keys)
     endings = {"record": "/m/o-1", "envelope": "/b/o-1", **{index: f"/{index}" for index in (*INDEXES, "forget")}}
+    endings |= {"place": "/places/o-1", "tokens": "/tokens", "rate": "/rates/0f4c19a2b7de/send", "task_id": "/task-id"}
+    endings["window"] = "/lmstfy/rates/default/shop/01ARZ3NDEKTSV4RRFFQ69G5FAV/produce"
     assert all(key.endswith(endings[said]) for key, said in zip(call.keys, script.keys, strict=True))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_all_keys_of_a_call_are_in_one_slot_of_a_cluster(name: str) -> None:
-    assert len({key_slot(key.encode()) for key in calls()[name].keys}) == 1
+    assert len({key_slot(key.encode()) for key in ALL_CALLS[name].keys}) == 1
 
 
 @EACH_SCRIPT
