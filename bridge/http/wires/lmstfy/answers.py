@@ -1,0 +1,75 @@
+"""Answers as Gin writes them: JSON as Go has it, redirects, its own 404."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Any, Final
+
+import orjson
+from starlette.responses import Response
+
+_JSON: Final = "application/json; charset=utf-8"
+# Go writes these so in every string, for JSON that stands in HTML.
+_ESCAPES: Final = (
+    (b"&", b"\\u0026"),
+    (b"<", b"\\u003c"),
+    (b">", b"\\u003e"),
+    ("\u2028".encode(), b"\\u2028"),
+    ("\u2029".encode(), b"\\u2029"),
+)
+
+
+class Refusal(Exception):
+    """What a request is refused with, in place of the answer that it asked for."""
+
+    def __init__(self, status: int, /, **members: Any) -> None:
+        super().__init__(members)
+        self.answer = answer(status, **members)
+
+
+def answer(status: int, /, **members: Any) -> Response:
+    """A JSON object with sorted keys."""
+    return document(status, dict(sorted(members.items())))
+
+
+def document(status: int, value: Any) -> Response:
+    return Response(_escaped(orjson.dumps(value)), status, media_type=_JSON)
+
+
+def indented(status: int, value: Any) -> Response:
+    return Response(as_indented(value), status, media_type=_JSON)
+
+
+def as_indented(value: Any) -> bytes:
+    return _escaped(json.dumps(value, indent=4, sort_keys=True, ensure_ascii=False).encode(errors="replace"))
+
+
+def nothing() -> Response:
+    return Response(status_code=204)
+
+
+def text(status: int, content: str | bytes) -> Response:
+    return Response(content, status, media_type="text/plain; charset=utf-8")
+
+
+def moved(method: str, target: str) -> Response:
+    """To the path without its slash, or with one."""
+    if method != "GET":
+        return Response(status_code=307, headers={"Location": target})
+    page = f'<a href="{escape(target)}">Moved Permanently</a>.\n\n'
+    return Response(page, 301, {"Location": target}, "text/html; charset=utf-8")
+
+
+def api_not_found() -> Response:
+    return answer(404, error="api not found")
+
+
+def page_not_found() -> Response:
+    return Response("404 page not found", 404, {"Content-Type": "text/plain"})
+
+
+def _escaped(content: bytes) -> bytes:
+    for character, escape_sequence in _ESCAPES:
+        content = content.replace(character, escape_sequence)
+    return content

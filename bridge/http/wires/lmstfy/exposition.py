@@ -1,0 +1,77 @@
+"""Counters, gauges and histograms in Prometheus' text format, by the very names that the original has: the client
+library would have every counter's name end in `_total`."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+Labels = tuple[str, ...]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass
+class Counter:
+    """`kind` is "counter", or "gauge" for one that is also set."""
+
+    name: str
+    says: str
+    labels: Sequence[str]
+    kind: str = "counter"
+    values: dict[Labels, float] = field(default_factory=dict)
+
+    def add(self, *labels: str, amount: float = 1) -> None:
+        self.values[labels] = self.values.get(labels, 0) + amount
+
+    def set(self, *labels: str, to: float) -> None:
+        self.values[labels] = to
+
+    def lines(self) -> Iterator[str]:
+        for labels, value in sorted(self.values.items()):
+            yield f"{self.name}{_braces(self.labels, labels)} {_number(value)}"
+
+
+@dataclass
+class Histogram:
+    name: str
+    says: str
+    labels: Sequence[str]
+    edges: Sequence[float]
+    kind: str = "histogram"
+    values: dict[Labels, tuple[list[int], float]] = field(default_factory=dict)
+
+    def observe(self, *labels: str, value: float) -> None:
+        counts, total = self.values.get(labels) or ([0] * (len(self.edges) + 1), 0.0)
+        counts[bisect_left(self.edges, value)] += 1
+        self.values[labels] = (counts, total + value)
+
+    def lines(self) -> Iterator[str]:
+        for labels, (counts, total) in sorted(self.values.items()):
+            below = 0
+            for edge, count in zip((*map(_number, self.edges), "+Inf"), counts, strict=True):
+                below += count
+                yield f"{self.name}_bucket{_braces((*self.labels, 'le'), (*labels, edge))} {below}"
+            yield f"{self.name}_sum{_braces(self.labels, labels)} {_number(total)}"
+            yield f"{self.name}_count{_braces(self.labels, labels)} {below}"
+
+
+def render(families: Sequence[Counter | Histogram]) -> str:
+    lines: list[str] = []
+    for family in families:
+        lines += [f"# HELP {family.name} {family.says}", f"# TYPE {family.name} {family.kind}", *family.lines()]
+    return "\n".join([*lines, ""])
+
+
+def _number(value: float) -> str:
+    return repr(int(value)) if value == int(value) else repr(value)
+
+
+def _braces(names: Sequence[str], values: Labels) -> str:
+    pairs = (f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
+    return f"{{{','.join(pairs)}}}" if names else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

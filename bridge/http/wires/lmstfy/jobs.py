@@ -1,0 +1,73 @@
+"""A message as this wire shows it, and what a job may carry beside its body."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from bridge.http.wires.lmstfy.answers import Refusal
+from bridge.message import Message, Record, State
+
+Job = dict[str, Any]
+
+MAX_ATTRIBUTES: Final = 16
+_MAX_KEY: Final = 32
+_MAX_VALUE: Final = 128
+_HEADER: Final = "job-attr-"
+
+
+def is_there(record: Record, now_ms: float) -> bool:
+    """Whether it can be read on this wire: what is acked, deleted or expired is gone, a dead letter is not."""
+    if record.state is State.DEAD:
+        return record.forget_ms == 0
+    return not record.state.ended and not 0 < record.expires_ms <= now_ms
+
+
+def remaining_tries(record: Record) -> int:
+    return max(0, record.max_retry + 1 - record.attempts)
+
+
+def shown(message: Message, namespace: str, queue: str, now_ms: float, *, remain_tries: int) -> Job:
+    """With the keys in their order. `data` is null where the body was not kept."""
+    record, envelope = message.record, message.envelope
+    body = None if envelope is None else envelope.body
+    return {
+        "attributes": None if envelope is None else attributes_of(envelope.headers),
+        "data": None if body is None else b64encode(body).decode(),
+        "elapsed_ms": max(0, int(now_ms - record.created_ms)),
+        "job_id": record.id,
+        "namespace": namespace,
+        "queue": queue,
+        "remain_tries": remain_tries,
+        "ttl": _ttl_s(record, now_ms),
+    }
+
+
+def attributes_of(headers: Mapping[str, Any]) -> dict[str, str] | None:
+    found = {name.removeprefix(_HEADER): str(value) for name, value in headers.items() if name.startswith(_HEADER)}
+    return dict(sorted(found.items())) or None
+
+
+def headers_of(request_headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The attributes that a request gives in its headers, as headers of a message.
+
+    Raises:
+        Refusal: there are too many.
+    """
+    found: dict[str, str] = {}
+    for name, value in request_headers:
+        key = name.decode("latin-1").lower()
+        if key.startswith(_HEADER) and value:
+            key = key[: len(_HEADER) + _MAX_KEY]
+            found.setdefault(key, value[:_MAX_VALUE].decode(errors="replace"))
+    if len(found) > MAX_ATTRIBUTES:
+        raise Refusal(400, error=f"too many attributes, cannot exceed {MAX_ATTRIBUTES}")
+    return found
+
+
+def _ttl_s(record: Record, now_ms: float) -> int:
+    """What is left, rounded as Redis' TTL is, but not to 0, which is for ever; dead letters stay for ever."""
+    if not record.expires_ms or record.state is State.DEAD:
+        return 0
+    return max(1, int(record.expires_ms - now_ms + 500) // 1_000)

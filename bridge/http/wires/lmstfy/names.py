@@ -1,0 +1,67 @@
+"""Namespaces and queues: which names there may be, and the topic that each queue is.
+
+A name has up to 255 bytes, a topic's part up to 100. A longer name is cut and ends in its digest, behind a dot: no name
+of this wire has a dot, so the topic is no other queue's.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Final
+
+from bridge.http.wires.lmstfy.answers import Refusal
+
+LONGEST: Final = 255
+LONGEST_PART: Final = 100
+_DIGEST: Final = 32
+_NAME: Final = re.compile(r"[-_A-Za-z0-9]+")
+_QUEUES: Final = re.compile(r"[-_,A-Za-z0-9]+")
+
+
+def check(namespace: str, queue: str) -> None:
+    """
+    Raises:
+        Refusal
+    """
+    if max(_length(namespace), _length(queue)) > LONGEST:
+        raise Refusal(400, error="namespace or queue name too long")
+    if not is_name(namespace):
+        raise Refusal(400, error="namespace name contains forbidden characters")
+    if queue.startswith("_") or not is_name(queue):
+        raise Refusal(400, error="queue name contains forbidden characters")
+
+
+def check_queues(namespace: str, queues: str) -> None:
+    """Of a consume, which may name several queues, and looks at their characters only.
+
+    Raises:
+        Refusal
+    """
+    if not is_name(namespace):
+        raise Refusal(400, error="namespace name contains forbidden characters")
+    if not _QUEUES.fullmatch(queues):
+        raise Refusal(400, error="queue name contains forbidden characters")
+
+
+def is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
+def topic_of(namespace: str, queue: str) -> str:
+    return f"{_part(namespace)}/{_part(queue)}"
+
+
+def is_cut(namespace: str, queue: str) -> bool:
+    """Whether the names can't be read from their topic."""
+    return max(len(namespace), len(queue)) > LONGEST_PART
+
+
+def _part(name: str) -> str:
+    if len(name) <= LONGEST_PART:
+        return name
+    return f"{name[: LONGEST_PART - _DIGEST - 1]}.{sha256(name.encode()).hexdigest()[:_DIGEST]}"
+
+
+def _length(name: str) -> int:
+    return len(name.encode(errors="replace"))

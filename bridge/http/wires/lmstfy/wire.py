@@ -1,0 +1,136 @@
+"""The wire as a whole: what all of its requests share, and where they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import structlog
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bridge.errors import Unavailable
+from bridge.http.wires.lmstfy.answers import api_not_found, page_not_found
+from bridge.http.wires.lmstfy.basic_auth import check_admin_port
+from bridge.http.wires.lmstfy.job_ids import JobIds
+from bridge.http.wires.lmstfy.listener import Listener
+from bridge.http.wires.lmstfy.metrics import Metrics
+from bridge.http.wires.lmstfy.pools import DEFAULT, Pools
+from bridge.http.wires.lmstfy.routes import ADMIN, API
+from bridge.http.wires.lmstfy.tokens import Grants
+from bridge.store.lmstfy import LmstfyStore
+
+if TYPE_CHECKING:
+    from bridge.http.wires.lmstfy.exchange import Exchange
+    from bridge.service.service import Service
+    from bridge.service.values import TopicInfo
+
+log = structlog.get_logger(__name__)
+
+
+class Wire:
+    def __init__(self, service: Service) -> None:
+        """
+        Raises:
+            Undecided: who may use the admin port.
+        """
+        check_admin_port(service.settings)
+        self.settings = service.settings
+        self.pools = Pools(service)
+        self.metrics = Metrics()
+        self.job_ids = JobIds()
+        self.logs_access = False
+        self._service = service
+        self._kept_names: set[str] = set()
+
+    @cached_property
+    def kept(self) -> LmstfyStore:
+        """The default pool's Redis has what is of no pool."""
+        return LmstfyStore(self._service.parts.store, self._service.parts.records.keys)
+
+    @cached_property
+    def grants(self) -> Grants:
+        return Grants(self.kept)
+
+    async def keep_name(self, topic: str, namespace: str, queue: str) -> None:
+        """Keeps the names that can't be read from the topic, for lists.
+
+        Raises:
+            StoreUnavailable
+        """
+        if topic not in self._kept_names:
+            await self.kept.keep_name(topic, namespace, queue)
+            self._kept_names.add(topic)
+
+    async def queues(self, pool: str) -> Mapping[str, tuple[str, str]]:
+        """Namespace and queue of a pool's topics that have both.
+
+        Raises:
+            StoreUnavailable
+        """
+        service = self.pools.of(pool)
+        topics = [] if service is None else await service.topics.names()
+        cut = await self.kept.names()
+        found: dict[str, tuple[str, str]] = {}
+        for topic in topics:
+            namespace, slash, queue = topic.partition("/")
+            if slash:
+                found[topic] = cut.get(topic, (namespace, queue))
+        return found
+
+    async def measure(self) -> None:
+        """Brings the sizes of queues up to date, as far as Redis answers."""
+        for pool in self.pools.names():
+            service = self.pools.of(pool)
+            try:
+                named = await self.queues(pool)
+                infos = [] if service is None else await service.topics.infos()
+            except Unavailable:
+                continue
+            sized: dict[tuple[str, str], TopicInfo] = {named[one.topic]: one for one in infos if one.topic in named}
+            self.metrics.sized(pool, sized)
+
+    def told(self, exchange: Exchange, status: int, took_s: float, *, counted: bool) -> None:
+        """Notes how a request was answered."""
+        pool, method = exchange.found.pool if exchange.found.service else "", exchange.request.method
+        if counted:
+            self.metrics.answered(
+                pool or DEFAULT, exchange.found.namespace, exchange.route, method, status=status, took_s=took_s
+            )
+        if self.logs_access:
+            # The query may have a token in it, and so may a path of the admin port.
+            log.info(
+                "lmstfy.request",
+                pool=pool,
+                method=method,
+                path=exchange.request.scope["path"] if counted else exchange.route,
+                status=status,
+                took_ms=round(took_s * 1_000, 3),
+                request_id=exchange.request_id,
+            )
+
+
+class Beside:
+    """ASGI middleware: requests of this wire go to it, by the port they came in at or by their path, and all others on.
+
+    The bridge's own tokens are not asked for: this wire has its own, and its clients can send no others.
+    """
+
+    def __init__(self, app: ASGIApp, *, wire: Wire) -> None:
+        self._app = app
+        self._api = Listener(wire, API, missing=api_not_found, counted=True)
+        self._by_port = {
+            wire.settings.lmstfy_port: self._api,
+            wire.settings.lmstfy_admin_port: Listener(wire, ADMIN, missing=page_not_found, counted=False),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            port = (scope.get("server") or (None, None))[1]
+            listener = self._by_port.get(port) if port is not None else None
+            if listener is None and scope["path"].startswith("/api/"):
+                listener = self._api
+            if listener is not None:
+                await listener(scope, receive, send)
+                return
+        await self._app(scope, receive, send)

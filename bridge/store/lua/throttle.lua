@@ -1,0 +1,15 @@
+-- Takes a unit of a fixed window's limit, if one is left; a window begins with its first unit.
+-- KEYS: window
+-- ARGV: limit length_ms
+--       limit: at least 1.
+-- Returns: the moment the window ends (Unix ms), which names it; 0: no unit is left
+-- Promise: what is refused takes nothing. A window always ends.
+local taken = redis.call('GET', KEYS[1])
+if not taken then
+  redis.call('SET', KEYS[1], 1, 'PX', ARGV[2])
+elseif tonumber(taken) >= tonumber(ARGV[1]) then
+  return 0
+else
+  redis.call('INCR', KEYS[1])
+end
+return redis.call('PEXPIRETIME', KEYS[1])

@@ -1,0 +1,178 @@
+"""Literal requests to the lmstfy wire of a bridge of its own, and the answers as they come over the socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.ports import free_ports
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.integration.own import own_bridge
+
+USER, PASSWORD = "ops", "s3cret"
+BASIC = {"Authorization": "Basic b3BzOnMzY3JldA=="}  # ops:s3cret
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The names of headers are in lower case."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+async def ask(
+    port: int, request: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, patience_s: float = 60
+) -> Answer:
+    """Sends `PUT /path?query` over a connection of its own, with exactly these headers and what HTTP/1.1 needs."""
+    lines = [f"{request} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    if body or request.startswith(("PUT", "POST")):
+        lines.append(f"Content-Length: {len(body)}")
+    async with asyncio.timeout(patience_s):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+            await writer.drain()
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            answer = await reader.read()
+        finally:
+            writer.close()
+    status_line, *fields = head.strip().split("\r\n")
+    _, status, reason = status_line.split(" ", 2)
+    named = {name.lower(): value for name, _, value in (field.partition(": ") for field in fields)}
+    return Answer(int(status), reason, named, answer)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lmstfy:
+    """A bridge with the wire on ports of its own. `own_port` is where the bridge's own API is too."""
+
+    port: int
+    admin_port: int
+    own_port: int
+    vhost: str  # and the prefix of its keys
+
+    async def admin(self, request: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+        return await ask(self.admin_port, request, BASIC if headers is None else headers, body)
+
+    async def token(self, namespace: str) -> str:
+        answer = await self.admin(f"POST /token/{namespace}?description=of+a+test")
+        assert answer.status == 201, answer
+        token: str = answer.json["token"]
+        return token
+
+    async def queue(self, namespace: str | None = None) -> Queue:
+        """A queue that no other test uses, with a token for it."""
+        namespace = namespace or f"ns-{uuid4().hex[:12]}"
+        return Queue(self, namespace, "orders", await self.token(namespace))
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    lmstfy: Lmstfy
+    namespace: str
+    name: str
+    token: str
+
+    @property
+    def path(self) -> str:
+        return f"/api/{self.namespace}/{self.name}"
+
+    async def ask(
+        self, method: str, rest: str = "", body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        return await ask(
+            self.lmstfy.port, f"{method} {self.path}{rest}", {"X-Token": self.token, **(headers or {})}, body
+        )
+
+    async def publish(self, body: bytes = b"hello", query: str = "", headers: Mapping[str, str] | None = None) -> str:
+        answer = await self.ask("PUT", f"?{query}", body, headers)
+        assert (answer.status, answer.json["msg"]) == (201, "published"), answer
+        job_id: str = answer.json["job_id"]
+        return job_id
+
+    async def consume(self, query: str = "timeout=30&ttr=60") -> Any:
+        """A job, or a list of them."""
+        answer = await self.ask("GET", f"?{query}")
+        assert answer.status == 200, answer
+        return answer.json
+
+    async def idle(self) -> Answer:
+        """Waits a second in a queue beside this one, where nothing ever comes."""
+        return await ask(self.lmstfy.port, f"GET /api/{self.namespace}/idle?timeout=1", {"X-Token": self.token})
+
+    async def is_empty(self) -> bool:
+        answer = await self.ask("GET")
+        if answer.status == 200:
+            return False
+        assert (answer.status, answer.json) == (404, {"msg": "no job available"})
+        return True
+
+    async def ack(self, job_id: str) -> None:
+        answer = await self.ask("DELETE", f"/job/{job_id}")
+        assert (answer.status, answer.body) == (204, b"")
+
+    async def peek(self, job_id: str) -> Answer:
+        return await self.ask("GET", f"/job/{job_id}")
+
+    async def size(self) -> int:
+        size: int = (await self.ask("GET", "/size")).json["size"]
+        return size
+
+    async def dead_letters(self) -> tuple[int, str]:
+        found = (await self.ask("GET", "/deadletter")).json
+        return found["deadletter_size"], found["deadletter_head"]
+
+
+@asynccontextmanager
+async def lmstfy_bridge(rabbit: RabbitNode, redis: RedisNode, folder: Path) -> AsyncIterator[Lmstfy]:
+    port, admin_port = free_ports(2)
+    async with own_bridge(rabbit, redis.url, folder, **_settings(port, admin_port)) as own:
+        yield Lmstfy(port=port, admin_port=admin_port, own_port=own.bridge.port, vhost=own.vhost)
+
+
+@asynccontextmanager
+async def another_bridge(
+    first: Lmstfy, rabbit: RabbitNode, redis: RedisNode, folder: Path, **further: str
+) -> AsyncIterator[Lmstfy]:
+    """A second process on what the first one has."""
+    own_port, port, admin_port = free_ports(3)
+    servers = {
+        "BRIDGE_AMQP_URL": f"{rabbit.amqp_url}{first.vhost}",
+        "BRIDGE_REDIS_URL": redis.url,
+        "BRIDGE_REDIS_PREFIX": first.vhost,
+    }
+    log_file = folder / f"another-{own_port}" / "bridge.log"
+    bridge = BridgeProcess(log_file, own_port, {**servers, **_settings(port, admin_port), **further})
+    await asyncio.to_thread(bridge.start)
+    try:
+        yield Lmstfy(port=port, admin_port=admin_port, own_port=own_port, vhost=first.vhost)
+    finally:
+        await asyncio.to_thread(bridge.stop)
+
+
+def _settings(port: int, admin_port: int) -> dict[str, str]:
+    return {
+        "BRIDGE_LMSTFY_PORT": str(port),
+        "BRIDGE_LMSTFY_ADMIN_PORT": str(admin_port),
+        "BRIDGE_LMSTFY_ACCOUNTS": json.dumps({USER: PASSWORD}),
+    }

@@ -1,0 +1,197 @@
+"""What the lmstfy wire is made of, by itself: Go's numbers, raw JSON, ids, names, Prometheus' text."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+from starlette.responses import PlainTextResponse
+from ulid import ULID
+
+from bridge.access.access import Undecided
+from bridge.http.wires.lmstfy.answers import Refusal, answer
+from bridge.http.wires.lmstfy.basic_auth import check_admin_port
+from bridge.http.wires.lmstfy.exposition import Counter, Histogram, render
+from bridge.http.wires.lmstfy.job_ids import JobIds
+from bridge.http.wires.lmstfy.jobs import is_there, shown
+from bridge.http.wires.lmstfy.metrics import Metrics
+from bridge.http.wires.lmstfy.names import topic_of
+from bridge.http.wires.lmstfy.parameters import NotANumber, Query, parse_int, parse_uint
+from bridge.http.wires.lmstfy.pools import parse_token
+from bridge.http.wires.lmstfy.raw_json import NotAnArray, elements
+from bridge.http.wires.lmstfy.wire import Beside, Wire
+from bridge.message import State, valid_topic
+from bridge.settings import Settings
+from tests.wires.camellia_service import BORN_MS, StandIn, message
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("digits", ["", "+1", "-1", "1.5", " 1", "1 ", "1_0", "0x1", "١", "65536", "9" * 5_000])
+    def test_what_go_takes_for_no_unsigned_number(self, digits: str) -> None:
+        with pytest.raises(NotANumber):
+            parse_uint(digits, 16)
+
+    def test_what_it_takes(self) -> None:
+        assert [parse_uint(digits, 16) for digits in ("0", "007", "65535", "0" * 5_000 + "7")] == [0, 7, 65_535, 7]
+        assert [parse_int(digits) for digits in ("+1", "-1", "9223372036854775807")] == [1, -1, 2**63 - 1]
+
+    @pytest.mark.parametrize("digits", ["", "-", "+-1", "9223372036854775808", "1e3"])
+    def test_what_is_no_signed_number(self, digits: str) -> None:
+        with pytest.raises(NotANumber):
+            parse_int(digits)
+
+    def test_of_several_values_the_first_counts_and_an_empty_one_is_not_the_default(self) -> None:
+        query = Query.of(b"delay=5&delay=6&ttl=&x")
+        assert (query.uint("delay", 1), query.uint("tries", 1)) == (5, 1)
+        with pytest.raises(Refusal):
+            query.uint("ttl", 1)
+
+    @pytest.mark.parametrize(("word", "value"), [("1", True), ("T", True), ("True", True), ("f", False), ("0", False)])
+    def test_booleans(self, word: str, value: bool) -> None:
+        assert Query.of(f"freeze_tries={word}".encode()).boolean("freeze_tries") is value
+
+    @pytest.mark.parametrize("word", ["", "yes", "tRUE", "2"])
+    def test_what_is_no_boolean(self, word: str) -> None:
+        with pytest.raises(Refusal):
+            Query.of(f"freeze_tries={word}".encode()).boolean("freeze_tries")
+
+
+class TestRawJson:
+    @pytest.mark.parametrize(
+        ("document", "wanted"),
+        [
+            (b"[]", []),
+            (b" null\n", []),
+            (b'[ {"b" : 1,  "a":[2 ]} ,"x" , null,-1.50e+3]', [b'{"b" : 1,  "a":[2 ]}', b'"x"', b"null", b"-1.50e+3"]),
+            (b"[" + b"9" * 10_000 + b"]", [b"9" * 10_000]),
+            (b'["\xff",1]', [b'"\xff"', b"1"]),
+            ('["你"]'.encode(), ['"你"'.encode()]),
+        ],
+        ids=lambda value: str(value)[:20],
+    )
+    def test_elements_stay_as_they_are_written(self, document: bytes, wanted: list[bytes]) -> None:
+        assert elements(document) == wanted
+
+    @pytest.mark.parametrize(
+        "document",
+        [
+            *(b"", b"{}", b"1", b"nul", b"nulls", b"[", b"[1", b"[1,", b"[1,]", b"[,1]", b"[1 2]", b"[1]]"),
+            *(b"[NaN]", b"['a']", b"[01]", b'["\n"]', b"\xef\xbb\xbf[]", b"[[[", b"[" * 100_000),
+        ],
+        ids=lambda value: str(value)[:20],
+    )
+    def test_what_is_no_array(self, document: bytes) -> None:
+        with pytest.raises(NotAnArray):
+            elements(document)
+
+
+class TestIds:
+    def test_ids_ascend_and_carry_their_delay(self) -> None:
+        ids = JobIds()
+        made = [ids.new(3, versioned=False) for _ in range(2_000)]
+        assert sorted(set(made)) == made
+        assert {ULID.from_str(one).bytes[-4:] for one in made} == {b"\x03\x00\x00\x00"}
+        assert len(ids.new(2**32 - 1, versioned=True)) == 27
+
+
+class TestNames:
+    def test_long_names_have_a_topic_of_their_own(self) -> None:
+        names = ["n" * 100, "n" * 101, "n" * 102, "n" * 255, "n" * 254 + "m"]
+        topics = {topic_of("shop", name) for name in names}
+        assert len(topics) == len(names)
+        assert all(valid_topic(topic) for topic in topics)
+        assert topic_of("shop", "n" * 100) == "shop/" + "n" * 100
+
+    @pytest.mark.parametrize(
+        ("given", "parsed"),
+        [
+            ("t", ("default", "t")),
+            ("p:t", ("p", "t")),
+            (":t", ("default", "t")),
+            ("p:t:u", ("p", "t:u")),
+            ("p:", ("p", "")),
+        ],
+    )
+    def test_a_token_may_name_its_pool(self, given: str, parsed: tuple[str, str]) -> None:
+        assert parse_token(given) == parsed
+
+
+class TestJobs:
+    @pytest.mark.parametrize(("left_ms", "ttl_s"), [(1, 1), (1_400, 1), (1_500, 2), (59_999, 60)])
+    def test_a_ttl_that_has_not_passed_is_never_shown_as_for_ever(self, left_ms: int, ttl_s: int) -> None:
+        job = shown(message(expires_ms=BORN_MS + left_ms), "shop", "orders", BORN_MS, remain_tries=1)
+        assert job["ttl"] == ttl_s
+        assert list(job) == sorted(job)
+
+    def test_what_is_acked_expired_or_deleted_is_not_there(self) -> None:
+        for state in State:
+            is_gone = state in (State.ACKED, State.EXPIRED, State.DELETED)
+            assert is_there(message(state=state).record, BORN_MS) is not is_gone
+        assert not is_there(message(state=State.LEASED, expires_ms=BORN_MS).record, BORN_MS)
+
+
+def test_go_escapes_what_html_has_a_meaning_for() -> None:
+    assert answer(200, b="<&>", a="\u2028").body == rb'{"a":"\u2028","b":"\u003c\u0026\u003e"}'
+
+
+def test_the_text_of_metrics() -> None:
+    counter, histogram = Counter("c", "says", ("a",)), Histogram("h", "says", (), [1.5, 15])
+    counter.add('"\\\n')
+    for value in (1, 15, 16):
+        histogram.observe(value=value)
+    assert render([counter, histogram]).splitlines() == [
+        "# HELP c says",
+        "# TYPE c counter",
+        r'c{a="\"\\\n"} 1',
+        "# HELP h says",
+        "# TYPE h histogram",
+        'h_bucket{le="1.5"} 1',
+        'h_bucket{le="15"} 2',
+        'h_bucket{le="+Inf"} 3',
+        "h_sum 32",
+        "h_count 3",
+    ]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "10.0.0.1"])
+def test_an_admin_port_that_others_can_reach_needs_accounts(host: str) -> None:
+    with pytest.raises(Undecided, match="BRIDGE_LMSTFY_ACCOUNTS"):
+        check_admin_port(Settings(lmstfy_admin_port=7778, lmstfy_admin_host=host))
+    check_admin_port(Settings(lmstfy_admin_port=7778, lmstfy_admin_host=host, lmstfy_accounts={"ops": "s3cret"}))
+    check_admin_port(Settings(lmstfy_admin_port=7778, lmstfy_admin_host=host, access="open"))
+    check_admin_port(Settings(lmstfy_admin_port=7778))
+
+
+@pytest.mark.parametrize(
+    ("port", "path", "content_type", "says"),
+    [
+        (8080, "/api/sh.op/q", "application/json; charset=utf-8", "namespace name contains forbidden characters"),
+        (8080, "/apis", "text/plain; charset=utf-8", "the rest"),
+        (7777, "/v1/topics", "application/json; charset=utf-8", "api not found"),
+        (7778, "/api/sh.op/q", "text/plain", "404 page not found"),
+        (7778, "/pools", "application/json; charset=utf-8", "default"),
+    ],
+)
+async def test_a_request_is_the_wires_by_its_port_or_by_its_path(
+    *, port: int, path: str, content_type: str, says: str
+) -> None:
+    service = StandIn()
+    service.settings = Settings(lmstfy_port=7777, lmstfy_admin_port=7778)
+    app = Beside(PlainTextResponse("the rest"), wire=Wire(service.service))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=f"http://bridge:{port}") as client:
+        answer = await client.get(path)
+    assert answer.headers["content-type"] == content_type
+    assert says in answer.text
+
+
+def test_metrics_are_named_as_in_the_original() -> None:
+    told = {line.split()[2] for line in Metrics().render().splitlines() if line.startswith("# TYPE")}
+    jobs = (
+        *("publish", "consume", "consume_multi", "pool_add", "pool_get", "pool_delete", "timer_add"),
+        *("queue_direct_push", "queue_pop", "deadletter_respawn", "publish_queue", "consume_queue"),
+    )
+    assert told == {
+        *(f"infra_lmstfy_redis_{name}_jobs" for name in jobs),
+        *(f"infra_lmstfy_redis_{name}_ms" for name in ("job_elapsed", "job_ack_elapsed")),
+        *(f"infra_lmstfy_redis_{name}_sizes" for name in ("timer", "queue", "deadletter")),
+        *(f"infra_lmstfy_http_{name}" for name in ("latency_milliseconds", "http_codes", "rate_limit")),
+    }
