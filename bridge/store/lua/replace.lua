@@ -1,0 +1,28 @@
+-- Puts another message in a live one's place, under its id: another due moment and body, other limits, no attempts yet.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce created_ms due_ms expires_ms max_retry
+--       ready envelope
+--       ready '1': the successor stands in the ready queue. envelope '': nothing to keep.
+-- Returns: replaced | stale (no longer live as this copy) | unknown
+-- Promise: the successor was confirmed before; the copies of the message that was are ghosts, and no lease of it holds.
+-- Twice with one next_nonce is as once.
+local r = load()
+if not r then return answer('unknown') end
+local next_epoch, next_nonce, due = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[10])
+if is(r, next_epoch, next_nonce) then return answer('replaced', r) end
+if not live(r) or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then
+  outlive(r, due)
+  return answer('stale', r)
+end
+r[EPOCH], r[NONCE], r[CREATED], r[EXPIRES], r[MAX_RETRY] = next_epoch, next_nonce, tonumber(ARGV[9]),
+  tonumber(ARGV[11]), tonumber(ARGV[12])
+r[ATTEMPTS], r[REASON] = 0, ''
+redis.call('DEL', ENVELOPE)
+if ARGV[14] ~= '' then redis.call('SET', ENVELOPE, ARGV[14]) end
+if ARGV[13] == '1' then
+  r[DUE] = due
+  make_ready(r)
+else
+  make_waiting(r, due, due)
+end
+return answer('replaced', r)

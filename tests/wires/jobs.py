@@ -1,0 +1,68 @@
+"""What the tests of Youzan's wire and its kin share: calls as raw bytes, names of their own, scripts run as printed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import orjson
+
+from tests.docs.documents import PROJECT
+from tests.integration.topic import Topic
+from tests.wires.lmstfy import Answer, ask
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The session's bridge, with topics and ids that no other test has: `name` begins all of them."""
+
+    port: int
+    client: httpx2.AsyncClient
+    name: str = field(default_factory=lambda: f"job-{uuid4().hex[:12]}")
+
+    def topic(self, suffix: str = "a") -> Topic:
+        """As the bridge's own API sees it."""
+        return Topic(self.client, f"{self.name}.{suffix}")
+
+    async def raw(self, request: str, body: str | bytes = b"", headers: dict[str, str] | None = None) -> Answer:
+        content = body.encode() if isinstance(body, str) else body
+        return await ask(self.port, request, headers, content, patience_s=200)
+
+    async def post(self, path: str, **members: Any) -> Json:
+        """The answer's JSON."""
+        answer = await self.raw(f"POST {path}", orjson.dumps(members))
+        assert answer.status == 200, answer
+        found: Json = answer.json
+        return found
+
+
+async def exchange_with_expect(port: int, path: str, body: bytes) -> tuple[bytes, bytes]:
+    """What comes before the body is sent, and after."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
+        interim = await reader.readuntil(b"\r\n\r\n")
+        writer.write(body)
+        return interim, await reader.read()
+    finally:
+        writer.close()
+
+
+async def lines_of(script: str, **environment: str) -> list[Any]:
+    """Runs a script of the documents; the JSON of each line that is no heading."""
+    process = await asyncio.create_subprocess_exec(
+        str(PROJECT / "docs" / "wires" / script),
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate()
+    assert (process.returncode, errors) == (0, b"")
+    return [orjson.loads(line) for line in output.decode().splitlines() if not line.endswith(":")]

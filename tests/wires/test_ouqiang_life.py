@@ -1,0 +1,236 @@
+"""The wire of ouqiang/delay-queue against a running bridge: what becomes of jobs.
+
+Nothing sleeps: a test waits in pops, which end when there is something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.redis import RedisNode
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+from bridge.store.places import Places
+from tests.wires.jobs import Caller, Json, lines_of
+
+DONE: Json = {"code": 0, "message": "操作成功", "data": None}
+
+
+class Ouqiang(Caller):
+    async def push(self, job_id: str, body: str = "x", *, delay: int = 1, ttr: int = 60, topic: str = "a") -> None:
+        answer = await self.post(
+            "/push", topic=f"{self.name}.{topic}", id=f"{self.name}-{job_id}", delay=delay, ttr=ttr, body=body
+        )
+        assert answer == {"code": 0, "message": "添加成功", "data": None}
+
+    async def pop(self, topics: str = "a") -> tuple[str, str]:
+        answer = await self.post("/pop", topic=",".join(f"{self.name}.{topic}" for topic in topics))
+        data = answer["data"]
+        return data["id"].removeprefix(f"{self.name}-"), data["body"]
+
+    async def end(self, how: str, job_id: str) -> None:
+        assert await self.post(f"/{how}", id=f"{self.name}-{job_id}") == DONE
+
+    async def get(self, job_id: str) -> Json | None:
+        found: Json | None = (await self.post("/get", id=f"{self.name}-{job_id}"))["data"]
+        return found
+
+    async def state(self, job_id: str, topic: str = "a") -> str:
+        return await self.topic(topic).state(f"{self.name}-{job_id}")
+
+
+@pytest_asyncio.fixture
+async def wire(bridge: BridgeProcess) -> AsyncIterator[Ouqiang]:
+    async with httpx2.AsyncClient(base_url=bridge.url, timeout=90) as client:
+        yield Ouqiang(bridge.port, client)
+
+
+@pytest_asyncio.fixture
+async def places(redis_node: RedisNode) -> AsyncIterator[Places]:
+    store = Store(redis_node.url, timeout_ms=10_000)
+    yield Places(store, Keys("delay"))
+    await store.close()
+
+
+async def test_a_job_is_never_early_and_a_waiting_pop_is_woken_by_it(wire: Ouqiang) -> None:
+    popping = asyncio.create_task(wire.pop())
+    began_s = time.time()
+    await wire.push("1", "hello")
+    assert await popping == ("1", "hello")
+    assert time.time() >= began_s + 1
+
+
+async def test_a_job_that_is_not_finished_comes_again_after_its_ttr_until_it_is(wire: Ouqiang) -> None:
+    began_s = time.time()
+    await wire.push("1", ttr=1)
+    for _ in range(5):  # more often than a message of the bridge that says nothing of retries
+        assert (await wire.pop())[0] == "1"
+    assert time.time() >= began_s + 5
+    await wire.end("finish", "1")
+    await wire.push("2", delay=3)
+    assert (await wire.pop())[0] == "2"
+    assert await wire.state("1") == "acked"
+
+
+async def test_a_job_deleted_before_it_is_due_never_comes(wire: Ouqiang) -> None:
+    await wire.push("1")
+    await wire.end("delete", "1")
+    assert await wire.get("1") is None
+    await wire.push("2", delay=2)
+    assert (await wire.pop())[0] == "2"
+
+
+async def test_a_push_of_a_waiting_id_changes_all_of_the_job(wire: Ouqiang) -> None:
+    await wire.push("1", "old", delay=600, ttr=1)
+    await wire.push("1", "older", delay=1)
+    await wire.push("1", "new", delay=2, ttr=77)
+    began_s = time.time()
+    looked = await wire.get("1")
+    assert looked is not None
+    assert (looked["body"], looked["ttr"]) == ("new", 77)
+    assert abs(looked["delay"] - began_s - 2) < 60
+    assert await wire.pop() == ("1", "new")
+    await wire.push("2")
+    assert (await wire.pop())[0] == "2"  # and no other copy of the first
+
+
+async def test_a_push_of_an_id_moves_it_to_another_topic(wire: Ouqiang) -> None:
+    await wire.push("1", "old", topic="a")
+    await wire.push("1", "new", topic="b", delay=2)
+    assert await wire.state("1", "a") == "deleted"
+    looked = await wire.get("1")
+    assert looked is not None
+    assert looked["topic"] == f"{wire.name}.b"
+    assert await wire.pop("ab") == ("1", "new")
+    await wire.end("finish", "1")
+    await wire.push("1", "back", topic="a")
+    assert await wire.pop("ba") == ("1", "back")
+
+
+@pytest.mark.parametrize("stands", ["ready", "leased"])
+async def test_a_push_of_an_id_takes_the_place_of_a_job_that_is_due(wire: Ouqiang, stands: str) -> None:
+    await wire.push("1", "old", ttr=2)
+    if stands == "leased":
+        assert await wire.pop() == ("1", "old")
+    else:
+        await wire.topic().until_state(f"{wire.name}-1", "ready")
+    await wire.push("1", "new", ttr=60, delay=3)
+    assert await wire.state("1") == "waiting"
+    assert await wire.pop() == ("1", "new")
+    await wire.push("2", delay=2)
+    assert (await wire.pop())[0] == "2"
+
+
+async def test_pushes_of_one_id_to_many_topics_at_once_leave_one_job(wire: Ouqiang) -> None:
+    for turn in range(4):
+        topics = "abcde"
+        await asyncio.gather(*(wire.push("1", f"{turn}{topic}", topic=topic, delay=600) for topic in topics))
+        states = [await wire.state("1", topic) for topic in topics]
+        assert states.count("waiting") == 1, states
+        looked = await wire.get("1")
+        assert looked is not None
+        assert looked["topic"] == f"{wire.name}.{topics[states.index('waiting')]}"
+        assert looked["body"] == f"{turn}{looked['topic'][-1]}"
+
+
+async def test_two_poppers_never_have_a_job_at_the_same_time(wire: Ouqiang) -> None:
+    await asyncio.gather(*(wire.push(str(number), ttr=600) for number in range(20)))
+    popped = await asyncio.gather(*(wire.pop() for _ in range(20)))
+    assert sorted(int(job_id) for job_id, _ in popped) == list(range(20))
+
+
+async def test_an_earlier_topic_is_popped_first(wire: Ouqiang) -> None:
+    await wire.push("low", topic="b")
+    await wire.push("high", topic="a")
+    for job_id, topic in (("low", "b"), ("high", "a")):
+        await wire.topic(topic).until_state(f"{wire.name}-{job_id}", "ready")
+    assert [(await wire.pop("ab"))[0] for _ in range(2)] == ["high", "low"]
+
+
+async def test_a_client_that_goes_away_while_it_waits_burns_nothing(wire: Ouqiang) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", wire.port)
+    body = f'{{"topic":"{wire.name}.a"}}'
+    writer.write(f"POST /pop HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    await writer.drain()
+    await wire.push("0", topic="b")
+    assert (await wire.pop("b"))[0] == "0"  # so the first pop has begun to wait
+    writer.close()
+    await writer.wait_closed()
+    del reader
+    await wire.push("1")
+    assert (await wire.pop())[0] == "1"
+    assert (await wire.topic().look(f"{wire.name}-1"))["attempts"] == 1
+
+
+async def test_the_same_id_in_another_topic_of_another_wire_is_left_alone(wire: Ouqiang) -> None:
+    await wire.topic("b").send("theirs", id=f"{wire.name}-1", delay="1h")
+    await wire.push("1", topic="a")
+    assert await wire.pop() == ("1", "x")
+    await wire.end("delete", "1")
+    assert await wire.state("1", "b") == "waiting"
+    await wire.end("finish", "1")
+    assert await wire.state("1", "b") == "waiting"
+    assert await wire.get("1") is None
+
+
+async def test_what_another_wire_sent_is_popped_and_finished_by_its_id(wire: Ouqiang) -> None:
+    await wire.topic().send({"order": 1}, id=f"{wire.name}-1")
+    assert await wire.pop() == ("1", '{"order":1}')
+    await wire.end("finish", "1")
+    assert await wire.state("1") == "acked"
+
+
+async def test_a_job_is_found_where_nothing_is_noted_of_it(wire: Ouqiang, places: Places) -> None:
+    await wire.push("1", delay=600)
+    await wire.push("2", delay=600)
+    for job_id in ("1", "2"):
+        await places.shorten(f"{wire.name}-{job_id}", keep_ms=0)
+        assert await places.of(f"{wire.name}-{job_id}") == []
+    looked = await wire.get("1")
+    assert looked is not None
+    assert looked["topic"] == f"{wire.name}.a"
+    await wire.end("finish", "1")
+    await wire.end("delete", "2")
+    assert [await wire.state(job_id) for job_id in ("1", "2")] == ["acked", "deleted"]
+
+
+@pytest.mark.parametrize("then", ["push", "finish", "delete"])
+async def test_what_a_push_left_in_two_topics_as_it_died_is_one_job_again(
+    wire: Ouqiang, places: Places, then: str
+) -> None:
+    job_id = f"{wire.name}-1"
+    await wire.push("1", delay=600, topic="a")
+    # As far as a push to another topic comes that dies before it ends the job in the former one.
+    await places.note(job_id, f"{wire.name}.b", keep_ms=60_000)
+    await wire.topic("b").send("x", id=job_id, delay="10m", headers={"job-ttr": 60})
+    if then == "push":
+        await wire.push("1", "again", delay=600, topic="b")
+        assert [await wire.state("1", topic) for topic in "ab"] == ["deleted", "waiting"]
+    else:
+        await wire.end(then, "1")
+        ended = {"finish": "acked", "delete": "deleted"}[then]
+        assert [await wire.state("1", topic) for topic in "ab"] == [ended, ended]
+
+
+async def test_a_note_without_a_job_is_no_job(wire: Ouqiang, places: Places) -> None:
+    await places.note(f"{wire.name}-1", f"{wire.name}.b", keep_ms=60_000)
+    assert await wire.get("1") is None
+    await wire.push("1", topic="a")
+    assert await wire.pop("ba") == ("1", "x")
+
+
+async def test_the_life_of_an_order_is_as_the_script_shows_it(wire: Ouqiang) -> None:
+    said = await lines_of("ouqiang.sh", OUQIANG_API=f"http://127.0.0.1:{wire.port}", TOPIC=wire.name)
+    pushed, looked, first, second, finished, gone, pushed_2, deleted, pushed_3, popped_3, finished_3 = said
+    assert pushed == pushed_2 == pushed_3 == {"code": 0, "message": "添加成功", "data": None}
+    assert (looked["data"]["id"], looked["data"]["ttr"]) == (f"{wire.name}-1001", 1)
+    assert first == second == {**DONE, "data": {"id": f"{wire.name}-1001", "body": '{"order": 1001}'}}
+    assert finished == gone == deleted == finished_3 == DONE
+    assert popped_3["data"]["id"] == f"{wire.name}-1003"

@@ -1,0 +1,211 @@
+"""Youzan's wire: literal commands and the answers as they come over the socket, and what becomes of jobs.
+
+Nothing sleeps: a test waits in pops that have a timeout, which end when there is something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from bridge.http.app import create_app
+from bridge.local.bridge import BridgeProcess
+from bridge.settings import Settings
+from tests.wires.camellia_service import StandIn
+from tests.wires.jobs import Caller, Json, exchange_with_expect, lines_of
+
+
+class Youzan(Caller):
+    async def run(self, command: str, **members: Any) -> Json:
+        return await self.post("/youzan", command=command, **members)
+
+    async def add(self, job_id: str, body: Any = "x", *, delay: int = 1, ttr: int = 60, topic: str = "a") -> None:
+        job_id = f"{self.name}-{job_id}"
+        answer = await self.run("add", topic=f"{self.name}.{topic}", id=job_id, delay=delay, TTR=ttr, body=body)
+        assert answer == {"success": True, "error": None, "id": job_id, "value": None}
+
+    async def pop(self, topic: str = "a", *, wait_s: int = 60) -> tuple[str | None, str | None]:
+        answer = await self.run("pop", topic=f"{self.name}.{topic}", timeout=wait_s)
+        assert (answer["success"], answer["error"]) == (True, None)
+        return answer["id"] and answer["id"].removeprefix(f"{self.name}-"), answer["value"]
+
+    async def end(self, how: str, job_id: str) -> None:
+        job_id = f"{self.name}-{job_id}"
+        assert await self.run(how, id=job_id) == {"success": True, "error": None, "id": job_id, "value": None}
+
+    async def state(self, job_id: str) -> str:
+        answer = await self.run("state", id=f"{self.name}-{job_id}")
+        assert answer["success"], answer
+        state: str = answer["value"]
+        return state
+
+
+@pytest_asyncio.fixture
+async def wire(bridge: BridgeProcess) -> AsyncIterator[Youzan]:
+    async with httpx2.AsyncClient(base_url=bridge.url, timeout=90) as client:
+        yield Youzan(bridge.port, client)
+
+
+class TestRequests:
+    @pytest.mark.parametrize(("path", "ttr"), [("/", "TTR"), ("/youzan", "ttr")])
+    async def test_a_job_is_answered_byte_for_byte(self, wire: Youzan, path: str, ttr: str) -> None:
+        name = wire.name
+        add = f'{{"command":"add","topic":"{name}","id":"{name}-1","delay":0,"{ttr}":60,"body":"a<b"}}'
+        added = await wire.raw(f"POST {path}", add)
+        assert (added.status, added.headers["content-type"]) == (200, "application/json")
+        assert added.text == f'{{"success":true,"error":null,"id":"{name}-1","value":null}}'
+        popped = await wire.raw(f"POST {path}", f'{{"command":"pop","topic":"{name}","timeout":60}}')
+        assert popped.text == f'{{"success":true,"error":null,"id":"{name}-1","value":"a\\u003cb"}}'
+        for command in ("finish", "delete"):
+            ended = await wire.raw(f"POST {path}", f'{{"command":"{command}","id":"{name}-1"}}')
+            assert ended.text == f'{{"success":true,"error":null,"id":"{name}-1","value":null}}'
+        nothing = await wire.raw(f"POST {path}", f'{{"command":"pop","topic":"{name}"}}')
+        assert nothing.text == '{"success":true,"error":null,"id":null,"value":null}'
+
+    @pytest.mark.parametrize(
+        ("body", "error"),
+        [
+            ("", "unexpected end of JSON input"),
+            ("{", "unexpected end of JSON input"),
+            ("{'command':'add'}", r"invalid character '\'' looking for beginning of object key string"),
+            ("[]", "json: cannot unmarshal array into Go value of type command"),
+            ("{}", "command: is one of add, pop, finish, delete, state"),
+            ('{"command":"push"}', "command: is one of add, pop, finish, delete, state"),
+            ('{"command":1}', "json: cannot unmarshal number into Go struct field command.command of type string"),
+            ('{"command":"add"}', "topic: is needed, and not empty"),
+            ('{"command":"add","topic":"t"}', "id: is needed, and not empty"),
+            ('{"command":"add","topic":"t","id":"1","delay":-1}', "delay: must be 0 to 86313600 seconds"),
+            ('{"command":"add","topic":"t","id":"1","delay":86313601}', "delay: must be 0 to 86313600 seconds"),
+            ('{"command":"add","topic":"t","id":"1","TTR":0}', "ttr: must be 1 to 86313600 seconds"),
+            (
+                '{"command":"add","topic":"t","id":"1","delay":1.5}',
+                "json: cannot unmarshal number 1.5 into Go struct field command.delay of type int64",
+            ),
+            ('{"command":"pop"}', "topic: is needed, and not empty"),
+            ('{"command":"pop","topic":"t","timeout":3601}', "timeout: must be 0 to 3600 seconds"),
+            ('{"command":"finish"}', "id: is needed, and not empty"),
+            ('{"command":"delete","id":""}', "id: is needed, and not empty"),
+            ('{"command":"state","id":"nobody"}', "there is no job 'nobody'"),
+        ],
+    )
+    async def test_what_is_wrong_is_refused(self, wire: Youzan, body: str, error: str) -> None:
+        answer = await wire.raw("POST /youzan", body, {"Content-Type": "application/x-www-form-urlencoded"})
+        assert answer.status == 200
+        assert answer.json == {"success": False, "error": error, "id": None, "value": None}
+
+    async def test_a_body_that_is_too_large_is_refused(self, wire: Youzan) -> None:
+        answer = await wire.run("add", topic=wire.name, id=wire.name, body="x" * (1024 * 1024 + 1))
+        assert (answer["success"], answer["error"]) == (False, "body: is larger than 1048576 bytes")
+
+    @pytest.mark.parametrize("levels", [500, 5_000])
+    async def test_a_body_that_nests_too_deep_is_refused(self, wire: Youzan, levels: int) -> None:
+        deep = "[" * levels + "]" * levels
+        answer = await wire.raw("POST /youzan", f'{{"command":"add","topic":"t","id":"1","body":{deep}}}')
+        assert answer.json["error"] == "exceeded max depth"
+
+    @pytest.mark.parametrize("request_line", ["GET /youzan", "PUT /", "POST /youzan/x"])
+    async def test_other_paths_and_verbs_are_the_bridges(self, wire: Youzan, request_line: str) -> None:
+        answer = await wire.raw(request_line)
+        assert answer.status in (404, 405)
+        assert answer.headers["content-type"] == "application/problem+json"
+
+    async def test_a_client_that_waits_to_be_told_to_go_on_is_told(self, wire: Youzan) -> None:
+        interim, answer = await exchange_with_expect(wire.port, "/", b'{"command":"finish","id":"nobody"}')
+        assert interim.startswith(b"HTTP/1.1 100 Continue\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+
+    @pytest.mark.parametrize(
+        ("body", "value"),
+        [
+            ("plain", "plain"),
+            ({"a": [1, {"b": None}], "c": True}, '{"a":[1,{"b":null}],"c":true}'),
+            ([], "[]"),
+            (7, "7"),
+            (False, "false"),
+            ("", ""),
+        ],
+    )
+    async def test_a_body_is_popped_as_its_text(self, wire: Youzan, body: Any, value: str) -> None:
+        await wire.add("1", body, delay=0)
+        assert await wire.pop() == ("1", value)
+
+
+class TestLife:
+    async def test_a_job_goes_through_its_states(self, wire: Youzan) -> None:
+        began_s = time.time()
+        await wire.add("1", ttr=1)
+        assert await wire.state("1") == "delay"
+        await wire.topic().until_state(f"{wire.name}-1", "ready")
+        assert await wire.state("1") == "ready"
+        assert time.time() >= began_s + 1
+        for _ in range(5):
+            assert await wire.pop() == ("1", "x")
+        assert await wire.state("1") in ("reserved", "ready")
+        await wire.end("finish", "1")
+        assert await wire.state("1") == "deleted"
+        assert await wire.pop(wait_s=2) == (None, None)
+
+    async def test_a_popped_job_is_reserved(self, wire: Youzan) -> None:
+        await wire.add("1", delay=0)
+        assert await wire.pop() == ("1", "x")
+        assert await wire.state("1") == "reserved"
+
+    async def test_a_job_deleted_before_it_is_due_never_comes(self, wire: Youzan) -> None:
+        await wire.add("1")
+        await wire.end("delete", "1")
+        assert await wire.state("1") == "deleted"
+        assert await wire.pop(wait_s=3) == (None, None)
+        assert await wire.topic().state(f"{wire.name}-1") == "deleted"
+
+    async def test_an_add_of_an_id_takes_its_place_topic_and_all(self, wire: Youzan) -> None:
+        await wire.add("1", "old", delay=0)
+        assert await wire.pop() == ("1", "old")
+        await wire.add("1", "new", topic="b")
+        assert await wire.state("1") == "delay"
+        assert await wire.pop("b") == ("1", "new")
+        assert await wire.topic("a").state(f"{wire.name}-1") == "deleted"
+
+    async def test_its_ids_are_those_of_ouqiangs_wire(self, wire: Youzan) -> None:
+        await wire.add("1", delay=600)
+        looked = (await wire.post("/get", id=f"{wire.name}-1"))["data"]
+        assert looked["topic"] == f"{wire.name}.a"
+        await wire.post("/finish", id=f"{wire.name}-1")
+        assert await wire.state("1") == "deleted"
+
+    async def test_a_pop_that_waits_is_woken_and_two_never_have_the_same_job(self, wire: Youzan) -> None:
+        popping = [asyncio.create_task(wire.pop()) for _ in range(5)]
+        await asyncio.gather(*(wire.add(str(number)) for number in range(5)))
+        assert sorted(await asyncio.gather(*popping)) == [(str(number), "x") for number in range(5)]
+        assert await wire.pop(wait_s=0) == (None, None)
+
+    async def test_the_life_of_an_order_is_as_the_script_shows_it(self, wire: Youzan) -> None:
+        said = await lines_of("youzan.sh", YOUZAN_API=f"http://127.0.0.1:{wire.port}/youzan", TOPIC=wire.name)
+        added, waits, first, taken, second, finished, gone, added_2, deleted, nothing = said
+        assert {one["success"] for one in said} == {True}
+        assert added["id"] == finished["id"] == f"{wire.name}-1001"
+        assert added_2["id"] == deleted["id"] == f"{wire.name}-1002"
+        assert [one["value"] for one in (first, second)] == ['{"order":1001}'] * 2
+        assert (waits["value"], gone["value"]) == ("delay", "deleted")
+        assert taken["value"] in ("reserved", "ready")
+        assert (nothing["id"], nothing["value"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("setting", "path"), [("youzan", "/youzan"), ("youzan", "/"), ("ouqiang", "/push"), ("changsongl", "/topic/t/job")]
+)
+async def test_a_wire_is_off_where_its_setting_says_so(setting: str, path: str) -> None:
+    standing = StandIn()
+    standing.settings = Settings(lmstfy=False).model_copy(update={setting: False})
+    transport = httpx2.ASGITransport(create_app(standing.service))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://bridge") as client:
+        assert (await client.post(path, json={})).status_code == 404
+        others = (
+            {"/youzan", "/", "/push", "/topic/t/job"} - {path} - ({"/youzan", "/"} if setting == "youzan" else set())
+        )
+        assert {(await client.post(other, json={})).status_code for other in others} == {200}
