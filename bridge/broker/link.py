@@ -43,6 +43,11 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
             yield
     except TimeoutError as error:
         raise BrokerUnavailable("RabbitMQ did not answer in time, or blocks publishers") from error
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is None or task.cancelling():
+            raise
+        # Nobody has cancelled this task: aiormq cancels what still waits for a connection that is lost.
+        raise BrokerUnavailable("the connection to RabbitMQ was lost") from None
     except ChannelNotFoundEntity as error:
         raise QueueMissing(f"RabbitMQ has it no more: {error}") from error
     # A lost connection shows as ChannelInvalidStateError, which is a RuntimeError and no AMQPError.
@@ -186,7 +191,7 @@ class Link:
         connection, self._connection = self._connection, None
         if connection is not None:
             # A frozen broker answers no close; the socket goes all the same.
-            with suppress(BrokerUnavailable, asyncio.CancelledError):
+            with suppress(BrokerUnavailable):
                 async with translated(0.2):
                     await connection.close()
 

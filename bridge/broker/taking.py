@@ -49,7 +49,7 @@ class Taken:
     async def requeue(self) -> None:
         """Puts it back where it was, which counts as one of the queue's deliveries."""
         with suppress(AMQPError, ChannelInvalidStateError, OSError):
-            # From RabbitMQ 4.3 on a nack would not count, and what no pull can lease would stand in the way for ever.
+            # From RabbitMQ 4.3 on a nack does not count, and what no pull can lease would come round for ever.
             await self.message.channel.basic_reject(self.message.delivery_tag or 0, requeue=True, wait=False)
 
 

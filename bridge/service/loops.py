@@ -7,6 +7,8 @@ from typing import Protocol
 
 import structlog
 
+from bridge.errors import Unavailable
+
 log = structlog.get_logger(__name__)
 
 _PAUSE_S = 1.0
@@ -29,6 +31,17 @@ async def supervise(loop: Loop) -> None:
     while True:
         try:
             await loop.run()
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            # What the loop waited for was cancelled, not the loop.
+            log.exception("loop.failed", loop=loop.name)
         except Exception:
             log.exception("loop.failed", loop=loop.name)
-            await asyncio.sleep(_PAUSE_S)
+        await asyncio.sleep(_PAUSE_S)
+
+
+def waiting(error: Unavailable) -> str:
+    """The state of a loop that waits: well still where one of several Redis servers is away, as all that is on the
+    others goes on."""
+    return "ok" if error.partly else f"waiting: {error}"

@@ -1,0 +1,65 @@
+"""A loop is ended by whoever cancels it, and by nothing that it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bridge.broker.link import translated
+from bridge.errors import BrokerUnavailable
+from bridge.service.loops import supervise
+
+
+def cancelled() -> asyncio.Future[None]:
+    """What aiormq leaves of a call whose connection is lost."""
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    return future
+
+
+class Interrupted:
+    """A loop in which something is cancelled the first time it runs."""
+
+    name, state = "interrupted", "ok"
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.again = asyncio.Event()
+
+    async def run(self) -> None:
+        self.runs += 1
+        if self.runs == 1:
+            await cancelled()
+        self.again.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_loop_runs_again_after_something_it_waited_for_was_cancelled() -> None:
+    loop = Interrupted()
+    supervised = asyncio.create_task(supervise(loop))
+    await loop.again.wait()
+    assert loop.runs == 2
+    supervised.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await supervised
+
+
+async def test_a_call_that_the_client_library_cancels_says_that_the_connection_was_lost() -> None:
+    with pytest.raises(BrokerUnavailable, match="lost"):
+        async with translated():
+            await cancelled()
+
+
+async def test_a_call_that_is_cancelled_by_its_caller_is_cancelled() -> None:
+    async def call() -> None:
+        async with translated():
+            began.set()
+            await asyncio.Event().wait()
+
+    began = asyncio.Event()
+    calling = asyncio.create_task(call())
+    await began.wait()
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
