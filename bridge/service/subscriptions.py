@@ -1,0 +1,151 @@
+"""Subscriptions: which topics' messages are called out to a receiver, where, and how that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from secrets import token_hex
+from typing import Any, Final
+
+import orjson
+
+from bridge.errors import NotFound
+from bridge.service.topics import Topics
+from bridge.service.values import Backoff
+from bridge.store.client import Store
+from bridge.store.records import Records
+from bridge.store.subscriptions import StoredSubscriptions
+
+DEFAULT_CONCURRENCY: Final = 10
+DEFAULT_TIMEOUT_MS: Final = 10_000
+DEFAULT_BACKOFF: Final = Backoff(steps_ms=(5_000, 30_000, 300_000, 1_800_000, 7_200_000))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subscription:
+    """`id`: another one after every change. `url` None: each message names its receiver itself. `secrets`: each makes a
+    signature. `ended_ms`: 0, or when its receiver said that it is gone."""
+
+    id: str = field(default_factory=lambda: token_hex(8))
+    topic: str
+    url: str | None
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    concurrency: int = DEFAULT_CONCURRENCY  # calls under way, in each process
+    timeout_ms: int = DEFAULT_TIMEOUT_MS  # of one call, from the look-up of the name to the end of the answer
+    backoff: Backoff = DEFAULT_BACKOFF
+    created_ms: int = 0
+    ended_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """The latest failed attempt."""
+
+    at_ms: int
+    id: str  # the message's
+    reason: str
+    says: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """How a subscription stands, with what all processes have counted since it was made."""
+
+    subscription: Subscription
+    held_ms: int  # its receiver is left alone for so long yet
+    delivered: int
+    failed: int
+    last_delivered_ms: int  # 0: never
+    last_failure: Failure | None
+
+
+class Subscriptions:
+    """Everything raises StoreUnavailable."""
+
+    def __init__(self, store: Store, records: Records, topics: Topics) -> None:
+        self._clock = store.clock
+        self._stored = StoredSubscriptions(store, records.keys)
+        self._topics = topics
+
+    async def put(self, subscription: Subscription) -> Standing:
+        """Every process follows within a second or two; calls under way end as they would have."""
+        topic = subscription.topic
+        await self._topics.used(topic)
+        await self._stored.put(topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
+        return await self.get(topic)
+
+    async def add(self, subscription: Subscription) -> None:
+        """Unless the topic has one."""
+        await self._stored.add(subscription.topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
+
+    async def get(self, topic: str) -> Standing:
+        """
+        Raises:
+            NotFound: the topic has none.
+        """
+        one = await self._one(topic)
+        one = replace(one, ended_ms=await self._stored.ended_ms(one.id))
+        tally = await self._stored.tally(topic, one.id)
+        return Standing(
+            subscription=one,
+            held_ms=await self._stored.held_ms(topic, one.id),
+            delivered=int(tally.get("delivered", 0)),
+            failed=int(tally.get("failed", 0)),
+            last_delivered_ms=int(tally.get("last_delivered_ms", 0)),
+            last_failure=Failure(**orjson.loads(tally["last_failure"])) if "last_failure" in tally else None,
+        )
+
+    async def remove(self, topic: str) -> None:
+        """
+        Raises:
+            NotFound: the topic has none.
+        """
+        if not await self._stored.remove(topic):
+            raise _none(topic)
+
+    async def version(self) -> bytes | None:
+        """Another one when `all` are others."""
+        return await self._stored.version()
+
+    async def all(self) -> Sequence[Subscription]:
+        stored, ended = await self._stored.all()
+        found = [_read(one) for one in stored.values()]
+        return [replace(one, ended_ms=ended.get(one.id, 0)) for one in found]
+
+    async def end(self, subscription: Subscription) -> None:
+        await self._stored.end(subscription.id, int(self._clock.now_ms()))
+
+    async def hold(self, topic: str, receiver: str, for_ms: int) -> None:
+        await self._stored.hold(topic, receiver, for_ms)
+
+    async def held_ms(self, topic: str, receiver: str) -> int:
+        return await self._stored.held_ms(topic, receiver)
+
+    async def delivered(self, subscription: Subscription) -> None:
+        now_ms = int(self._clock.now_ms())
+        await self._stored.tell(subscription.topic, subscription.id, "delivered", last_delivered_ms=now_ms)
+
+    async def failed(self, subscription: Subscription, message_id: str, reason: str, says: str) -> None:
+        failure = Failure(at_ms=int(self._clock.now_ms()), id=message_id, reason=reason, says=says)
+        await self._stored.tell(subscription.topic, subscription.id, "failed", last_failure=orjson.dumps(failure))
+
+    async def _one(self, topic: str) -> Subscription:
+        stored = await self._stored.get(topic)
+        if stored is None:
+            raise _none(topic)
+        return _read(stored)
+
+
+def _none(topic: str) -> NotFound:
+    return NotFound(f"the topic {topic!r} has no subscription")
+
+
+def _write(subscription: Subscription) -> bytes:
+    return orjson.dumps(subscription)
+
+
+def _read(stored: bytes) -> Subscription:
+    fields: dict[str, Any] = orjson.loads(stored)
+    backoff = fields["backoff"]
+    fields["backoff"] = Backoff(**{**backoff, "steps_ms": tuple(backoff["steps_ms"])})
+    return Subscription(**{**fields, "secrets": tuple(fields["secrets"])})

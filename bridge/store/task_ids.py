@@ -1,0 +1,39 @@
+"""Ids of tasks: numbers that JSON's doubles hold, unique over all processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+from bridge.store.client import Call, Store
+from bridge.store.keys import Keys
+from bridge.store.scripts import SCRIPTS
+
+_BLOCK: Final = 256
+
+
+class TaskIds:
+    """Reserves a block at a time; what a process has not used when it ends is never used."""
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._key = keys.task_id
+        self._left: Iterator[int] = iter(())
+        self._reserving = asyncio.Lock()
+
+    async def next(self) -> int:
+        """
+        Raises:
+            StoreUnavailable
+        """
+        async with self._reserving:
+            task_id = next(self._left, None)
+            if task_id is None:
+                (first,) = await self._store.run([self.call(_BLOCK)])
+                self._left = iter(range(first + 1, first + _BLOCK))
+                return int(first)
+            return task_id
+
+    def call(self, count: int) -> Call:
+        return Call(SCRIPTS["task_ids"], (self._key,), (count,))

@@ -1,0 +1,43 @@
+"""Signatures of callbacks, as Standard Webhooks has them (https://www.standardwebhooks.com). Pure.
+
+webhook-id          the same for every attempt at a message
+webhook-timestamp   seconds: when this attempt was made
+webhook-signature   `v1,` and the HMAC-SHA256 of `<id>.<timestamp>.<body>` in base64, one for each secret
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from hmac import digest
+from typing import Final
+
+_GROUP = "[A-Za-z0-9+/]"
+_TAIL = f"({_GROUP}{{2}}==|{_GROUP}{{3}}=|{_GROUP}{{4}})?"
+SECRET_PATTERN: Final = f"^whsec_(({_GROUP}{{4}}){{8,20}}{_TAIL}|({_GROUP}{{4}}){{21}}{_GROUP}{{2}}==)$"
+SECRET_FORM: Final = "must be whsec_ and 24 to 64 bytes in base64, with padding"
+_SECRET = re.compile(SECRET_PATTERN[:-1] + r"\Z")
+
+
+def key_of(secret: str) -> bytes:
+    """
+    Raises:
+        ValueError: it has not the form of one. It is not in the text.
+    """
+    if not _SECRET.match(secret):
+        raise ValueError(SECRET_FORM)
+    return b64decode(secret.removeprefix("whsec_"))
+
+
+def webhook_id(topic: str, message_id: str, created_ms: int) -> str:
+    """One for each message: ids are free again once their message has ended, and each topic has its own. Without a dot,
+    which separates what is signed."""
+    return "msg_" + sha256(f"{topic}\n{message_id}\n{created_ms}".encode()).hexdigest()[:32]
+
+
+def signatures(keys: Sequence[bytes], identity: str, timestamp_s: int, body: bytes) -> str:
+    """The value of `webhook-signature`."""
+    signed = b"%b.%d.%b" % (identity.encode(), timestamp_s, body)
+    return " ".join(f"v1,{b64encode(digest(key, signed, 'sha256')).decode()}" for key in keys)
