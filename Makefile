@@ -3,7 +3,7 @@
 PYTHON = .venv/bin/python
 UV ?= uv
 
-.PHONY: run test all lint types imports bench torture lock clean setup
+.PHONY: run test test-redis-cluster test-matrix all lint types imports bench torture fuzz lock clean setup
 
 run: ## Redis, RabbitMQ and the bridge, until Ctrl-C
 	@sh deploy/setup.sh run
@@ -13,6 +13,14 @@ all: lint types imports test
 
 test: setup
 	@$(PYTHON) -m pytest
+
+# What runs on a bridge, with its records on a Redis Cluster of three masters.
+test-redis-cluster: setup
+	@BRIDGE_TEST_REDIS=cluster $(PYTHON) -m pytest tests/integration tests/wires
+
+# The tests that need servers, on each version of RabbitMQ and Redis: docs/versions.md.
+test-matrix: setup
+	@exec $(PYTHON) -m tests.matrix
 
 lint: setup
 	@$(PYTHON) -m ruff check .
@@ -26,6 +34,11 @@ imports: setup
 
 bench: setup
 	@exec .venv/bin/delaybridge bench
+
+fuzz: SEED ?= $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
+fuzz: setup
+	@echo "make fuzz SEED=$(SEED)"
+	@FUZZ_TIMES=20 $(PYTHON) -m pytest tests/fuzz -n 2 --hypothesis-seed=$(SEED) --timeout=3600
 
 torture: setup
 	@exec .venv/bin/delaybridge torture --minutes 10

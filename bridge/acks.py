@@ -10,8 +10,9 @@ import structlog
 
 from bridge import metrics
 from bridge.broker.feed import Delivery, Feed
-from bridge.errors import BrokerUnavailable, Unavailable
+from bridge.errors import BrokerUnavailable, QueueMissing, StoreUnavailable, Unavailable
 from bridge.message import valid_id, valid_topic
+from bridge.service.loops import waiting
 from bridge.service.parts import Parts
 from bridge.store.records import read
 
@@ -41,7 +42,7 @@ class AckListener:
             try:
                 await self._session()
             except Unavailable as error:
-                self.state = f"waiting: {error}"
+                self.state = waiting(error)
                 log.warning("acks.waiting", reason=str(error))
             await asyncio.sleep(_RETRY_S)
 
@@ -51,27 +52,40 @@ class AckListener:
         while len(batch) < _BATCH and not self._arrived.empty():
             batch.append(self._arrived.get_nowait())
         acks = [
-            (one.routing_key or "", one.header.properties.message_id or "")
+            (one.routing_key or "", one.header.properties.message_id or "", one.delivery_tag or 0)
             for one in batch
             if valid_topic(one.routing_key or "") and valid_id(one.header.properties.message_id or "")
         ]
         if len(acks) < len(batch):
             log.warning("acks.unreadable", count=len(batch) - len(acks))
-        if acks:
-            answers = await self._store.run(
-                [self._records.ack(topic, message_id, epoch=None, copy_gone=True) for topic, message_id in acks]
-            )
-            for (topic, message_id), answer in zip(acks, answers, strict=True):
+        await feed.ack({one.delivery_tag or 0 for one in batch} - {tag for _, _, tag in acks})
+        calls = [self._records.ack(topic, message_id, epoch=None, copy_gone=True) for topic, message_id, _ in acks]
+        failure: StoreUnavailable | None = None
+        for places in self._store.apart([call.keys[0] for call in calls]):
+            try:
+                answers = await self._store.run([calls[at] for at in places])
+            except StoreUnavailable as error:
+                failure = error
+                continue
+            own = [acks[at] for at in places]
+            for (topic, message_id, _), answer in zip(own, answers, strict=True):
                 if read(topic, message_id, answer).verdict == "acked":
                     metrics.ACKED.add(topic)
-        await feed.ack([one.delivery_tag or 0 for one in batch])
+            await feed.ack([tag for _, _, tag in own])
+        if failure is not None:
+            raise failure
 
     async def _session(self) -> None:
         await self._objects.ensure_wheel()
         self._arrived = asyncio.Queue()
-        feed = await Feed.open(
-            self._link, self._objects.names.acks, prefetch=_PREFETCH, received=self._arrived.put_nowait
-        )
+        try:
+            feed = await Feed.open(
+                self._link, self._objects.names.acks, prefetch=_PREFETCH, received=self._arrived.put_nowait
+            )
+        except QueueMissing:
+            # Somebody deleted it.
+            await self._objects.renew_wheel()
+            raise
         self.state = "ok"
         closed = asyncio.create_task(feed.until_closed())
         working = asyncio.create_task(self._work(feed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bridge.acks import AckListener
 from bridge.audit import Audit
 from bridge.checkpoint.loop import Checkpoint
+from bridge.push.loop import Push
 from bridge.service.service import Service
 from bridge.settings import Settings
 
@@ -16,4 +17,6 @@ def assemble(settings: Settings) -> Service:
     service.add(AckListener(service.parts))
     if settings.audit_every:
         service.add(Audit(service.parts, checkpoint))
+    if settings.push:
+        service.add(Push(service))
     return service

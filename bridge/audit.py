@@ -20,7 +20,7 @@ from bridge import metrics
 from bridge.broker.ways import Publication
 from bridge.errors import Unavailable
 from bridge.message import Envelope, Record, State, new_nonce
-from bridge.service.loops import Loop
+from bridge.service.loops import Loop, waiting
 from bridge.service.parts import Parts
 from bridge.service.successors import RETRY_KIND, later, successor
 from bridge.service.values import Release
@@ -94,7 +94,7 @@ class Audit:
                 self.state = "ok"
             except Unavailable as error:
                 self._behind_s = monotonic()
-                self.state = f"waiting: {error}"
+                self.state = waiting(error)
                 log.warning("audit.waiting", reason=str(error))
                 continue
             for one in done.found if done is not None else ():

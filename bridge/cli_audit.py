@@ -13,7 +13,7 @@ from bridge.audit import Audit, Overdue
 from bridge.durations import format_instant
 from bridge.errors import Unavailable
 from bridge.service.service import Service
-from bridge.settings import Settings
+from bridge.settings import Settings, complaints
 
 _BEHIND = "the checkpoint is behind: copies are late, not lost; nothing was looked at"
 
@@ -31,7 +31,7 @@ def audit(
     try:
         settings = Settings()
     except ValidationError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise typer.BadParameter("\n".join(complaints(error))) from None
     try:
         found = asyncio.run(_look_at_all(settings, repair))
     except Unavailable as error:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
+from ssl import SSLContext
 from typing import Annotated, TypeVar
 
 import aio_pika
@@ -16,6 +18,8 @@ import typer
 from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import AMQPError
 
+from bridge import urls
+from bridge.tls import client_context, plainly
 from topology import plan
 from topology.declare import apply as put
 from topology.definitions import export as definitions
@@ -38,6 +42,7 @@ class Asked:
 
     amqp_url: str
     management_url: str | None
+    tls: SSLContext
     names: Names
     checked: tuple[str, ...]
     direct: tuple[str, ...]
@@ -68,6 +73,11 @@ def options(
     management_url: Annotated[
         str | None, typer.Option(envvar="BRIDGE_MANAGEMENT_URL", help="Management API, with user and password.")
     ] = None,
+    tls_ca: Annotated[
+        Path | None, typer.Option(envvar="BRIDGE_TLS_CA", help="Whom to believe, with amqps and https.")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(envvar="BRIDGE_TLS_CERT", help="Who we are.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(envvar="BRIDGE_TLS_KEY", help="Its key.")] = None,
     prefix: Annotated[
         str, typer.Option(envvar="BRIDGE_PREFIX", help="Start of the names of all that delays.")
     ] = "delay",
@@ -83,9 +93,17 @@ def options(
     topic: Annotated[list[str] | None, typer.Option(help="A topic the checkpoint releases. Repeatable.")] = None,
     direct: Annotated[list[str] | None, typer.Option(help="A topic released directly. Repeatable.")] = None,
 ) -> None:
+    try:
+        tls = client_context(tls_ca, tls_cert, tls_key)
+        urls.amqp_url(amqp_url)
+        if management_url is not None:
+            urls.management_url(management_url)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc)) from None
     context.obj = Asked(
         amqp_url=amqp_url,
         management_url=management_url,
+        tls=tls,
         names=_names(prefix=prefix, ready=ready_prefix, dead=dead_prefix),
         checked=tuple(topic or ()),
         direct=tuple(direct or ()),
@@ -184,11 +202,13 @@ def _names(*, prefix: str, ready: str, dead: str) -> Names:
 
 def _connected(asked: Asked, do: Callable[[AbstractConnection], Awaitable[Result]]) -> Result:
     async def run() -> Result:
-        async with await aio_pika.connect(asked.amqp_url, timeout=CONNECT_TIMEOUT_S) as connection:
+        async with await aio_pika.connect(
+            asked.amqp_url, timeout=CONNECT_TIMEOUT_S, ssl_context=asked.tls
+        ) as connection:
             return await do(connection)
 
     try:
         return asyncio.run(run())
     except (TopologyError, AMQPError, OSError, TimeoutError) as exc:
-        typer.echo(f"{type(exc).__name__}: {exc}", err=True)
+        typer.echo(f"{type(exc).__name__}: {plainly(exc) or exc}", err=True)
         raise typer.Exit(2) from exc

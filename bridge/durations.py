@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SHORT_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SHORT_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _SHORT = re.compile(rf"(?:{_SHORT_PART.pattern})+")
 # ISO 8601 durations without years and months, whose length in milliseconds is not fixed.
 _ISO = re.compile(
-    r"P(?!$)(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?"
-    r"(?:T(?=\d)(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,3})?)S)?)?"
+    r"P(?!$)(?:(?P<w>[0-9]+)W)?(?:(?P<d>[0-9]+)D)?"
+    r"(?:T(?=[0-9])(?:(?P<h>[0-9]+)H)?(?:(?P<m>[0-9]+)M)?(?:(?P<s>[0-9]+(?:\.[0-9]{1,3})?)S)?)?"
 )
+# The same for JSON schemas, which know no named groups.
+DURATION_PATTERN = "^(?:" + _SHORT.pattern + "|" + re.sub(r"\?P<\w>", "", _ISO.pattern) + ")$"
 DURATION_FORMS = (
     'an integer of milliseconds, or a string such as "1500ms", "90s", "15m", "2h", "7d", "1h30m", "PT1H30M"'
 )

@@ -12,6 +12,7 @@
         ├── BrokerUnavailable RabbitMQ did not answer, not in time, or blocks publishers
         │   ├── BrokerUnfit   the promises can't be kept on this RabbitMQ
         │   ├── QueueMissing  a queue that was asked for messages does not stand
+        │   ├── Unpublishable a message has no form in AMQP, or its headers fit no frame
         │   └── Unroutable    RabbitMQ returned a message: the queue it was for is missing
         └── SendUnderWay      another send of the same id has not ended yet
 
@@ -74,13 +75,17 @@ class TopicNotEmpty(Conflict):
 
 
 class Unavailable(BridgeError):
-    """Carries how long a caller should wait before it tries again, in whole seconds."""
+    """Carries how long a caller should wait before it tries again, in whole seconds. `partly`: it is one of several
+    Redis servers, and others answer."""
 
     retry_after_s = 1
+    partly = False
 
 
 class StoreUnavailable(Unavailable):
-    pass
+    def __init__(self, message: str, *, partly: bool = False) -> None:
+        super().__init__(message)
+        self.partly = partly
 
 
 class BrokerUnavailable(Unavailable):
@@ -92,6 +97,10 @@ class BrokerUnfit(BrokerUnavailable):
 
 
 class QueueMissing(BrokerUnavailable):
+    pass
+
+
+class Unpublishable(BrokerUnavailable):
     pass
 
 

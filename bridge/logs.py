@@ -39,3 +39,5 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+    # It warns of each client that does not speak HTTP, which is a way to fill the disk. They are counted.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -36,8 +36,30 @@ DEAD: Final = ByTopic("dead", "Messages that became dead letters")
 RETRIED: Final = ByTopic("retried", "Copies sent round again after a failed delivery over AMQP")
 GHOSTS: Final = ByTopic("ghosts_dropped", "Superseded copies dropped")
 RESENT: Final = ByTopic("resent", "Messages sent again because their copy was lost")
+PUSHED: Final = ByTopic("pushed", "Callbacks that the receiver has taken")
+PUSH_HELD: Final = ByTopic("push_held", "Callbacks whose receiver asked to be left alone for a while")
+PUSH_FAILED: Final = Counter("delaybridge_push_failed", "Callbacks that failed", ["topic", "reason"], registry=REGISTRY)
+PUSH_SECONDS: Final = Histogram(
+    "delaybridge_push_seconds",
+    "From the beginning of a callback to the end of its answer",
+    _TOPIC,
+    registry=REGISTRY,
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
+)
 REFUSED: Final = Counter(
     "delaybridge_refused", "Copies put aside because they could not be understood", registry=REGISTRY
+)
+HTTP_REFUSED: Final = Counter(
+    "delaybridge_http_refused",
+    "Requests refused and clients cut off at the front door",
+    ["status"],
+    registry=REGISTRY,
+)
+ACCESS_REFUSED: Final = Counter(
+    "delaybridge_access_refused",
+    "Requests refused as their token, if any, does not allow them",
+    ["kind"],
+    registry=REGISTRY,
 )
 RELEASE_LAG: Final = Histogram(
     "delaybridge_release_lag_seconds",
@@ -54,6 +76,9 @@ BREAKER: Final = Gauge(
 )
 OVERDUE: Final = Gauge(
     "delaybridge_overdue", "Messages found with no live copy, as of the last audit", _TOPIC, registry=REGISTRY
+)
+FINDINGS: Final = Gauge(
+    "delaybridge_findings", "What the last look at the servers found, by severity", ["severity"], registry=REGISTRY
 )
 UP: Final = Gauge("delaybridge_up", "1 where the part is well (broker, store, checkpoint)", ["part"], registry=REGISTRY)
 

@@ -1,4 +1,8 @@
-"""The servers that tests run against: private ones, started once a session, on free ports."""
+"""The servers that tests run against: private ones, started once a session, on free ports.
+
+BRIDGE_TEST_RABBITMQ and BRIDGE_TEST_REDIS_SERVER name other versions than this machine's (tests/matrix/servers.py).
+BRIDGE_TEST_REDIS says how the session's Redis is run: single, sentinel or cluster.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,25 @@ from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from bridge.local.redis_cluster import RedisCluster
+from bridge.local.redis_sentinels import RedisSentinels
+from tests.matrix.servers import Servers
 
 PROJECT = Path(__file__).parent.parent
+SERVERS = Servers.from_environment()
+REDIS = {"single": RedisNode, "sentinel": RedisSentinels, "cluster": RedisCluster}[
+    os.environ.get("BRIDGE_TEST_REDIS") or "single"
+]
+
+
+def pytest_report_header() -> str | None:
+    return f"servers: RabbitMQ {' and '.join(SERVERS.versions())}" if Servers() != SERVERS else None
+
+
+@pytest.fixture(scope="session")
+def servers() -> Servers:
+    """The versions of RabbitMQ and Redis that this session runs against, for servers of a test's own."""
+    return SERVERS
 
 
 @pytest.fixture(scope="session")
@@ -27,9 +48,9 @@ def local_dir() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def rabbit(local_dir: Path) -> Iterator[RabbitNode]:
+def rabbit(local_dir: Path, servers: Servers) -> Iterator[RabbitNode]:
     """A RabbitMQ node for the whole session. A test that kills it starts it again."""
-    node = RabbitNode(local_dir / "rabbitmq")
+    node = servers.rabbit_node(local_dir / "rabbitmq")
     node.start()
     yield node
     # Its data is thrown away, so nothing is gained by the seconds a graceful stop takes.
@@ -37,9 +58,10 @@ def rabbit(local_dir: Path) -> Iterator[RabbitNode]:
 
 
 @pytest.fixture(scope="session")
-def redis_node(local_dir: Path) -> Iterator[RedisNode]:
-    """A Redis server for the whole session. A test that kills it starts it again."""
-    with RedisNode(local_dir / "redis") as node:
+def redis_node(local_dir: Path, servers: Servers) -> Iterator[RedisNode | RedisSentinels | RedisCluster]:
+    """Redis for the whole session. A test that kills it starts it again."""
+    installed = servers.redis_installation
+    with REDIS(local_dir / "redis", installation=installed, program=servers.redis_program) as node:
         yield node
 
 

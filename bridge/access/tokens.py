@@ -17,6 +17,7 @@ from bridge.access.errors import InvalidToken, NoToken
 from bridge.access.sources import Source
 from bridge.access.token import Token, presented
 from bridge.errors import Unavailable
+from bridge.service.loops import waiting
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +51,7 @@ class Tokens:
             except Unavailable as error:
                 if self.state == "ok":
                     log.warning("access.waiting", reason=str(error))
-                self.state = f"waiting: {error}"
+                self.state = waiting(error)
             await asyncio.sleep(_EVERY_S)
 
     async def run_once(self) -> None:

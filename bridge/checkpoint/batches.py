@@ -8,7 +8,9 @@ from typing import Any
 
 from bridge import metrics
 from bridge.broker.arrivals import Back, Due
+from bridge.broker.feed import Delivery
 from bridge.checkpoint.verdicts import ADOPT_AFTER_ASKED, Step, after_fire, after_return
+from bridge.errors import BrokerUnavailable, Unpublishable
 from bridge.message import Copy
 from bridge.service.parts import Parts
 from bridge.service.values import Policy
@@ -22,10 +24,11 @@ _PAUSED_MS = 5_000  # what is due in a paused topic is asked about again after s
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A copy at the checkpoint, and the tag it is to be acknowledged by."""
+    """A copy at the checkpoint, the tag it is to be acknowledged by, and what it was read from."""
 
     tag: int
     arrival: Due | Back
+    message: Delivery
 
     @property
     def copy(self) -> Copy:
@@ -34,10 +37,12 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """`done`: tags to acknowledge. `held`: copies to ask about again, with the moment in Unix ms."""
+    """`done`: tags to acknowledge. `held`: copies to ask about again, with the moment in Unix ms. `refused`: copies
+    that can't be published, and why."""
 
     done: list[int]
     held: list[tuple[Item, float]]
+    refused: list[tuple[Item, str]]
 
 
 class Batches:
@@ -66,15 +71,18 @@ class Batches:
         failed = await self._publish_and_name(steps)
         done: list[int] = []
         held: list[tuple[Item, float]] = []
+        refused: list[tuple[Item, str]] = []
         for at, (item, outcome, step) in enumerate(zip(items, outcomes, steps, strict=True)):
-            if at in failed:
+            if isinstance(failed.get(at), Unpublishable):
+                refused.append((item, str(failed[at])))
+            elif at in failed:
                 held.append((item, outcome.now_ms + RETRY_MS))
             elif step.hold_ms is not None:
                 held.append((item, outcome.now_ms + step.hold_ms))
             else:
                 done.append(item.tag)
                 self._count(item, step, outcome)
-        return Done(done, held)
+        return Done(done, held, refused)
 
     def _question(self, item: Item, policy: Policy) -> Call:
         if isinstance(item.arrival, Back):
@@ -82,12 +90,12 @@ class Batches:
         paused_ms = _PAUSED_MS if policy.paused else 0
         return self._records.fire(item.copy, paused_ms=paused_ms, adopt=item.copy.asked >= ADOPT_AFTER_ASKED)
 
-    async def _publish_and_name(self, steps: Sequence[Step]) -> set[int]:
-        """Publishes what the steps say, and then names what was confirmed; the places of those that were not."""
+    async def _publish_and_name(self, steps: Sequence[Step]) -> dict[int, BrokerUnavailable]:
+        """Publishes what the steps say, and then names what was confirmed; why not, by the places of the others."""
         publishing = [at for at, step in enumerate(steps) if step.publication is not None]
         publications = [step.publication for step in steps if step.publication is not None]
         errors = await self._ways.publish(publications) if publications else []
-        failed = {at for at, error in zip(publishing, errors, strict=True) if error is not None}
+        failed = {at: error for at, error in zip(publishing, errors, strict=True) if error is not None}
         names = [step.name for at, step in enumerate(steps) if step.name is not None and at not in failed]
         if names:
             await self._store.run([name(self._records) for name in names])

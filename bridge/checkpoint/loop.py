@@ -10,18 +10,20 @@ from dataclasses import dataclass
 import structlog
 
 from bridge import metrics
-from bridge.broker.arrivals import Due, Strange, read
+from bridge.broker.arrivals import Arrival, Due, Strange, read
 from bridge.broker.feed import Delivery, Feed
 from bridge.checkpoint.batches import RETRY_MS, Batches, Item
 from bridge.checkpoint.holding import Holding
 from bridge.checkpoint.verdicts import HELD_AT_MOST_MS
-from bridge.errors import BrokerUnavailable, Unavailable
+from bridge.errors import BrokerUnavailable, QueueMissing, Unavailable
+from bridge.service.loops import waiting
 from bridge.service.parts import Parts
 
 log = structlog.get_logger(__name__)
 
 # Batches under way: one asks Redis while another waits for confirms. More of them would be smaller, and cost more.
 _AT_ONCE = 3
+_FAILED_AGAIN_MS = 5_000  # after a fault of ours with one message
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Checkpoint:
     def __init__(self, parts: Parts) -> None:
         self._link = parts.broker.consuming
         self._store = parts.store
+        self._keys = parts.records.keys
         self._ways = parts.broker.releases
         self._objects = parts.broker.objects
         self._names = parts.broker.objects.names
@@ -67,19 +70,30 @@ class Checkpoint:
         """Waits until something is due, and sets its batch going."""
         while len(self._under_way) - len(self._settling) >= _AT_ONCE:
             await asyncio.wait(self._under_way - self._settling, return_when=asyncio.FIRST_COMPLETED)
-        batch = await self._next_due()
-        task = asyncio.create_task(self._process(feed, batch))
-        self._under_way.add(task)
-        if any(isinstance(one, Item) and self._objects.unsettled(one.copy.topic) for one in batch):
-            self._settling.add(task)
-        task.add_done_callback(self._ended)
+        due = await self._next_due()
+        for places in self._store.apart([self._key(one) for one in due]):
+            batch = [due[at] for at in places]
+            task = asyncio.create_task(self._process(feed, batch))
+            self._under_way.add(task)
+            if any(isinstance(one, Item) and self._objects.unsettled(one.copy.topic) for one in batch):
+                self._settling.add(task)
+            task.add_done_callback(self._ended)
+
+    def _key(self, one: Item | _Refused) -> str:
+        """A key on the server that is asked about it."""
+        return self._keys.policy(one.copy.topic) if isinstance(one, Item) else self._keys.topics
 
     async def _session(self) -> None:
         """One channel's life."""
         await self._objects.ensure_wheel()
         await self._store.learn_clock()
         self._broken = asyncio.get_running_loop().create_future()
-        feed = await Feed.open(self._link, self._names.checkpoint, prefetch=self._prefetch, received=self._received)
+        try:
+            feed = await Feed.open(self._link, self._names.checkpoint, prefetch=self._prefetch, received=self._received)
+        except QueueMissing:
+            # Somebody deleted it.
+            await self._objects.renew_wheel()
+            raise
         self.state = "ok"
         log.info("checkpoint.running")
         closed = asyncio.create_task(feed.until_closed())
@@ -120,21 +134,22 @@ class Checkpoint:
 
     def _received(self, message: Delivery) -> None:
         now_ms = self._store.clock.now_ms()
-        arrival = read(
-            self._names,
-            message.routing_key or "",
-            message.header.properties,
-            message.body,
-            now_ms=int(now_ms),
-            max_retry=self._max_retry,
-        )
+        try:
+            arrival = self._read(message, int(now_ms))
+        # Raised from here, it would leave the message with nobody.
+        except (ValueError, TypeError, LookupError, ArithmeticError, OSError) as error:
+            arrival = Strange(f"it can't be read: {type(error).__name__}: {error}")
         tag = message.delivery_tag or 0
         if isinstance(arrival, Strange):
             self._hold(_Refused(tag, message, arrival.reason), now_ms)
             return
         # What is due later than the wheel aims short was moved there by nobody we know: Redis is asked at once.
         held = isinstance(arrival, Due) and arrival.copy.due_ms - now_ms <= HELD_AT_MOST_MS
-        self._hold(Item(tag, arrival), arrival.copy.due_ms if held else now_ms)
+        self._hold(Item(tag, arrival, message), arrival.copy.due_ms if held else now_ms)
+
+    def _read(self, message: Delivery, now_ms: int) -> Arrival:
+        key, properties = message.routing_key or "", message.header.properties
+        return read(self._names, key, properties, message.body, now_ms=now_ms, max_retry=self._max_retry)
 
     def _hold(self, item: Item | _Refused, due_ms: float) -> None:
         self._holding.add(due_ms, item)
@@ -165,14 +180,26 @@ class Checkpoint:
                 items = []
                 for item, again_ms in processed.held:
                     self._hold(item, again_ms)
+                for item, reason in processed.refused:
+                    self._hold(_Refused(item.tag, item.message, reason), self._store.clock.now_ms())
                 await feed.ack(processed.done)
             self.state = "ok"
         except Unavailable as error:
             # Nothing of it was acknowledged: the same is decided again.
-            self.state = f"waiting: {error}"
+            self.state = waiting(error)
             left: list[Item | _Refused] = [*refused, *items]
             for one in left:
                 self._hold(one, self._store.clock.now_ms() + RETRY_MS)
+        except Exception:
+            if len(items) > 1:
+                # One of them is at fault, and shall hold up no other.
+                for item in items:
+                    await self._process(feed, [item])
+            elif items:
+                log.exception("checkpoint.failed", topic=items[0].copy.topic, id=items[0].copy.id)
+                self._hold(items[0], self._store.clock.now_ms() + _FAILED_AGAIN_MS)
+            else:
+                raise
 
     async def _refuse(self, feed: Feed, one: _Refused) -> None:
         await self._ways.refuse(one.message, one.reason)

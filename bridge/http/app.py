@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
+from bridge.access.access import Access
 from bridge.http import problems
+from bridge.http.guard import Guard
 from bridge.http.raw_path import RawPath
 from bridge.http.request_id import RequestId
 from bridge.http.shortcut import Shortcut
 from bridge.http.size_limit import SizeLimit
-from bridge.http.v1 import dead, health, messages, openapi, pulling, sending, settling, topics
+from bridge.http.v1 import dead, health, messages, openapi, pulling, sending, settling, subscribing, topics
 from bridge.http.v1.operation import TOPIC, add, everywhere
-from bridge.http.wires import camellia
+from bridge.http.wires import camellia, changsongl, ouqiang, tasks, youzan
+from bridge.http.wires.lmstfy import wire as lmstfy
 
 if TYPE_CHECKING:
     from bridge.service.service import Service
@@ -31,6 +34,7 @@ _TAGS = {
     "consuming": "Take ready messages under a lease, and settle them.",
     "dead letters": "What ran out of retries.",
     "topics": "What is in a topic, and what it decides for its messages.",
+    "callbacks": "Have a topic's due messages called out to a receiver, signed.",
     "health": "Of this process, and of what it needs.",
 }
 _BUSIEST = {
@@ -45,12 +49,19 @@ OPERATIONS = (
     *messages.OPERATIONS,
     *dead.OPERATIONS,
     *topics.OPERATIONS,
+    *subscribing.OPERATIONS,
     *health.OPERATIONS,
 )
 
 
 def create_app(service: Service) -> FastAPI:
-    """The application over the service, which it starts and stops."""
+    """The application over the service, which it starts and stops.
+
+    Raises:
+        Undecided: who may do what.
+    """
+    access = Access.of(service)
+    guard = Guard(access)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -71,19 +82,31 @@ def create_app(service: Service) -> FastAPI:
     )
     operations = [placed for operation in OPERATIONS for placed in everywhere(operation)]
     for operation in operations:
-        add(app, service, operation)
+        add(app, operation, guard.handler(service, operation))
     if service.settings.camellia:
-        app.include_router(camellia.router(service))
+        app.include_router(camellia.router(service, guard))
+    if service.settings.tasks:
+        app.include_router(tasks.router(service, guard))
+    if service.settings.ouqiang:
+        app.include_router(ouqiang.router(service, guard))
+    if service.settings.changsongl:
+        app.include_router(changsongl.router(service, guard))
+    if service.settings.youzan:
+        app.include_router(youzan.router(service, guard))
     problems.install(app)
     # The one added last sees a request first.
-    app.add_middleware(Shortcut, service=service, operations=_BUSIEST)
+    busiest = {place: guard.handler(service, operation) for place, operation in _BUSIEST.items()}
+    app.add_middleware(Shortcut, handlers=busiest)
     app.add_middleware(RawPath, under="/v1/")
     app.add_middleware(SizeLimit, limit_bytes=_LARGEST_BODIES * service.settings.max_body + _BESIDE_BODIES_BYTES)
     app.add_middleware(RequestId)
+    if service.settings.lmstfy:
+        # Outermost: it has request ids, limits and errors of its own.
+        app.add_middleware(lmstfy.Beside, wire=lmstfy.Wire(service))
 
     @cache
     def document() -> dict[str, Any]:
-        return openapi.document(app, operations)
+        return openapi.document(app, operations, tokens=access is not None)
 
     app.openapi = document  # type: ignore[method-assign]
     return app

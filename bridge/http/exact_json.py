@@ -15,6 +15,7 @@ import orjson
 # 15 significant digits survive a float always, and an exponent of two digits is in range. Sixteen digits and a dot, or
 # seventeen digits, may not; nor may an exponent of three digits. A string that looks so only takes the slower way.
 _PERHAPS_INEXACT = re.compile(rb"[0-9.]{17}|[eE][+-]?[0-9]{3}")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class WideInt(int):
@@ -30,14 +31,18 @@ class LongFloat(float):
 def loads(document: bytes) -> Any:
     """
     Raises:
-        ValueError: the document is not JSON (RFC 8259: no NaN, no Infinity), or nests too deep to be read.
+        ValueError: the document is not JSON (RFC 8259: no NaN, no Infinity), nests too deep to be read, or holds half
+            of a surrogate pair.
     """
     if not _PERHAPS_INEXACT.search(document):
         return orjson.loads(document)
     try:
-        return json.loads(document.decode(), parse_int=_integer, parse_float=_float, parse_constant=_refuse)
+        value = json.loads(document.decode(), parse_int=_integer, parse_float=_float, parse_constant=_refuse)
+        if _SURROGATE.search(document):
+            json.dumps(value, ensure_ascii=False).encode()  # which half of a pair has no bytes for
     except RecursionError:
         raise ValueError("nests too deep") from None
+    return value
 
 
 def dumps(value: Any) -> bytes:
@@ -62,6 +67,8 @@ def _integer(literal: str) -> int:
 
 
 def _float(literal: str) -> float:
+    if not _PERHAPS_INEXACT.search(literal.encode()):
+        return float(literal)
     number = LongFloat(literal)
     number.literal = literal
     return number

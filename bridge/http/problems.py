@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -15,6 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from bridge import errors
+from bridge.access import errors as access
+from bridge.access.token import masked
 from bridge.errors import BridgeError, FieldError
 from bridge.http import exact_json, request_id
 from bridge.http.errors import BrokenJSON, TooLarge
@@ -45,6 +48,10 @@ INVALID = Kind(422, "invalid-request", "The request is not valid")
 NOT_READY = Kind(503, "not-ready", "The bridge is not ready")
 
 KINDS: Mapping[type[BridgeError], Kind] = {
+    access.NoToken: Kind(401, "no-token", "A token is needed"),
+    access.InvalidToken: Kind(401, "invalid-token", "The token is not valid"),
+    access.NotAllowed: Kind(403, "insufficient-scope", "The token does not allow this"),
+    access.TooManyRequests: Kind(429, "too-many-requests", "The token's limit is reached"),
     BrokenJSON: Kind(400, "broken-json", "The request is not JSON"),
     errors.NotFound: Kind(404, "not-found", "Nothing is known under this name"),
     errors.Conflict: Kind(409, "conflict", "The state forbids this"),
@@ -73,7 +80,9 @@ def problem(error: BridgeError, identity: str) -> dict[str, Any]:
     members = _members(kind, str(error), identity, getattr(error, "errors", ()))
     if isinstance(error, errors.Conflict) and error.state is not None:
         members["state"] = error.state
-    if isinstance(error, errors.Unavailable):
+    if isinstance(error, access.NotAllowed):
+        members["scope"] = error.scope
+    if isinstance(error, errors.Unavailable | access.TooManyRequests):
         members["retry_after_s"] = error.retry_after_s
     return members
 
@@ -84,8 +93,15 @@ def internal(identity: str) -> dict[str, Any]:
 
 
 def answer(request: Request, error: BridgeError) -> Response:
-    headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, errors.Unavailable) else None
+    headers = error.headers if isinstance(error, access.Refused) else None
+    if isinstance(error, errors.Unavailable):
+        headers = {"Retry-After": str(error.retry_after_s)}
     return _response(problem(error, request_id.of(request.scope)), headers)
+
+
+def document(kind: Kind, detail: str, identity: str) -> bytes:
+    """The whole problem, for what is refused before there is a request."""
+    return exact_json.dumps(_members(kind, detail, identity))
 
 
 def answer_of(
@@ -159,11 +175,12 @@ def _shown(value: Any) -> Any:
     try:
         text = value if isinstance(value, str) else exact_json.dumps(value).decode()
     except TypeError:
-        text = repr(value)
+        return reprlib.repr(value)  # nests too deep for JSON, and for a whole repr
     if len(text) > _SHOWN_CHARACTERS:
         return text[:_SHOWN_CHARACTERS] + "…"
     return value
 
 
 def _response(members: Mapping[str, Any], headers: Mapping[str, str] | None) -> Response:
-    return Response(exact_json.dumps(members), members["status"], headers, MEDIA_TYPE)
+    # A caller may have put a token where it has no place, such as in the query, and values are given back.
+    return Response(masked(exact_json.dumps(members)), members["status"], headers, MEDIA_TYPE)

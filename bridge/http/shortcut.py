@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.errors import BridgeError
 from bridge.http import problems
-from bridge.http.v1.call import Call
-from bridge.http.v1.operation import Operation
-
-if TYPE_CHECKING:
-    from bridge.service.service import Service
+from bridge.http.guard import Handler
 
 _PATH = re.compile(
     r"/v1/(?:topics/(?P<topic>[^/]+)|namespaces/(?P<namespace>[^/]+)/topics/(?P<name>[^/]+))(?P<rest>/.*)"
@@ -27,23 +22,22 @@ _PATH = re.compile(
 
 
 class Shortcut:
-    """ASGI middleware. `operations` are by method and by the path behind the topic: `("POST", "/messages")`."""
+    """ASGI middleware. `handlers` are by method and by the path behind the topic: `("POST", "/messages")`."""
 
-    def __init__(self, app: ASGIApp, *, service: Service, operations: Mapping[tuple[str, str], Operation]) -> None:
+    def __init__(self, app: ASGIApp, *, handlers: Mapping[tuple[str, str], Handler]) -> None:
         self._app = app
-        self._service = service
-        self._operations = operations
+        self._handlers = handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" else None
-        operation = self._operations.get((scope["method"], found["rest"])) if found is not None else None
-        if found is None or operation is None:
+        handler = self._handlers.get((scope["method"], found["rest"])) if found is not None else None
+        if found is None or handler is None:
             await self._app(scope, receive, send)
             return
         scope["path_params"] = {name: value for name, value in found.groupdict().items() if value is not None}
         request = Request(scope, receive)
         try:
-            response = await operation.run(self._service, Call(request))
+            response = await handler(request)
         except BridgeError as error:
             response = problems.answer(request, error)
         except ClientDisconnect:

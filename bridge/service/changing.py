@@ -22,19 +22,21 @@ class Changing:
         self._topics = parts.topics
         self._looking = looking
 
-    async def delete(self, topic: str, message_id: str, *, release: bool) -> Message:
-        """Deletes a message for good; once more is no error. `release` frees all but the tombstone.
+    async def delete(self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None) -> Message:
+        """Deletes a message for good; once more is no error. `release` frees all but the tombstone. `created_ms`: only
+        the message that was made then.
 
         Raises:
             NotFound, StoreUnavailable
-            Conflict: it has ended otherwise.
+            Conflict: it has ended otherwise, or was made at another moment.
         """
         look = self._records.look(topic, message_id)
-        looked, answer = await self._store.run([look, self._records.delete(topic, message_id, release=release)])
+        delete = self._records.delete(topic, message_id, release=release, created_ms=created_ms)
+        looked, answer = await self._store.run([look, delete])
         before, outcome = read(topic, message_id, looked), read(topic, message_id, answer)
         if outcome.record is None:
             raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
-        if outcome.verdict == "ended":
+        if outcome.verdict in ("ended", "other"):
             raise Conflict(f"the message is {outcome.record.state.label}", state=outcome.record.state.label)
         if before.record is not None and before.record.state is not State.DELETED:
             metrics.DELETED.add(topic)

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from bridge.broker.copies import from_properties
 from bridge.broker.taking import Taken
-from bridge.broker.ways import Publication, Way
 from bridge.errors import BodyNotKept, NotFound, QueueMissing
 from bridge.message import Copy, Message, Record, State, new_nonce
 from bridge.service.looking import Looking
 from bridge.service.parts import Parts
-from bridge.service.successors import successor
+from bridge.service.successors import at_once, successor
 from bridge.service.values import Page
 from bridge.store.records import Outcome, read
 
@@ -42,6 +41,32 @@ class Dead:
         )
         return replace(page, items=[message for message in page.items if message.record.forget_ms == 0])
 
+    async def size(self, topic: str) -> int:
+        """How many letters stand in the queue; 0 for a topic that there is not.
+
+        Raises:
+            BrokerUnavailable
+        """
+        try:
+            return await self._objects.depth(self._objects.names.dead_queue(topic))
+        except QueueMissing:
+            return 0
+
+    async def head(self, topic: str) -> str | None:
+        """The id of the one that `replay_many` and `drop_many` begin with.
+
+        Raises:
+            Unavailable
+        """
+        await self._store.learn_clock([self._records.keys.policy(topic)])
+        try:
+            taken = await self._taker.take(self._objects.names.dead_queue(topic), 1)
+        except QueueMissing:
+            return None
+        for one in taken:
+            await one.requeue()
+        return self._copy(topic, taken[0]).id if taken else None
+
     async def replay(self, topic: str, message_id: str) -> Message:
         """Makes a dead letter ready again, its attempts starting anew.
 
@@ -67,15 +92,19 @@ class Dead:
             raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
         return Message(record=outcome.found, envelope=copy.envelope)
 
-    async def replay_many(self, topic: str, limit: int) -> int:
-        """Replays up to `limit` dead letters, the oldest first; how many there were.
+    async def replay_many(
+        self, topic: str, limit: int, *, max_retry: int | None = None, ttl_ms: int | None = None
+    ) -> int:
+        """Replays up to `limit` dead letters, the oldest first; how many there were. `max_retry`, `ttl_ms`: as they are
+        from now on; None: as many retries as before, and no end.
 
         Raises:
             Unavailable: some may be replayed.
         """
 
         async def act(letters: list[Copy]) -> int:
-            return sum(outcome.verdict == "replayed" for outcome in await self._replay(letters))
+            outcomes = await self._replay(letters, max_retry=max_retry, ttl_ms=ttl_ms)
+            return sum(outcome.verdict == "replayed" for outcome in outcomes)
 
         return await self._sweep(topic, limit, act)
 
@@ -108,7 +137,7 @@ class Dead:
 
     async def _sweep(self, topic: str, limit: int, act: Callable[[list[Copy]], Awaitable[int]]) -> int:
         """Acts on up to `limit` dead letters in groups, and acknowledges each group when that is done."""
-        await self._store.learn_clock()
+        await self._store.learn_clock([self._records.keys.policy(topic)])
         await self._objects.ensure_topic(topic)
         count, left = 0, limit
         while left > 0:
@@ -144,19 +173,33 @@ class Dead:
 
         return self._sifter.find(self._objects.names.dead_queue(record.topic), is_it)
 
-    async def _replay(self, letters: Sequence[Copy]) -> list[Outcome]:
+    async def _replay(
+        self, letters: Sequence[Copy], *, max_retry: int | None = None, ttl_ms: int | None = None
+    ) -> list[Outcome]:
         now_ms = int(self._store.clock.now_ms())
-        nonces = [new_nonce() for _ in letters]
         copies = [
-            replace(letter, epoch=letter.epoch + 1, nonce=nonce, attempt=1, due_ms=now_ms, expires_ms=0)
-            for letter, nonce in zip(letters, nonces, strict=True)
+            replace(
+                letter,
+                epoch=letter.epoch + 1,
+                nonce=new_nonce(),
+                attempt=1,
+                max_retry=letter.max_retry if max_retry is None else max_retry,
+                due_ms=now_ms,
+                expires_ms=0 if ttl_ms is None else now_ms + ttl_ms,
+            )
+            for letter in letters
         ]
-        errors = await self._ways.publish([Publication(copy=copy, way=Way.READY) for copy in copies])
+        errors = await self._ways.publish([at_once(copy, now_ms) for copy in copies])
         for error in errors:
             if error is not None:
                 raise error
         answers = await self._store.run(
-            [self._records.replay(letter, next_nonce=nonce) for letter, nonce in zip(letters, nonces, strict=True)]
+            [
+                self._records.replay(
+                    letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms
+                )
+                for letter, copy in zip(letters, copies, strict=True)
+            ]
         )
         return [read(letter.topic, letter.id, answer) for letter, answer in zip(letters, answers, strict=True)]
 

@@ -41,6 +41,16 @@ class Looking:
             )
         return messages
 
+    async def find(self, topics: Sequence[str], message_id: str) -> list[Message]:
+        """The messages of an id, of those topics that have one."""
+        answers = await self._store.run([self._records.look(topic, message_id) for topic in topics])
+        outcomes = [read(topic, message_id, answer) for topic, answer in zip(topics, answers, strict=True)]
+        return [
+            Message(record=outcome.record, envelope=read_envelope(outcome))
+            for outcome in outcomes
+            if outcome.record is not None
+        ]
+
     async def page(
         self,
         topic: str,

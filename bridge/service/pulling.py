@@ -7,7 +7,8 @@ and no process has to be there for it to end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
@@ -17,10 +18,10 @@ from bridge.broker.copies import from_properties
 from bridge.broker.taking import Taken
 from bridge.broker.ways import Publication, Way, parked_ms
 from bridge.errors import BrokerUnavailable, QueueMissing, StoreUnavailable, Unavailable
-from bridge.message import Copy, Message, new_nonce
+from bridge.message import Copy, Envelope, Message, new_nonce
 from bridge.service import receipts
 from bridge.service.parts import Parts
-from bridge.service.values import Leased
+from bridge.service.values import Leased, Policy
 from bridge.store.records import Outcome, read
 
 AHEAD_PAUSE_S = 0.01
@@ -30,12 +31,27 @@ AHEAD_PARKED_MS = 1_000
 LEASE_KIND = "lease"
 HOLD_KIND = "hold"
 
+LeaseMs = int | Callable[[Envelope], int | None] | None
+"""How long a lease lasts. A function: as the message has it; None, of it too: as the topic says."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """Of the leases of one pull. `counted`: each is a delivery of those allowed."""
+
+    lease_ms: LeaseMs
+    counted: bool
+
+    def of(self, envelope: Envelope) -> int | None:
+        return self.lease_ms(envelope) if callable(self.lease_ms) else self.lease_ms
+
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     taken: Taken
     copy: Copy
-    next_nonce: int
+    lease_copy: Copy
+    lease_ms: int
 
 
 class Pulling:
@@ -50,9 +66,13 @@ class Pulling:
         self._lease_ms = parts.settings.lease
         self._max_retry = parts.settings.max_retry
         self._under_way: set[asyncio.Task[list[Leased]]] = set()
+        self._ending = asyncio.Event()
 
-    async def pull(self, topics: Sequence[str], *, limit: int, wait_ms: int, lease_ms: int | None) -> list[Leased]:
-        """Leases up to `limit` messages, from an earlier topic before a later one; when there are none, waits.
+    async def pull(
+        self, topics: Sequence[str], *, limit: int, wait_ms: int, lease_ms: LeaseMs, counted: bool = True
+    ) -> list[Leased]:
+        """Leases up to `limit` messages, from an earlier topic before a later one; when there are none, waits. Without
+        `counted` these deliveries are none of those that a message's retries allow.
 
         A caller that goes away (is cancelled) while it waits leaves what was on its way to the next.
 
@@ -62,22 +82,23 @@ class Pulling:
         # Asked before anything is taken: what is taken and put back counts as a delivery for the broker.
         try:
             async with asyncio.timeout(_CHECKED_WITHIN_S):
-                await self._store.learn_clock()
+                await self._store.learn_clock([self._records.keys.policy(topic) for topic in topics])
                 await self._check_broker()
         except TimeoutError:
             raise BrokerUnavailable("RabbitMQ did not answer in time") from None
         until_s = monotonic() + wait_ms / 1_000
+        terms = _Terms(lease_ms, counted)
         for topic in topics:
             await self._objects.ensure_topic(topic)
         while True:
             leased: list[Leased] = []
             try:
-                leased = await self._kept(self._take(topics, limit, lease_ms))
+                leased = await self._kept(self._take(topics, limit, terms))
                 left_ms = (until_s - monotonic()) * 1_000
-                if not leased and left_ms > 0:
-                    leased = await self._wait(topics, limit, int(left_ms), lease_ms)
+                if not leased and left_ms > 0 and not self._ending.is_set():
+                    leased = await self._wait(topics, limit, int(left_ms), terms)
                     if 0 < len(leased) < limit:
-                        leased += await self._kept(self._take(topics, limit - len(leased), lease_ms))
+                        leased += await self._kept(self._take(topics, limit - len(leased), terms))
             except QueueMissing:
                 # Somebody deleted a ready queue.
                 for topic in topics:
@@ -86,8 +107,17 @@ class Pulling:
                 # What is leased has to be handed out.
                 if not leased:
                     raise
-            if leased or monotonic() >= until_s:
+            if leased or monotonic() >= until_s or self._ending.is_set():
                 return leased
+
+    @property
+    def draining(self) -> bool:
+        """Nobody waits any longer."""
+        return self._ending.is_set()
+
+    def end_waits(self) -> None:
+        """Has those that wait answered now, and those that come answered without waiting."""
+        self._ending.set()
 
     async def _kept(self, leasing: Coroutine[Any, Any, list[Leased]]) -> list[Leased]:
         """Goes on when the caller goes away: what is taken is leased, and what is leased is acknowledged."""
@@ -96,7 +126,7 @@ class Pulling:
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
 
-    async def _take(self, topics: Sequence[str], limit: int, lease_ms: int | None) -> list[Leased]:
+    async def _take(self, topics: Sequence[str], limit: int, terms: _Terms) -> list[Leased]:
         leased: list[Leased] = []
         for topic in topics:
             policy = await self._topics.policy(topic)
@@ -105,31 +135,32 @@ class Pulling:
                     taken = await self._taker.take(self._objects.names.ready_queue(topic), limit - len(leased))
                     if not taken:
                         break
-                    leased += await self._lease(topic, taken, lease_ms or policy.lease_ms or self._lease_ms)
+                    leased += await self._lease(topic, taken, terms, policy)
                 except Unavailable:
                     if leased:
                         return leased
                     raise
         return leased
 
-    async def _wait(self, topics: Sequence[str], limit: int, wait_ms: int, lease_ms: int | None) -> list[Leased]:
+    async def _wait(self, topics: Sequence[str], limit: int, wait_ms: int, terms: _Terms) -> list[Leased]:
         open_topics = [topic for topic in topics if not (await self._topics.policy(topic)).paused]
         if not open_topics:
             # A paused topic may be opened while a poll waits.
-            await asyncio.sleep(min(wait_ms, 1_000) / 1_000)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), min(wait_ms, 1_000) / 1_000)
             return []
         queues = {self._objects.names.ready_queue(topic): topic for topic in open_topics}
-        taken = sorted(await self._taker.wait(list(queues), wait_ms), key=lambda one: list(queues).index(one.queue))
+        arrived = await self._taker.wait(list(queues), wait_ms, self._ending)
+        taken = sorted(arrived, key=lambda one: list(queues).index(one.queue))
         await asyncio.gather(*(self._give_back(queues[one.queue], one) for one in taken[limit:]))
-        return await self._kept(self._lease_each(taken[:limit], queues, lease_ms))
+        return await self._kept(self._lease_each(taken[:limit], queues, terms))
 
-    async def _lease_each(self, taken: list[Taken], topics: dict[str, str], lease_ms: int | None) -> list[Leased]:
+    async def _lease_each(self, taken: list[Taken], topics: dict[str, str], terms: _Terms) -> list[Leased]:
         leased: list[Leased] = []
         for at, one in enumerate(taken):
             try:
                 policy = await self._topics.policy(topics[one.queue])
-                lease_for_ms = lease_ms or policy.lease_ms or self._lease_ms
-                leased += await self._lease(topics[one.queue], [one], lease_for_ms)
+                leased += await self._lease(topics[one.queue], [one], terms, policy)
             except Unavailable:
                 await asyncio.gather(*(self._give_back(topics[rest.queue], rest) for rest in taken[at + 1 :]))
                 if not leased:
@@ -137,19 +168,29 @@ class Pulling:
                 break
         return leased
 
-    async def _lease(self, topic: str, taken: list[Taken], lease_ms: int) -> list[Leased]:
+    async def _lease(self, topic: str, taken: list[Taken], terms: _Terms, policy: Policy) -> list[Leased]:
         """Leases what was taken; whatever is not to be delivered is dropped or put where it belongs."""
         now_ms = int(self._store.clock.now_ms())
-        candidates = [_Candidate(one, self._copy(topic, one, now_ms), new_nonce()) for one in taken]
-        errors = await self._ways.publish([_lease_copy(one, now_ms, lease_ms) for one in candidates])
+        default_ms = policy.lease_ms or self._lease_ms
+        copies = [self._copy(topic, one, now_ms) for one in taken]
+        leases_ms = [terms.of(copy.envelope) or default_ms for copy in copies]
+        candidates = [
+            _Candidate(one, copy, _lease_copy(copy, now_ms + lease_ms, counted=terms.counted), lease_ms)
+            for one, copy, lease_ms in zip(taken, copies, leases_ms, strict=True)
+        ]
+        errors = await self._ways.publish(
+            [
+                Publication(copy=one.lease_copy, way=Way.WHEEL, left_ms=one.lease_ms, exact=False, kind=LEASE_KIND)
+                for one in candidates
+            ]
+        )
         published = [one for one, error in zip(candidates, errors, strict=True) if error is None]
         failed = [(one, error) for one, error in zip(candidates, errors, strict=True) if error is not None]
         await asyncio.gather(*(self._give_back(topic, one.taken) for one, _ in failed))
         if not published:
             raise failed[0][1]
-        arrives_in_ms = parked_ms(lease_ms, exact=False)
         try:
-            outcomes = await self._outcomes(published, lease_ms, arrives_in_ms)
+            outcomes = await self._outcomes(published, counted=terms.counted)
         except StoreUnavailable:
             await asyncio.gather(*(self._give_back(topic, one.taken) for one in published))
             raise
@@ -168,7 +209,7 @@ class Pulling:
                 )
         return leased
 
-    async def _outcomes(self, candidates: list[_Candidate], lease_ms: int, arrives_in_ms: int) -> list[Outcome]:
+    async def _outcomes(self, candidates: list[_Candidate], *, counted: bool) -> list[Outcome]:
         """Asks Redis; a copy that is newer than its record was published a moment before it is named, so again."""
         outcomes: dict[int, Outcome] = {}
         asked = list(range(len(candidates)))
@@ -179,9 +220,10 @@ class Pulling:
                 [
                     self._records.lease(
                         candidates[at].copy,
-                        next_nonce=candidates[at].next_nonce,
-                        lease_ms=lease_ms,
-                        arrives_in_ms=arrives_in_ms,
+                        next_nonce=candidates[at].lease_copy.nonce,
+                        lease_ms=candidates[at].lease_ms,
+                        arrives_in_ms=parked_ms(candidates[at].lease_ms, exact=False),
+                        counted=counted,
                     )
                     for at in asked
                 ]
@@ -223,13 +265,12 @@ class Pulling:
         return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms, max_retry=self._max_retry)
 
 
-def _lease_copy(one: _Candidate, now_ms: int, lease_ms: int) -> Publication:
-    copy = replace(
-        one.copy,
-        epoch=max(one.copy.epoch, 1) + 1,
-        nonce=one.next_nonce,
-        attempt=one.copy.attempt + 1,
-        due_ms=now_ms + lease_ms,
+def _lease_copy(copy: Copy, due_ms: int, *, counted: bool) -> Copy:
+    return replace(
+        copy,
+        epoch=max(copy.epoch, 1) + 1,
+        nonce=new_nonce(),
+        attempt=copy.attempt + counted,
+        due_ms=due_ms,
         asked=0,
     )
-    return Publication(copy=copy, way=Way.WHEEL, left_ms=lease_ms, exact=False, kind=LEASE_KIND)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ulid import ULID
 
@@ -133,6 +134,15 @@ class Sending:
         return results
 
     async def _commit(self, prepared: list[_Prepared]) -> list[Sent | BridgeError]:
+        parts = self._store.apart([one.schedule.keys[0] for one in prepared])
+        if len(parts) == 1:
+            return await self._commit_together(prepared)
+        ended = await asyncio.gather(*(self._commit_together([prepared[at] for at in places]) for places in parts))
+        results = dict(zip(chain.from_iterable(parts), chain.from_iterable(ended), strict=True))
+        return [results[at] for at in range(len(prepared))]
+
+    async def _commit_together(self, prepared: list[_Prepared]) -> list[Sent | BridgeError]:
+        """Those whose records are on one server."""
         try:
             answers = await self._store.run([one.schedule for one in prepared])
         except StoreUnavailable as error:

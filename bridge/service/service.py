@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from bridge import metrics
 from bridge.broker.broker import Broker
+from bridge.broker.findings import Finding
 from bridge.errors import BridgeError, BrokerUnfit, Unavailable
 from bridge.service.changing import Changing
 from bridge.service.dead import Dead
@@ -18,23 +19,31 @@ from bridge.service.looking import Looking
 from bridge.service.loops import Loop, supervise
 from bridge.service.parts import Parts
 from bridge.service.pulling import Pulling
+from bridge.service.replacing import Replacing
 from bridge.service.sending import Sending
 from bridge.service.settling import Settling
+from bridge.service.subscriptions import Subscriptions
 from bridge.service.topics import Topics
+from bridge.service.watch import Watch
 from bridge.settings import Settings
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.records import Records
+from bridge.store.task_ids import TaskIds
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """`parts`: broker, store and each loop, "ok" or why not."""
+    """`parts`: broker, store and each loop, "ok" or why not; the process itself when it stops. `findings`: what an
+    operator should look at; one that breaks a promise makes `ok` false. `policies`: whether the broker's were looked
+    at."""
 
     ok: bool
     parts: Mapping[str, str]
+    findings: Sequence[Finding]
+    policies: str
 
 
 class Service:
@@ -43,7 +52,7 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._broker = Broker(settings)
-        self._store = Store(settings.redis_url, timeout_ms=settings.store_timeout)
+        self._store = Store(settings.redis_url, timeout_ms=settings.store_timeout, tls=settings.tls)
         records = Records(
             keys=Keys(settings.redis_prefix),
             retention_ms=settings.retention,
@@ -55,12 +64,18 @@ class Service:
         )
         self.looking = Looking(parts)
         self.sending = Sending(parts)
+        self.replacing = Replacing(parts, self.sending)
         self.pulling = Pulling(parts)
         self.settling = Settling(parts, self.looking)
+        self.settling_tasks = Settling(_keeping(parts, settings.task_retention), self.looking)
         self.changing = Changing(parts, self.looking)
         self.dead = Dead(parts, self.looking)
-        self._loops: list[Loop] = []
+        self.task_ids = TaskIds(self._store, records.keys)
+        self.subscriptions = Subscriptions(self._store, records, self.topics)
+        self.watch = Watch(parts)
+        self._loops: list[Loop] = [self.watch]
         self._running: list[asyncio.Task[None]] = []
+        self._draining = False
 
     def add(self, loop: Loop) -> None:
         """Runs the loop from `start` to `stop`."""
@@ -73,8 +88,7 @@ class Service:
             BrokerUnfit: the promises can't be kept on this broker.
         """
         try:
-            for finding in await self._broker.start():
-                log.warning("broker.finding", finding=finding)
+            await self._broker.start()
         except BrokerUnfit as error:
             log.error("service.refused", reason=str(error))  # noqa: TRY400 - the reason says it all
             raise
@@ -84,6 +98,11 @@ class Service:
             await self._store.learn_clock()
         self._running = [asyncio.create_task(supervise(loop), name=loop.name) for loop in self._loops]
         log.info("service.started")
+
+    def drain(self) -> None:
+        """Makes ready to stop: health says so, and nobody waits in a long poll any longer. All else goes on."""
+        self._draining = True
+        self.pulling.end_waits()
 
     async def stop(self) -> None:
         """Ends what is under way, hands back what was taken, and closes the connections."""
@@ -97,14 +116,22 @@ class Service:
         log.info("service.stopped")
 
     async def health(self) -> Health:
-        parts = {
+        servers = {
             "broker": await _said(self._broker.check()),
             "store": await _said(self._store.learn_clock()),
-            **{loop.name: loop.state for loop in self._loops},
         }
+        # A loop to which a frozen or blocked server gives nothing to do has not noticed yet.
+        away = next((f"waiting: {state}" for state in servers.values() if state != "ok"), "ok")
+        loops = {loop.name: away if loop.state == "ok" else loop.state for loop in self._loops}
+        parts = {**servers, **loops, **({"process": "stopping"} if self._draining else {})}
         for part, state in parts.items():
             metrics.UP.labels(part).set(state == "ok")
-        return Health(ok=all(state == "ok" for state in parts.values()), parts=parts)
+        return Health(
+            ok=all(state == "ok" for state in parts.values()) and not self.watch.broken,
+            parts=parts,
+            findings=self.watch.findings,
+            policies=self.watch.policies,
+        )
 
     async def gauge(self) -> None:
         """Brings the gauges of breakers, and of messages by topic and state as far as Redis answers, up to date."""
@@ -114,6 +141,12 @@ class Service:
                     metrics.MESSAGES.labels(info.topic, state).set(info.counts[state])
         for part, breaker in (("broker", self._broker.breaker), ("store", self._store.breaker)):
             metrics.BREAKER.labels(part).set(breaker.state)
+
+
+def _keeping(parts: Parts, retention_ms: int) -> Parts:
+    """With another time for which what has ended is kept."""
+    tombstone_ms = max(retention_ms, parts.records.tombstone_ms)
+    return replace(parts, records=replace(parts.records, retention_ms=retention_ms, tombstone_ms=tombstone_ms))
 
 
 async def _said(asked: Awaitable[None]) -> str:

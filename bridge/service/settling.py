@@ -11,7 +11,7 @@ from bridge.service import receipts
 from bridge.service.looking import Looking
 from bridge.service.parts import Parts
 from bridge.service.successors import RETRY_KIND, at_once, dead, later, successor
-from bridge.service.values import AckResult, AckVerdict, Policy
+from bridge.service.values import AckResult, AckVerdict, Leased, Policy
 from bridge.store.records import Outcome, read, read_envelope
 
 _GROUP = 256
@@ -73,7 +73,22 @@ class Settling:
             Conflict: it is not leased.
         """
         message = await self._leased(topic, message_id, receipt)
+        return await self._nack(message, receipt, delay_ms=delay_ms, reason=reason, counted=True)
+
+    async def nack_leased(self, leased: Leased, *, delay_ms: int, reason: str | None, counted: bool = True) -> Message:
+        """The same by whoever has just been handed the message, and so has its body, kept or not. Without `counted` the
+        delivery is none of those that the message's retries allow.
+
+        Raises:
+            LeaseEnded, Unavailable
+        """
+        return await self._nack(leased.message, leased.receipt, delay_ms=delay_ms, reason=reason, counted=counted)
+
+    async def _nack(
+        self, message: Message, receipt: str | None, *, delay_ms: int | None, reason: str | None, counted: bool
+    ) -> Message:
         record, envelope = message.record, message.envelope
+        topic, message_id = record.topic, record.id
         policy = await self._topics.policy(topic)
         now_ms = self._store.clock.now_ms()
         delay_ms = _delay_ms(delay_ms, policy, record.attempts)
@@ -82,8 +97,8 @@ class Settling:
         if envelope is None or envelope.body is None:
             call = self._records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason or "", ready=False)
         else:
-            copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
-            if record.attempts > record.max_retry:
+            copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + counted, due_ms=due_ms)
+            if counted and record.attempts > record.max_retry:
                 publication = dead(copy, reason or "retries used up")
                 call = self._records.bury(
                     record, next_nonce=nonce, attempts=record.attempts, reason=reason or "retries used up"

@@ -15,6 +15,7 @@ from bridge.message import SHOWN_STATES, State
 from bridge.service.values import Backoff, Policy, Release, TopicInfo
 from bridge.store.client import Store
 from bridge.store.records import Records, read
+from bridge.store.subscriptions import StoredSubscriptions
 
 _MINUTE_MS = 60_000
 _EDGES_MS = {
@@ -38,6 +39,7 @@ class Topics:
         self._records = records
         self._keys = records.keys
         self._objects = objects
+        self._subscriptions = StoredSubscriptions(store, records.keys)
         # Policies and when each was read: of topics that were asked about, and of those that were put on the list too.
         self._seen: dict[str, tuple[Policy, float]] = {}
         self._used: dict[str, tuple[Policy, float]] = {}
@@ -64,8 +66,8 @@ class Topics:
         if last is not None and monotonic() - last[1] < _FRESH_S:
             return last[0]
         try:
-            if known is self._used:
-                await self._store.command("SADD", self._keys.topics, topic)
+            if known is self._used and not await self._listed(topic):
+                known = self._seen
             policy = _read_policy(await self._store.command("GET", self._keys.policy(topic)))
         except StoreUnavailable:
             if last is None:
@@ -74,6 +76,17 @@ class Topics:
         known[topic] = self._seen[topic] = (policy, monotonic())
         self._objects.know_direct(topic, _is_direct(policy))
         return policy
+
+    async def _listed(self, topic: str) -> bool:
+        """Puts the topic on the list; false where that lives on a Redis server that is away, while others answer. Then
+        the topic's next use does it."""
+        try:
+            await self._store.command("SADD", self._keys.topics, topic)
+        except StoreUnavailable as error:
+            if not error.partly:
+                raise
+            return False
+        return True
 
     async def put_policy(self, topic: str, policy: Policy) -> Policy:
         """Sets the topic's policy; other processes follow within two seconds.
@@ -113,6 +126,14 @@ class Topics:
         (info,) = await self._infos([topic])
         return info
 
+    async def empty_ready(self, topic: str) -> None:
+        """Deletes a topic's ready messages. What waits or is leased stays, and comes.
+
+        Raises:
+            StoreUnavailable: some may be deleted.
+        """
+        await self._end(topic, [State.READY], self._records.delete, release=True)
+
     async def remove(self, topic: str, *, force: bool) -> None:
         """Removes a topic and its queues. With `force` its messages too: they are deleted, so that those still in the
         wheel evaporate; their tombstones stay.
@@ -126,6 +147,7 @@ class Topics:
         if left and not force:
             held = ", ".join(f"{count} {state}" for state, count in left.items())
             raise TopicNotEmpty(f"the topic {topic!r} still has messages: {held}; add force=true to delete them")
+        await self._subscriptions.remove(topic)
         await self._end(topic, [State.WAITING, State.READY, State.LEASED], self._records.delete, release=True)
         await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
         await self._objects.remove_topic(topic)

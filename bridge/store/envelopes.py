@@ -14,7 +14,7 @@ def pack(envelope: Envelope, keep_body_max: int) -> bytes:
     plain = not envelope.headers and not envelope.properties and envelope.content_type == JSON_TYPE
     if plain and not keeps_body:
         return b""
-    head = orjson.dumps([envelope.content_type, dict(envelope.headers), dict(envelope.properties)], default=_as_text)
+    head = orjson.dumps([envelope.content_type, dict(envelope.headers), dict(envelope.properties)], default=as_text)
     return head + b"\n" + body if keeps_body and body is not None else head
 
 
@@ -24,6 +24,6 @@ def unpack(packed: bytes) -> Envelope:
     return Envelope(content_type=content_type, headers=headers, properties=properties, body=body if newline else None)
 
 
-def _as_text(value: object) -> str:
-    # AMQP clients may send header values that JSON has no form for.
+def as_text(value: object) -> str:
+    """A header value of an AMQP client that JSON has no form for."""
     return value.decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)

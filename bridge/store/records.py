@@ -104,7 +104,7 @@ class Records:
     def returned(self, copy: Copy, *, by_ttl: bool) -> Call:
         return self._call("returned", copy.topic, copy.id, **_facts(copy), by_ttl=int(by_ttl))
 
-    def lease(self, copy: Copy, *, next_nonce: int, lease_ms: int, arrives_in_ms: int) -> Call:
+    def lease(self, copy: Copy, *, next_nonce: int, lease_ms: int, arrives_in_ms: int, counted: bool = True) -> Call:
         return self._call(
             "lease",
             copy.topic,
@@ -114,6 +114,7 @@ class Records:
             next_nonce=next_nonce,
             lease_ms=lease_ms,
             arrives_in_ms=arrives_in_ms,
+            counted=int(counted),
         )
 
     def ack(self, topic: str, message_id: str, *, epoch: int | None, copy_gone: bool = False) -> Call:
@@ -135,8 +136,9 @@ class Records:
     def extend(self, topic: str, message_id: str, *, epoch: int | None, lease_ms: int) -> Call:
         return self._call("extend", topic, message_id, epoch="" if epoch is None else epoch, lease_ms=lease_ms)
 
-    def delete(self, topic: str, message_id: str, *, release: bool) -> Call:
-        return self._call("delete", topic, message_id, release=int(release))
+    def delete(self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None) -> Call:
+        created = "" if created_ms is None else created_ms
+        return self._call("delete", topic, message_id, release=int(release), created_ms=created)
 
     def move(self, record: Record, *, next_nonce: int | None, due_ms: int, ready: bool) -> Call:
         return self._call(
@@ -148,6 +150,22 @@ class Records:
             **_successor(record, next_nonce),
             due_ms=due_ms,
             ready=int(ready),
+        )
+
+    def replace(self, record: Record, copy: Copy, *, ready: bool, envelope: bytes) -> Call:
+        return self._call(
+            "replace",
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            **_successor(record, copy.nonce),
+            created_ms=copy.created_ms,
+            due_ms=copy.due_ms,
+            expires_ms=copy.expires_ms,
+            max_retry=copy.max_retry,
+            ready=int(ready),
+            envelope=envelope,
         )
 
     def retry(self, record: Record, *, next_nonce: int, due_ms: int, attempts: int, reason: str) -> Call:
@@ -175,7 +193,7 @@ class Records:
             reason=reason,
         )
 
-    def replay(self, copy: Copy, *, next_nonce: int) -> Call:
+    def replay(self, copy: Copy, *, next_nonce: int, max_retry: int, expires_ms: int) -> Call:
         return self._call(
             "replay",
             copy.topic,
@@ -184,8 +202,9 @@ class Records:
             nonce=copy.nonce,
             next_epoch=copy.epoch + 1,
             next_nonce=next_nonce,
-            max_retry=copy.max_retry,
+            max_retry=max_retry,
             created_ms=copy.created_ms,
+            expires_ms=expires_ms,
         )
 
     def drop(self, topic: str, message_id: str, *, epoch: int | None) -> Call:

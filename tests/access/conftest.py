@@ -55,8 +55,9 @@ def id_of(header: dict[str, str]) -> str:
     return header["Authorization"].split("_")[1]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[list[BridgeProcess]]:
+    """Two bridges, gone before tests elsewhere count what the session's own bridge releases."""
     settings = {
         "BRIDGE_AMQP_URL": rabbit.amqp_url,
         "BRIDGE_REDIS_URL": redis_node.url,
@@ -71,7 +72,7 @@ def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Itera
         yield [one, other]
 
 
-@pytest_asyncio.fixture(scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def clients(guarded: list[BridgeProcess]) -> AsyncIterator[list[httpx2.AsyncClient]]:
     one, other = guarded
     limits = httpx2.Limits(max_connections=100)
@@ -82,7 +83,7 @@ async def clients(guarded: list[BridgeProcess]) -> AsyncIterator[list[httpx2.Asy
         yield [first, second]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(clients: list[httpx2.AsyncClient]) -> httpx2.AsyncClient:
     return clients[0]
 

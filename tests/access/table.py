@@ -26,6 +26,9 @@ NEEDS = {
     "drop_many": "admin",
     "put_policy": "admin",
     "remove_topic": "admin",
+    "subscribe": "admin",
+    "look_at_subscription": "admin",
+    "unsubscribe": "admin",
     "live": NOTHING,
     "ready": NOTHING,
 }

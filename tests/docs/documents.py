@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent.parent
-DOCUMENTS = sorted([PROJECT / "README.md", PROJECT / "CHANGELOG.md", *(PROJECT / "docs").glob("*.md")])
+DOCUMENTS = sorted([PROJECT / "README.md", PROJECT / "CHANGELOG.md", *(PROJECT / "docs").rglob("*.md")])
 
 _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)

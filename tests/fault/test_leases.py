@@ -7,7 +7,7 @@ import httpx2
 from tests.fault.api import Api, instant_ms, now_ms
 from tests.fault.stage import Stage, killed, started
 
-LEASE_MS = 8_000
+LEASE_MS = 15_000
 
 
 async def test_what_one_process_hands_out_another_settles(stage: Stage, http: httpx2.AsyncClient) -> None:

@@ -16,12 +16,12 @@ import pytest_asyncio
 from bridge.local.ports import free_ports
 from bridge.local.rabbit_cluster import RabbitCluster
 from bridge.local.rabbitmq import RabbitNode
-from bridge.local.redis import RedisNode
 from tests.fault.api import Api
 from tests.fault.consumers import over_amqp, over_http
 from tests.fault.history import History
 from tests.fault.load import Load
 from tests.fault.stage import Bridge, killed, start_all, started
+from tests.matrix.servers import Servers
 
 GOES_ON_WITHIN_S = 10.0  # what users are promised
 RATE_PER_S = 100
@@ -32,9 +32,9 @@ PULLED, CONSUMED, PROBED = "pulled", "consumed", "probed"
 class Scene:
     """Three nodes, a Redis, and two bridges that know all of them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.cluster = RabbitCluster(folder / "rabbitmq")
-        self.redis = RedisNode(folder / "redis", appendfsync="always")
+    def __init__(self, folder: Path, servers: Servers) -> None:
+        self.cluster = RabbitCluster(folder / "rabbitmq", installation=servers.rabbitmq_installation)
+        self.redis = servers.redis_node(folder / "redis", appendfsync="always")
         self.amqp_urls = ",".join(self.cluster.amqp_urls)
         settings = {
             "BRIDGE_AMQP_URL": self.amqp_urls,
@@ -68,8 +68,8 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(local_dir: Path) -> Iterator[Scene]:
-    scene = Scene(local_dir / "cluster")
+def scene(local_dir: Path, servers: Servers) -> Iterator[Scene]:
+    scene = Scene(local_dir / "cluster", servers)
     try:
         scene.start()
         yield scene

@@ -25,6 +25,7 @@ class Own:
     amqp: Amqp
     topic: Topic
     vhost: str
+    settings: dict[str, str]  # for further bridges beside it
 
 
 @asynccontextmanager
@@ -49,7 +50,11 @@ async def own_bridge(rabbit: RabbitNode, redis_url: str, folder: Path, **further
                 await aio_pika.connect(settings["BRIDGE_AMQP_URL"]) as connection,
             ):
                 yield Own(
-                    bridge=bridge, amqp=Amqp(connection), topic=Topic(client, f"own-{uuid4().hex[:12]}"), vhost=name
+                    bridge=bridge,
+                    amqp=Amqp(connection),
+                    topic=Topic(client, f"own-{uuid4().hex[:12]}"),
+                    vhost=name,
+                    settings=settings,
                 )
         finally:
             await asyncio.to_thread(bridge.stop)

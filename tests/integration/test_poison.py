@@ -110,6 +110,8 @@ async def test_on_direct_release_such_a_message_holds_up_no_pull(topic: Topic, a
         for message in answer.json().get("messages", ()):
             ids.append(message["id"])
             await topic.ack(message)
+    while await amqp.count(topic.ready_queue):
+        await topic.client.post(f"/v1/topics/{topic.name}/pull", json={"max": 1})
     assert (await topic.client.get("/health/ready")).status_code == 200
 
 

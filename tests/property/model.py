@@ -24,6 +24,7 @@ MAKES = {
     "extend": {State.LEASED},
     "delete": {State.DELETED},
     "move": {State.WAITING, State.READY},
+    "replace": {State.WAITING, State.READY},
     "bury": {State.DEAD},
     "replay": {State.READY},
     "drop": {State.DELETED},

@@ -38,7 +38,7 @@ def returned(steps: Transitions, dies: str) -> None:
 
 
 def pull(steps: Transitions, lease_ms: int = 1_000, dies: str = "") -> None:
-    steps.pull(at=0, lease_ms=lease_ms, twice=False, dies=dies)
+    steps.pull(at=0, lease_ms=lease_ms, counted=True, twice=False, dies=dies)
 
 
 def state(steps: Transitions) -> State | None:

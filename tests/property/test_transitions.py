@@ -29,6 +29,7 @@ from tests.property.world import Broker, Kept, Standing, World, one_of
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 MAX_DELAY_MS = 999 * DAY_MS
 FORGOTTEN_WITHIN_MS = 5_000  # keys expire by Redis' own clock, so the model's never stops so shortly before
+LIVE = frozenset((State.WAITING, State.READY, State.LEASED))
 
 ids = st.sampled_from(["a", "b"])
 at = st.integers(0, 7)
@@ -234,8 +235,8 @@ class Transitions(RuleBasedStateMachine):
     # -- consumers
 
     @precondition(lambda self: self.copies("ready"))
-    @rule(at=at, lease_ms=leases_ms, twice=twice, dies=dies)
-    def pull(self, at: int, lease_ms: int, twice: bool, dies: str) -> None:
+    @rule(at=at, lease_ms=leases_ms, counted=rarely.map(lambda drawn: not drawn), twice=twice, dies=dies)
+    def pull(self, at: int, lease_ms: int, counted: bool, twice: bool, dies: str) -> None:
         name, standing = one_of(self.copies("ready"), at)
         broker, now_ms = self.broker(name), self.world.now_ms
         if dies == "before publishing":
@@ -245,7 +246,7 @@ class Transitions(RuleBasedStateMachine):
             copy,
             epoch=max(copy.epoch, 1) + 1,
             nonce=nonce,
-            attempt=copy.attempt + 1,
+            attempt=copy.attempt + counted,
             due_ms=now_ms + lease_ms,
             asked=0,
         )
@@ -254,14 +255,18 @@ class Transitions(RuleBasedStateMachine):
             return
         wanted = model.leased(copy, self.record(name), now_ms)
         call = self.world.records.lease(
-            copy, next_nonce=nonce, lease_ms=lease_ms, arrives_in_ms=parked_ms(lease_ms, exact=False)
+            copy,
+            next_nonce=nonce,
+            lease_ms=lease_ms,
+            arrives_in_ms=parked_ms(lease_ms, exact=False),
+            counted=counted,
         )
         outcome = self.run_script(name, call, twice=twice)
         parked.told = self.record(name) is not None and wanted != "hold"
         assert outcome.verdict == wanted
         if wanted == "leased":
             found = outcome.found
-            assert (found.lease_until_ms, found.attempts) == (now_ms + lease_ms, copy.attempt)
+            assert (found.lease_until_ms, found.attempts) == (now_ms + lease_ms, copy.attempt - (not counted))
         elif wanted in ("hold", "ahead"):
             left_ms = outcome.extra if wanted == "hold" else AHEAD_PARKED_MS
             asked = copy.asked + (wanted == "ahead")
@@ -363,25 +368,62 @@ class Transitions(RuleBasedStateMachine):
             call = self.world.records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready)
         self.name_successor(name, call, record, parked, twice=twice, dies=dies)
 
+    @precondition(lambda self: self.reads(*LIVE))
+    @rule(at=at, delay_ms=delays_ms, ttl_ms=ttls_ms, max_retry=retries, kept=st.booleans(), twice=twice, dies=dies)
+    def put_another_in_its_place(
+        self, *, at: int, delay_ms: int, ttl_ms: int, max_retry: int, kept: bool, twice: bool, dies: str
+    ) -> None:
+        record = one_of(self.reads(*LIVE), at // 2)
+        now_ms = self.world.now_ms
+        due_ms = now_ms + delay_ms
+        copy = replace(
+            successor(record, Envelope(), nonce=self.world.nonce(), attempt=1, due_ms=due_ms),
+            max_retry=max_retry,
+            expires_ms=due_ms + ttl_ms if ttl_ms >= 0 else 0,
+            created_ms=max(now_ms, record.created_ms + 1),
+        )
+        ready = delay_ms == 0
+        parked = self.put(record.id, at_once(copy, now_ms) if ready else later(copy, now_ms, "move"), told=False)
+        call = self.world.records.replace(record, copy, ready=ready, envelope=b"[]\n{}" if kept else b"")
+        before = self.record(record.id)
+        self.name_successor(record.id, call, record, parked, twice=twice, dies=dies)
+        found = self.record(record.id)
+        if found is not None and found != before and found.nonce == copy.nonce:
+            assert (found.due_ms, found.expires_ms, found.created_ms) == (due_ms, copy.expires_ms, copy.created_ms)
+            assert (found.attempts, found.max_retry, found.lease_until_ms) == (0, max_retry, 0)
+
     # -- dead letters
 
     @precondition(lambda self: self.copies("dead"))
-    @rule(at=at, twice=twice, dies=dies)
-    def replay(self, at: int, twice: bool, dies: str) -> None:
+    @rule(at=at, max_retry=retries, ttl_ms=ttls_ms, twice=twice, dies=dies)
+    def replay(self, at: int, max_retry: int, ttl_ms: int, twice: bool, dies: str) -> None:
         name, standing = one_of(self.copies("dead"), at)
         broker, nonce = self.broker(name), self.world.nonce()
         if dies == "before publishing":
             return
         letter = standing.copy
-        copy = replace(letter, epoch=letter.epoch + 1, nonce=nonce, attempt=1, due_ms=self.world.now_ms, expires_ms=0)
-        self.put(name, Publication(copy=copy, way=Way.READY), told=False)
+        now_ms = self.world.now_ms
+        expires_ms = now_ms + ttl_ms if ttl_ms >= 0 else 0
+        copy = replace(
+            letter,
+            epoch=letter.epoch + 1,
+            nonce=nonce,
+            attempt=1,
+            max_retry=max_retry,
+            due_ms=now_ms,
+            expires_ms=expires_ms,
+        )
+        self.put(name, at_once(copy, now_ms), told=False)
         if dies == "before naming":
             return
         before = self.record(name)
-        outcome = self.run_script(name, self.world.records.replay(letter, next_nonce=nonce), twice=twice)
+        call = self.world.records.replay(letter, next_nonce=nonce, max_retry=max_retry, expires_ms=expires_ms)
+        outcome = self.run_script(name, call, twice=twice)
         if before is None or (before.state is State.DEAD and standing.is_named_by(before)):
             assert outcome.verdict == "replayed"
-            assert (outcome.found.state, outcome.found.attempts) == (State.READY, 0)
+            found = outcome.found
+            assert (found.state, found.attempts) == (State.READY, 0)
+            assert (found.max_retry, found.expires_ms) == (max_retry, expires_ms)
         else:
             assert outcome.verdict == "ghost"
         if dies != "before acknowledging":
@@ -440,9 +482,9 @@ class Transitions(RuleBasedStateMachine):
         """An epoch a consumer may have been given, most often the latest."""
         return one_of([record.epoch for record in reversed(self.seen) if record.id == name] or [1], at // 2)
 
-    def reads(self, state: State) -> list[Record]:
-        """Records as callers have read them while they were in the state, the latest first."""
-        return [record for record in reversed(self.seen) if record.state is state]
+    def reads(self, *states: State) -> list[Record]:
+        """Records as callers have read them while they were in one of the states, the latest first."""
+        return [record for record in reversed(self.seen) if record.state in states]
 
     def copies(self, place: str, *, direct: bool = False) -> list[tuple[str, Standing]]:
         found: list[tuple[str, Standing]] = []
@@ -462,13 +504,14 @@ class Transitions(RuleBasedStateMachine):
         outcome = self.run_script(name, call, twice=twice)
         if parked is not None:
             parked.told = before is not None
-        if before is not None and (before.state, before.epoch, before.nonce) == (
-            record.state,
-            record.epoch,
-            record.nonce,
+        as_read = {record.state} if call.script.name != "replace" else LIVE
+        if (
+            before is not None
+            and (before.epoch, before.nonce) == (record.epoch, record.nonce)
+            and (before.state in as_read)
         ):
             late_move = parked is None and call.script.name == "move" and outcome.verdict == "stale"
-            assert outcome.verdict in ("nacked", "buried", "moved") or late_move
+            assert outcome.verdict in ("nacked", "buried", "moved", "replaced") or late_move
         elif call.script.name != "bury":
             assert outcome.verdict in ("stale", "unknown")
 

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from starlette.types import Message as AsgiMessage
 
 from bridge.errors import Conflict, StoreUnavailable
+from bridge.http.guard import Guard
 from bridge.http.wires.camellia import router
 from bridge.message import Envelope, State
 from bridge.service.values import MAX_DELAY_MS, Draft
@@ -55,7 +56,7 @@ def service() -> StandIn:
 @pytest.fixture
 def app(service: StandIn, clock: Clock) -> FastAPI:
     app = FastAPI()
-    app.include_router(router(service.service, now_s=clock))
+    app.include_router(router(service.service, Guard(None), now_s=clock))
     return app
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from bridge.access.caller import ANYBODY, Caller
 from bridge.errors import InvalidRequest
 from bridge.http import exact_json, request_id
 from bridge.http.errors import BrokenJSON
@@ -25,15 +26,17 @@ Result = TypeVar("Result")
 
 
 class Call:
-    """
+    """`caller`: who makes it.
+
     Raises:
         InvalidRequest: by everything that reads; `BrokenJSON` by `body`.
     """
 
-    __slots__ = ("_request",)
+    __slots__ = ("_request", "caller")
 
     def __init__(self, request: Request) -> None:
         self._request = request
+        self.caller: Caller = ANYBODY
 
     @property
     def request_id(self) -> str:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from bridge.access.decision import Need
+from bridge.access.token import Scope
 from bridge.http.v1 import examples
 from bridge.http.v1.call import Call, json_answer
 from bridge.http.v1.operation import TOPIC, Answer, Operation
@@ -54,6 +56,7 @@ OPERATIONS = (
         method="GET",
         path=_DEAD,
         run=list_dead,
+        need=Need(scope=Scope.LOOK),
         query=PageQuery,
         answers={200: Answer(says="A page", model=PageOut, example={"items": [examples.DEAD], "next_cursor": None})},
     ),
@@ -63,6 +66,7 @@ OPERATIONS = (
         method="POST",
         path=f"{_DEAD}/replay",
         run=replay_many,
+        need=Need(scope=Scope.ADMIN),
         takes=ManyRequest,
         examples={"up to a hundred": {"max": 100}},
         answers={200: Answer(says="How many", model=ReplayedOut, example={"replayed": 12})},
@@ -74,6 +78,7 @@ OPERATIONS = (
         method="POST",
         path=f"{_DEAD}/{{id}}/replay",
         run=replay,
+        need=Need(scope=Scope.ADMIN),
         answers={200: Answer(says="The message as it is now", model=MessageOut, example=examples.MESSAGE)},
         problems=(404, 409, 422, 503),
     ),
@@ -83,6 +88,7 @@ OPERATIONS = (
         method="DELETE",
         path=_DEAD,
         run=drop_many,
+        need=Need(scope=Scope.ADMIN),
         query=DropQuery,
         answers={200: Answer(says="How many", model=DroppedOut, example={"dropped": 12})},
         problems=(404, 422, 503),
@@ -93,6 +99,7 @@ OPERATIONS = (
         method="DELETE",
         path=f"{_DEAD}/{{id}}",
         run=drop,
+        need=Need(scope=Scope.ADMIN),
         answers={200: Answer(says="The dropped message", model=MessageOut, example=examples.DELETED)},
         problems=(404, 409, 422, 503),
     ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bridge.access.errors import InvalidToken, NotAllowed, TooManyRequests
+from bridge.access.token import Scope
 from bridge.errors import Conflict, FieldError, InvalidRequest, NotFound, StoreUnavailable
 from bridge.http import problems
 from bridge.http.errors import BrokenJSON, TooLarge
@@ -35,12 +37,12 @@ MESSAGE: dict[str, Any] = {
     "reason": None,
 }
 LEASED = MESSAGE | {"state": "leased", "attempts": 1, "lease_until": "2026-12-01T09:15:30.000Z"}
-RECEIPT = "b3JkZXJzOm8tMTAwMTox"
+RECEIPT = "Mi5vLTEwMDE"
 ACKED = LEASED | {"state": "acked", "lease_until": None, "ended_at": "2026-12-01T09:15:02.000Z"}
 DELETED = MESSAGE | {"state": "deleted", "ended_at": "2026-12-01T09:05:00.000Z"}
 MOVED = MESSAGE | {"due_at": "2026-12-01T10:00:00.000Z"}
 DEAD = MESSAGE | {"state": "dead", "attempts": 4, "ended_at": "2026-12-01T09:20:00.000Z", "reason": "card refused"}
-CURSOR = "MTc5NjExNTcwMDAwMA"
+CURSOR = "MTc5NjExNTYwMDAwMC5vLTEwMDE"
 POLICY: dict[str, Any] = {
     "release": "checked",
     "max_retry": 5,
@@ -72,6 +74,44 @@ TOPIC: dict[str, Any] = {
     "queues": {"ready": "ready.orders", "dead": "dead.orders"},
 }  # fmt: skip
 
+SUBSCRIPTIONS = {
+    "all said": {
+        "url": "https://hooks.example.com/orders",
+        "secret": "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=",
+        "concurrency": 20,
+        "timeout": "10s",
+        "backoff": ["5s", "1m", "15m"],
+    },
+    "while secrets change": {
+        "url": "https://hooks.example.com/orders",
+        "secret": [
+            "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY=",
+            "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=",
+        ],
+    },
+}
+SUBSCRIPTION: dict[str, Any] = {
+    "topic": "orders",
+    "url": "https://hooks.example.com/orders",
+    "secrets": 1,
+    "concurrency": 20,
+    "timeout_ms": 10_000,
+    "backoff": {"steps_ms": [5_000, 60_000, 900_000]},
+    "created_at": "2026-12-01T09:00:00.000Z",
+    "state": "active",
+    "held_ms": 0,
+    "ended_at": None,
+    "delivered": 48,
+    "failed": 1,
+    "last_delivered_at": "2026-12-01T09:15:00.042Z",
+    "last_failure": {
+        "at": "2026-12-01T09:10:10.000Z",
+        "id": "o-1000",
+        "reason": "status",
+        "detail": "answered 500",
+    },
+}
+
 QUERY: dict[str, Any] = {
     "state": ["waiting", "ready"],
     "due_after": "2026-12-01T09:00:00Z",
@@ -92,10 +132,15 @@ PROBLEMS: dict[int, dict[str, Any]] = {
     status: problems.problem(error, _REQUEST_ID)
     for status, error in {
         400: BrokenJSON("the request is not JSON: unexpected end of data: line 1 column 9 (char 8)"),
+        401: InvalidToken("the token is not known, has expired, or was revoked"),
+        403: NotAllowed("this token is not for this topic", token_id="0f4c19a2b7de", scope=Scope.SEND),
         404: NotFound("no message o-1001 is known in topic orders"),
         409: Conflict("the message no longer waits", state="acked"),
         413: TooLarge(field="body", size_bytes=2_000_000, limit_bytes=1_048_576),
         422: TOO_LATE,
+        429: TooManyRequests(
+            "this token's limit is 50 requests a second of the scope send", token_id="0f4c19a2b7de", wait_ms=20
+        ),
         503: StoreUnavailable("Redis did not answer in time: nothing was promised"),
     }.items()
 }

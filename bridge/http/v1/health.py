@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from bridge import metrics
+from bridge.access.decision import Need
+from bridge.access.token import Scope
 from bridge.http import problems
 from bridge.http.v1.call import Call, json_answer
 from bridge.http.v1.operation import Answer, Operation
@@ -20,8 +22,15 @@ class LiveOut(BaseModel):
     status: str
 
 
+class FindingOut(BaseModel):
+    severity: Literal["error", "warning"]
+    says: str
+
+
 class ReadyOut(LiveOut):
     parts: dict[str, str]
+    policies: str
+    findings: list[FindingOut]
 
 
 async def live(service: Service, call: Call) -> Response:
@@ -30,12 +39,16 @@ async def live(service: Service, call: Call) -> Response:
 
 
 async def ready(service: Service, call: Call) -> Response:
-    """The broker, Redis, the checkpoint and the reports of acks, each with its state; 503 where one is not well."""
+    """The broker, Redis and each loop, with its state, and what the last look at the servers found; 503 where a part is
+    not well, or a finding breaks a promise. `degraded`: a finding may break one, or makes messages late."""
     health = await service.health()
+    findings = [{"severity": one.severity, "says": one.says} for one in health.findings]
+    told = {"parts": health.parts, "policies": health.policies, "findings": findings}
     if health.ok:
-        return json_answer({"status": "ok", "parts": health.parts})
-    failing = ", ".join(f"{part}: {state}" for part, state in health.parts.items() if state != "ok")
-    return call.problem(problems.NOT_READY, failing, headers={"Retry-After": "1"}, parts=health.parts)
+        return json_answer({"status": "degraded" if findings else "ok", **told})
+    failing = [f"{part}: {state}" for part, state in health.parts.items() if state != "ok"]
+    failing += [one.says for one in health.findings if one.severity == "error"]
+    return call.problem(problems.NOT_READY, ", ".join(failing), headers={"Retry-After": "1"}, **told)
 
 
 async def scrape(service: Service, call: Call) -> Response:
@@ -45,7 +58,8 @@ async def scrape(service: Service, call: Call) -> Response:
     return Response(body, media_type=content_type)
 
 
-_WELL = {"broker": "ok", "store": "ok", "checkpoint": "ok", "acks": "ok", "audit": "ok"}
+_PARTS = {"broker": "ok", "store": "ok", "checkpoint": "ok", "acks": "ok", "audit": "ok", "watch": "ok", "push": "ok"}
+_WELL = {"status": "ok", "parts": _PARTS, "policies": "looked at", "findings": []}
 
 OPERATIONS = (
     Operation(
@@ -54,6 +68,7 @@ OPERATIONS = (
         method="GET",
         path="/health/live",
         run=live,
+        need=None,
         answers={200: Answer(says="It runs", model=LiveOut, example={"status": "ok"})},
         problems=(),
     ),
@@ -63,7 +78,8 @@ OPERATIONS = (
         method="GET",
         path="/health/ready",
         run=ready,
-        answers={200: Answer(says="All is well", model=ReadyOut, example={"status": "ok", "parts": _WELL})},
+        need=None,
+        answers={200: Answer(says="All is well", model=ReadyOut, example=_WELL)},
         problems=(503,),
     ),
     Operation(
@@ -72,6 +88,7 @@ OPERATIONS = (
         method="GET",
         path="/metrics",
         run=scrape,
+        need=Need(scope=Scope.LOOK, every_topic=True),
         answers={
             200: Answer(
                 says="Prometheus text format",

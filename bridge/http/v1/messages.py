@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from bridge.access.decision import Need
+from bridge.access.token import Scope
 from bridge.http.v1 import examples
 from bridge.http.v1.call import Call, json_answer
 from bridge.http.v1.operation import TOPIC, Answer, Operation
@@ -59,6 +61,7 @@ OPERATIONS = (
         method="GET",
         path=_MESSAGE,
         run=look_up,
+        need=Need(scope=Scope.LOOK),
         answers={200: Answer(says="The message", model=MessageOut, example=examples.MESSAGE)},
         problems=(404, 422, 503),
     ),
@@ -68,6 +71,7 @@ OPERATIONS = (
         method="GET",
         path=f"{TOPIC}/messages",
         run=list_messages,
+        need=Need(scope=Scope.LOOK),
         query=ListQuery,
         answers={
             200: Answer(
@@ -83,6 +87,7 @@ OPERATIONS = (
         method="PATCH",
         path=_MESSAGE,
         run=move,
+        need=Need(scope=Scope.SEND),
         takes=MoveRequest,
         examples={
             "in an hour": {"delay": "1h"},
@@ -98,6 +103,7 @@ OPERATIONS = (
         method="DELETE",
         path=_MESSAGE,
         run=delete,
+        need=Need(scope=Scope.SEND),
         query=DeleteQuery,
         answers={200: Answer(says="The deleted message", model=MessageOut, example=examples.DELETED)},
         problems=(404, 409, 422, 503),

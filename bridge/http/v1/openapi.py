@@ -11,10 +11,12 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from bridge.access.decision import Need
+from bridge.access.token import Scope
 from bridge.http import problems
 from bridge.http.v1 import examples
 from bridge.http.v1.results import ProblemOut
-from bridge.message import ID_PATTERN
+from bridge.message import ID_PATTERN, TOPIC_PATTERN
 
 if TYPE_CHECKING:
     from bridge.http.v1.operation import Answer, Operation
@@ -22,28 +24,38 @@ if TYPE_CHECKING:
 _REF = "#/components/schemas/{model}"
 _PART = "^[A-Za-z0-9_.-]{1,100}$"
 _PATH_PARAMETERS = {
-    "topic": ({"type": "string"}, "`name`, or `namespace%2Fname`", "orders"),
+    "topic": ({"type": "string", "pattern": TOPIC_PATTERN}, "`name`, or `namespace%2Fname`", "orders"),
     "namespace": ({"type": "string", "pattern": _PART}, "the first part of the topic's name", "shop"),
     "name": ({"type": "string", "pattern": _PART}, "the second part of the topic's name", "orders"),
     "id": ({"type": "string", "pattern": ID_PATTERN}, "the message's id", "o-1001"),
 }
+_TOKEN = "token"
 _REQUEST_ID = {"description": "the request's own, or a new one", "schema": {"type": "string"}}
 
 
-def document(app: FastAPI, operations: Sequence[Operation]) -> dict[str, Any]:
-    """The whole document of the app with these operations."""
+def document(app: FastAPI, operations: Sequence[Operation], *, tokens: bool) -> dict[str, Any]:
+    """The whole document of the app with these operations. `tokens`: whether they ask for one."""
     whole = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
     )
     # Put in afterwards, as FastAPI drops whatever is null, in examples too.
     for operation in operations:
-        whole["paths"][operation.path][operation.method.lower()].update(_described(operation))
+        described = whole["paths"][operation.path][operation.method.lower()]
+        described.update(_described(operation))
+        if tokens and operation.need is not None:
+            described["security"] = [{_TOKEN: [operation.need.scope]}]
+            described["description"] += f"\n\n{_needed(operation.need)}"
+            described["responses"] |= {str(status): _problem(status) for status in _refusals(operation.need)}
     models: set[type[BaseModel]] = {ProblemOut}
     for operation in operations:
         models.update(model for model in (operation.takes, *_answered(operation)) if model is not None)
     named = sorted(models, key=lambda model: model.__name__)
     _, definitions = models_json_schema([(model, "validation") for model in named], ref_template=_REF)
-    whole.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])
+    components = whole.setdefault("components", {})
+    components.setdefault("schemas", {}).update(definitions["$defs"])
+    if tokens:
+        says = "A token as `delaybridge token create` prints it"
+        components["securitySchemes"] = {_TOKEN: {"type": "http", "scheme": "bearer", "description": says}}
     return whole
 
 
@@ -76,10 +88,21 @@ def _answer(answer: Answer) -> dict[str, Any]:
 def _problem(status: int) -> dict[str, Any]:
     shown = examples.PROBLEMS[status]
     headers: dict[str, Any] = {"X-Request-ID": _REQUEST_ID}
-    if status == 503:
+    if status in {429, 503}:
         headers["Retry-After"] = {"description": "in seconds", "schema": {"type": "integer"}}
+    if status in {401, 403}:
+        headers["WWW-Authenticate"] = {"description": "as RFC 6750 has it", "schema": {"type": "string"}}
     content = {problems.MEDIA_TYPE: {"schema": _ref(ProblemOut), "examples": {"problem": {"value": shown}}}}
     return {"description": shown["title"], "headers": headers, "content": content}
+
+
+def _needed(need: Need) -> str:
+    scope = "any scope" if need.scope is Scope.LOOK else f"the scope `{need.scope}`"
+    return f"Needs a token with {scope}{' for every topic' if need.every_topic else ''}."
+
+
+def _refusals(need: Need) -> tuple[int, ...]:
+    return (401, 403, 429, 503) if need.rated else (401, 403, 503)
 
 
 def _path_parameters(path: str) -> Iterable[dict[str, Any]]:

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+from bridge.access.decision import Need
 from bridge.http.v1.call import Call
 
 if TYPE_CHECKING:
@@ -36,18 +37,25 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Operation:
-    """`problems`: the statuses it may be refused with, beside 500. `examples`: of what it takes, by what they show."""
+    """`need`: what a token must allow; None: it needs none. `problems`: the statuses it may be refused with, beside 500
+    and what tokens bring. `examples`: of what it takes, by what they show."""
 
     name: str
     group: str
     method: str
     path: str
     run: Callable[[Service, Call], Awaitable[Response]]
+    need: Need | None
     answers: Mapping[int, Answer]
     problems: tuple[int, ...] = (422, 503)
     takes: type[BaseModel] | None = None
     query: type[BaseModel] | None = None
     examples: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def of_topic(self) -> bool:
+        """Whether its path names its topic."""
+        return self.path.startswith((TOPIC, _TOPIC_IN_NAMESPACE))
 
 
 class _Route(APIRoute):
@@ -64,13 +72,8 @@ def everywhere(operation: Operation) -> tuple[Operation, ...]:
     return operation, replace(operation, name=f"{operation.name}_in_namespace", path=path)
 
 
-def add(app: FastAPI, service: Service, operation: Operation) -> None:
-    """Routes to the operation."""
-    run = operation.run
-
-    async def handler(request: Request) -> Response:
-        return await run(service, Call(request))
-
+def add(app: FastAPI, operation: Operation, handler: Callable[[Request], Awaitable[Response]]) -> None:
+    """Routes the operation's requests to the handler."""
     app.router.add_api_route(
         operation.path,
         handler,
@@ -79,7 +82,7 @@ def add(app: FastAPI, service: Service, operation: Operation) -> None:
         operation_id=operation.name,
         tags=[operation.group],
         summary=operation.name.removesuffix("_in_namespace").replace("_", " ").capitalize(),
-        description=run.__doc__ or "",
+        description=operation.run.__doc__ or "",
         response_model=None,
         response_class=Response,
         route_class_override=_Route,

@@ -47,7 +47,7 @@ class PolicyRequest(Request):
             max_retry=self.max_retry,
             ttl_ms=self.ttl,
             lease_ms=self.lease,
-            backoff=_backoff(self.backoff),
+            backoff=backoff_of(self.backoff),
             paused=self.paused,
         )
 
@@ -78,12 +78,12 @@ def policy_json(policy: Policy) -> dict[str, Any]:
         "max_retry": policy.max_retry,
         "ttl_ms": policy.ttl_ms,
         "lease_ms": policy.lease_ms,
-        "backoff": _backoff_json(policy.backoff),
+        "backoff": None if policy.backoff is None else backoff_json(policy.backoff),
         "paused": policy.paused,
     }
 
 
-def _backoff(given: GrowingRequest | list[int] | None) -> Backoff | None:
+def backoff_of(given: GrowingRequest | list[int] | None) -> Backoff | None:
     if given is None:
         return None
     if isinstance(given, list):
@@ -91,9 +91,7 @@ def _backoff(given: GrowingRequest | list[int] | None) -> Backoff | None:
     return Backoff(first_ms=given.first, factor=given.factor, max_ms=given.max)
 
 
-def _backoff_json(backoff: Backoff | None) -> dict[str, Any] | None:
-    if backoff is None:
-        return None
+def backoff_json(backoff: Backoff) -> dict[str, Any]:
     if backoff.steps_ms:
         return {"steps_ms": list(backoff.steps_ms)}
     return {"first_ms": backoff.first_ms, "factor": backoff.factor, "max_ms": backoff.max_ms}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from bridge.access.decision import Need
+from bridge.access.token import Scope
 from bridge.http.v1 import examples
 from bridge.http.v1.call import Call, json_answer
 from bridge.http.v1.operation import TOPIC, Answer, Operation
@@ -27,6 +29,7 @@ async def pull(service: Service, call: Call) -> Response:
 async def pull_by_priority(service: Service, call: Call) -> Response:
     """The same from several topics, in strict order: a later one is asked only for what earlier ones do not have."""
     wanted = await call.body(PullManyRequest)
+    call.caller.check(*wanted.topics)
     return await _pull(service, call, wanted.topics, wanted)
 
 
@@ -52,6 +55,7 @@ OPERATIONS = (
         method="POST",
         path=f"{TOPIC}/pull",
         run=pull,
+        need=Need(scope=Scope.CONSUME, rated=True),
         takes=PullRequest,
         examples={"ten, waiting up to 20 s": {"max": 10, "wait": "20s", "lease": "60s"}, "one": {}},
         answers=_ANSWERS,
@@ -63,6 +67,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/pull",
         run=pull_by_priority,
+        need=Need(scope=Scope.CONSUME, rated=True),
         takes=PullManyRequest,
         examples={"urgent before normal": {"topics": ["urgent", "normal"], "max": 10, "wait": "20s"}},
         answers=_ANSWERS,

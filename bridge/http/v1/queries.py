@@ -39,7 +39,13 @@ def _states(value: Any) -> tuple[State, ...]:
     return tuple(_STATES[name] for name in names)
 
 
-Count = Annotated[int, BeforeValidator(whole_number), Field(strict=True, ge=1, le=1_000)]
+# The limits lie outside of the validator, so that a problem gives back the text as it was given; a schema is told them.
+Count = Annotated[
+    int,
+    BeforeValidator(whole_number),
+    Field(strict=True, ge=1, le=1_000),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 1_000}),
+]
 Flag = Annotated[Literal["true", "false"], Field()]
 _STATES_SCHEMA: Mapping[str, Any] = {"type": "array", "items": {"type": "string", "enum": list(_STATES)}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
 
 from bridge.http.v1.headers import Headers
@@ -20,6 +20,7 @@ from bridge.http.v1.scalars import (
     Topic,
     Ttl,
     Wait,
+    whole,
 )
 from bridge.message import JSON_TYPE
 
@@ -79,7 +80,7 @@ class MoveRequest(Request):
 class PullRequest(Request):
     """How many to take at most, how long to wait for the first, and how long to have them (default: the topic's)."""
 
-    max: Annotated[int, Field(strict=True, ge=1, le=100)] = 1
+    max: Annotated[int, Field(strict=True, ge=1, le=100), BeforeValidator(whole)] = 1
     wait: Wait | None = None
     lease: Lease | None = None
 
@@ -123,4 +124,4 @@ class ExtendRequest(AckRequest):
 class ManyRequest(Request):
     """How many dead letters at most."""
 
-    max: Annotated[int, Field(strict=True, ge=1, le=1_000)] = 100
+    max: Annotated[int, Field(strict=True, ge=1, le=1_000), BeforeValidator(whole)] = 100

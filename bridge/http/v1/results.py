@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import BaseModel, Field
 
 from bridge.durations import format_instant
@@ -11,6 +13,7 @@ from bridge.http.v1.content import body_json
 from bridge.http.v1.policy import PolicyOut, policy_json
 from bridge.message import JSON_TYPE, Message
 from bridge.service.values import AckResult, Leased, Page, TopicInfo
+from bridge.store.envelopes import as_text
 
 StateName = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
 
@@ -51,7 +54,8 @@ class ProblemField(BaseModel):
 
 
 class ProblemOut(BaseModel):
-    """RFC 9457. `state`: of a conflict; `retry_after_s`: of a store that is away; `parts`: of a bridge not ready."""
+    """RFC 9457. `state`: of a conflict; `retry_after_s`: of a store that is away, and of a token's limit; `scope`: that
+    is needed; `parts`, `policies` and `findings`: of a bridge not ready."""
 
     type: str
     title: str
@@ -61,6 +65,7 @@ class ProblemOut(BaseModel):
     request_id: str
     state: Annotated[str, Field(default="")]
     retry_after_s: Annotated[int, Field(default=1)]
+    scope: Annotated[str, Field(default="")]
     parts: Annotated[dict[str, str], Field(default_factory=dict)]
 
 
@@ -130,7 +135,7 @@ def message_json(message: Message) -> dict[str, Any]:
         "state": record.state.label,
         **body_json(envelope),
         "content_type": JSON_TYPE if envelope is None else envelope.content_type,
-        "headers": {} if envelope is None else envelope.headers,
+        "headers": {} if envelope is None else _in_json(envelope.headers),
         "created_at": format_instant(record.created_ms),
         "due_at": format_instant(record.due_ms),
         "expires_at": _instant(record.expires_ms),
@@ -163,6 +168,15 @@ def topic_json(info: TopicInfo) -> dict[str, Any]:
         "lateness_ms": info.lateness_ms,
         "policy": policy_json(info.policy),
         "queues": {"ready": info.ready_queue, "dead": info.dead_queue},
+    }
+
+
+def _in_json(headers: Mapping[str, Any]) -> dict[str, Any]:
+    """An AMQP client's may hold what JSON has no form for."""
+    plain = str | int | float
+    return {
+        name: value if isinstance(value, plain) else orjson.loads(orjson.dumps(value, default=as_text))
+        for name, value in headers.items()
     }
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator, StrictStr, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainValidator, StrictStr, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from bridge.durations import DURATION_FORMS, INSTANT_FORMS, parse_duration_ms, parse_instant_ms
-from bridge.message import TOPIC_PATTERN, valid_id, valid_topic
+from bridge.durations import DURATION_FORMS, DURATION_PATTERN, INSTANT_FORMS, parse_duration_ms, parse_instant_ms
+from bridge.message import ID_PATTERN, TOPIC_PATTERN, valid_id, valid_topic
 from bridge.service.values import MAX_DELAY_MS
 
 ID_FORM = 'must be 1-200 printable ASCII characters without "/"'
 TOPIC_FORM = "must be a name or namespace/name, each of 1-100 letters, digits, _ . -"
 _HOUR_MS = 3_600_000
+_WHOLE = re.compile(r"-?[0-9]{1,64}")
 _MAX_MEDIA_TYPE = 255  # what an AMQP short string holds
 _TOKEN = r"[A-Za-z0-9!#$&^_.+*'|~-]+"
 MEDIA_TYPE_PATTERN = rf'^{_TOKEN}/{_TOKEN}([ \t]*;[ \t]*{_TOKEN}=({_TOKEN}|"[ !#-\[\]-~]*"))*$'
@@ -40,10 +42,10 @@ def message_id(value: Any) -> str:
     raise refused(ID_FORM.removeprefix("must be "), ID_FORM)
 
 
-def _duration(least_ms: int, most_ms: int, least: str, most: str) -> Callable[[Any], int]:
+def duration(least_ms: int, most_ms: int, least: str, most: str) -> Callable[[Any], int]:
     def parse(value: Any) -> int:
         try:
-            duration_ms = parse_duration_ms(value)
+            duration_ms = parse_duration_ms(whole(value))
         except ValueError as error:
             raise refused(DURATION_FORMS, str(error)) from None
         if duration_ms < least_ms:
@@ -55,14 +57,15 @@ def _duration(least_ms: int, most_ms: int, least: str, most: str) -> Callable[[A
     return parse
 
 
-def _duration_schema(least_ms: int, most_ms: int) -> WithJsonSchema:
-    forms = [{"type": "integer", "minimum": least_ms, "maximum": most_ms}, {"type": "string", "maxLength": 64}]
+def duration_schema(least_ms: int, most_ms: int) -> WithJsonSchema:
+    text = {"type": "string", "maxLength": 64, "pattern": DURATION_PATTERN}
+    forms = [{"type": "integer", "minimum": least_ms, "maximum": most_ms}, text]
     return WithJsonSchema({"anyOf": forms, "description": f"A duration: {DURATION_FORMS}"})
 
 
 def _instant(value: Any) -> int:
     try:
-        return parse_instant_ms(value)
+        return parse_instant_ms(whole(value))
     except ValueError as error:
         raise refused(INSTANT_FORMS, str(error)) from None
 
@@ -76,29 +79,32 @@ def _base64(value: Any) -> bytes:
     raise refused("base64", "must be base64 (RFC 4648, with padding)")
 
 
+def whole(value: Any) -> Any:
+    """The integer, where the value is one though written as 3.0 or 3e2: to a JSON schema it is the same."""
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
 def whole_number(value: Any) -> Any:
     """The number, where a value of a query is one: there all values are text."""
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else value
+    return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
 
 
-_DELAY_SCHEMA = _duration_schema(0, MAX_DELAY_MS)
+_DELAY_SCHEMA = duration_schema(0, MAX_DELAY_MS)
 _INSTANT_SCHEMA = WithJsonSchema(
     {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}], "description": INSTANT_FORMS}
 )
 
 Topic = Annotated[str, PlainValidator(topic), WithJsonSchema({"type": "string", "pattern": TOPIC_PATTERN})]
-MessageId = Annotated[
-    str, PlainValidator(message_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200})
-]
-Delay = Annotated[int, PlainValidator(_duration(0, MAX_DELAY_MS, "0", "999 days")), _DELAY_SCHEMA]
-Ttl = Annotated[int, PlainValidator(_duration(1, MAX_DELAY_MS, "1 ms", "999 days")), _duration_schema(1, MAX_DELAY_MS)]
-Wait = Annotated[int, PlainValidator(_duration(0, 60_000, "0", "60 s")), _duration_schema(0, 60_000)]
+MessageId = Annotated[str, PlainValidator(message_id), WithJsonSchema({"type": "string", "pattern": ID_PATTERN})]
+Delay = Annotated[int, PlainValidator(duration(0, MAX_DELAY_MS, "0", "999 days")), _DELAY_SCHEMA]
+Ttl = Annotated[int, PlainValidator(duration(1, MAX_DELAY_MS, "1 ms", "999 days")), duration_schema(1, MAX_DELAY_MS)]
+Wait = Annotated[int, PlainValidator(duration(0, 60_000, "0", "60 s")), duration_schema(0, 60_000)]
 Lease = Annotated[
-    int, PlainValidator(_duration(1_000, 12 * _HOUR_MS, "1 s", "12 h")), _duration_schema(1_000, 12 * _HOUR_MS)
+    int, PlainValidator(duration(1_000, 12 * _HOUR_MS, "1 s", "12 h")), duration_schema(1_000, 12 * _HOUR_MS)
 ]
 Instant = Annotated[int, PlainValidator(_instant), _INSTANT_SCHEMA]
 QueryInstant = Annotated[int, PlainValidator(lambda value: _instant(whole_number(value))), _INSTANT_SCHEMA]
 Base64 = Annotated[bytes, PlainValidator(_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
 MediaType = Annotated[StrictStr, Field(max_length=_MAX_MEDIA_TYPE, pattern=MEDIA_TYPE_PATTERN)]
-Retries = Annotated[int, Field(strict=True, ge=0, le=10_000)]
+Retries = Annotated[int, Field(strict=True, ge=0, le=10_000), BeforeValidator(whole)]
 Reason = Annotated[StrictStr, Field(max_length=500)]

@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from bridge.access.decision import Need
+from bridge.access.token import Scope
 from bridge.errors import BridgeError, InvalidRequest
 from bridge.http import problems
 from bridge.http.errors import TooLarge
@@ -27,7 +29,8 @@ async def send(service: Service, call: Call) -> Response:
     """201: the message is durable. 200 with `Idempotent-Replay: true`: the id is live already, and this is the message
     that has it. 503: nothing was promised, send again with the same id. The `body` reaches consumers as compact JSON in
     UTF-8 (its numbers digit for digit), or as UTF-8 where the content type is text; `body_base64` as its bytes."""
-    draft = _draft(call.topic, await call.body(SendRequest), service.settings.max_body)
+    max_body_bytes = call.caller.max_body(service.settings.max_body)
+    draft = _draft(call.topic, await call.body(SendRequest), max_body_bytes)
     sent = await service.sending.send(draft)
     if sent.replayed:
         return json_answer(message_json(sent.message), headers={"Idempotent-Replay": "true"})
@@ -37,14 +40,14 @@ async def send(service: Service, call: Call) -> Response:
 async def send_many(service: Service, call: Call) -> Response:
     """One result for each message, in order: 201 or 200 with the message as for one, or the status and the error it
     would have been refused with. One bad message harms no other."""
-    topic = call.topic
+    topic, max_body_bytes = call.topic, call.caller.max_body(service.settings.max_body)
     given = (await call.body(BatchRequest)).messages
     results: list[dict[str, Any]] = [{}] * len(given)
     drafts: dict[int, Draft] = {}
     for place, item in enumerate(given):
         try:
             request = parse(SendRequest, item)
-            drafts[place] = _draft(topic, request, service.settings.max_body)
+            drafts[place] = _draft(topic, request, max_body_bytes)
         except BridgeError as error:
             results[place] = _failure(error, place, call.request_id)
     outcomes = await service.sending.send_many(list(drafts.values())) if drafts else []
@@ -93,6 +96,7 @@ OPERATIONS = (
         method="POST",
         path=f"{TOPIC}/messages",
         run=send,
+        need=Need(scope=Scope.SEND, rated=True),
         takes=SendRequest,
         examples=examples.SENDS,
         answers={
@@ -114,6 +118,7 @@ OPERATIONS = (
         method="POST",
         path=f"{TOPIC}/messages/batch",
         run=send_many,
+        need=Need(scope=Scope.SEND, rated=True),
         takes=BatchRequest,
         examples={"two messages": {"messages": [examples.SEND, {"body": {"order": 1002}, "delay": "1000d"}]}},
         answers={

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from bridge.access.decision import Need
+from bridge.access.token import Scope
 from bridge.http.v1 import examples
 from bridge.http.v1.call import Call, json_answer
 from bridge.http.v1.operation import TOPIC, Answer, Operation
@@ -58,6 +60,7 @@ OPERATIONS = (
         method="POST",
         path=f"{TOPIC}/ack",
         run=ack_many,
+        need=Need(scope=Scope.CONSUME),
         takes=AckManyRequest,
         examples={"by receipts": {"receipts": [examples.RECEIPT]}, "by ids": {"ids": ["o-1001", "o-1002"]}},
         answers={
@@ -75,6 +78,7 @@ OPERATIONS = (
         method="POST",
         path=f"{_MESSAGE}/ack",
         run=ack,
+        need=Need(scope=Scope.CONSUME),
         takes=AckRequest,
         examples={"under this lease": {"receipt": examples.RECEIPT}, "whatever is live": {}},
         answers={200: Answer(says="The acked message", model=MessageOut, example=examples.ACKED)},
@@ -86,6 +90,7 @@ OPERATIONS = (
         method="POST",
         path=f"{_MESSAGE}/nack",
         run=nack,
+        need=Need(scope=Scope.CONSUME),
         takes=NackRequest,
         examples={"again in 30 s": {"receipt": examples.RECEIPT, "delay": "30s", "reason": "card refused"}},
         answers={200: Answer(says="The message as it is now", model=MessageOut, example=examples.MOVED)},
@@ -97,6 +102,7 @@ OPERATIONS = (
         method="POST",
         path=f"{_MESSAGE}/extend",
         run=extend,
+        need=Need(scope=Scope.CONSUME),
         takes=ExtendRequest,
         examples={"two minutes more": {"receipt": examples.RECEIPT, "lease": "2m"}},
         answers={200: Answer(says="The message with its new lease", model=MessageOut, example=examples.LEASED)},

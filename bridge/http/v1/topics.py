@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from bridge.access.decision import Need
+from bridge.access.token import Scope
 from bridge.http.v1 import examples
 from bridge.http.v1.call import Call, json_answer
 from bridge.http.v1.operation import TOPIC, Answer, Operation
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
 
 
 async def list_topics(service: Service, call: Call) -> Response:
-    """All topics, each with counts, lateness, policy and queue names."""
+    """All topics, each with counts, lateness, policy and queue names; of a token, the topics that it is for."""
     call.query(NoQuery)
-    return json_answer({"topics": [topic_json(info) for info in await service.topics.infos()]})
+    infos = await service.topics.infos()
+    return json_answer({"topics": [topic_json(info) for info in infos if call.caller.sees(info.topic)]})
 
 
 async def look_at_topic(service: Service, call: Call) -> Response:
@@ -49,6 +52,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/topics",
         run=list_topics,
+        need=Need(scope=Scope.LOOK),
         answers={200: Answer(says="The topics", model=TopicsOut, example={"topics": [examples.TOPIC]})},
     ),
     Operation(
@@ -57,6 +61,7 @@ OPERATIONS = (
         method="GET",
         path=TOPIC,
         run=look_at_topic,
+        need=Need(scope=Scope.LOOK),
         answers={200: Answer(says="The topic", model=TopicOut, example=examples.TOPIC)},
         problems=(404, 422, 503),
     ),
@@ -66,6 +71,7 @@ OPERATIONS = (
         method="PUT",
         path=TOPIC,
         run=put_policy,
+        need=Need(scope=Scope.ADMIN),
         takes=PolicyRequest,
         examples=examples.POLICIES,
         answers={200: Answer(says="The policy", model=PolicyOut, example=examples.POLICY)},
@@ -77,6 +83,7 @@ OPERATIONS = (
         method="DELETE",
         path=TOPIC,
         run=remove_topic,
+        need=Need(scope=Scope.ADMIN),
         query=RemoveQuery,
         answers={200: Answer(says="It is gone", model=RemovedOut, example={"topic": "orders", "removed": True})},
         problems=(404, 409, 422, 503),

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from bridge.access.caller import Caller
 from bridge.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from bridge.http.wires.camellia_monitor import CamelliaMonitor
 from bridge.http.wires.spring import Params
@@ -47,7 +48,7 @@ class Calls:
         _check(topic, message_id)
         draft = Draft(
             topic=topic,
-            envelope=Envelope(content_type=_CONTENT_TYPE, body=self._body(text)),
+            envelope=Envelope(content_type=_CONTENT_TYPE, body=self._body(text, params.caller)),
             id=message_id,
             delay_ms=max(0, delay_ms),
             ttl_ms=min(ttl_ms, _LONGEST_TTL_MS) if ttl_ms > 0 else _TTL_MS,
@@ -92,8 +93,8 @@ class Calls:
         self._monitor.count(topic, "getMsg")
         return _success(delayMsg=_delay_msg(message))
 
-    def _body(self, text: str) -> bytes:
-        body, limit = text.encode(), self._service.settings.max_body
+    def _body(self, text: str, caller: Caller) -> bytes:
+        body, limit = text.encode(), caller.max_body(self._service.settings.max_body)
         if not 0 < len(body) <= limit:
             raise InvalidRequest.of("msg", len(body), limit, f"must have 1 to {limit} bytes")
         return body

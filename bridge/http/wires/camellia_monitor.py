@@ -65,19 +65,22 @@ class CamelliaMonitor:
             self._current.requests[topic]["pullMsg"] += len(gaps_ms)
             self._current.gaps_ms[topic] += gaps_ms
 
-    def data(self, topics: Iterable[TopicInfo]) -> Json:
+    def data(self, topics: Iterable[TopicInfo], shown: Callable[[str], bool]) -> Json:
+        """Of the topics that are shown."""
         self._turn()
         last = self._last
         return {
             "requestStatsList": [
                 {"topic": topic, **{request: counts[request] for request in _REQUESTS}}
                 for topic, counts in last.requests.items()
+                if shown(topic)
             ],
             "pullMsgTimeGapStatsList": [
                 {"topic": topic, "count": len(gaps), "avg": sum(gaps) / len(gaps), "max": max(gaps)}
                 for topic, gaps in last.gaps_ms.items()
+                if shown(topic)
             ],
-            "readyQueueTimeGapStatsList": [gap for info in topics if (gap := _ready_gap(info))],
+            "readyQueueTimeGapStatsList": [gap for info in topics if shown(info.topic) and (gap := _ready_gap(info))],
         }
 
     def _turn(self) -> None:

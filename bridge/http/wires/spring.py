@@ -19,6 +19,8 @@ from fastapi import Request
 from fastapi.responses import JSONResponse
 from starlette.formparsers import MultiPartException, MultiPartParser
 
+from bridge.access.caller import Caller
+
 _TRUE: Final = ("true", "on", "yes", "1")
 _FALSE: Final = ("false", "off", "no", "0")
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}")
@@ -41,10 +43,11 @@ class Params:
     """The parameters of one request. Every reader raises BadParameter."""
 
     request: Request
+    caller: Caller
     values: Mapping[str, Sequence[str]]
 
     @classmethod
-    async def of(cls, request: Request) -> Params:
+    async def of(cls, request: Request, caller: Caller) -> Params:
         """Reads the query string, and the body of a POST that is a form."""
         pairs = _unquote(request.scope["query_string"])
         if request.method == "POST":
@@ -52,7 +55,7 @@ class Params:
         values: defaultdict[str, list[str]] = defaultdict(list)
         for name, value in pairs:
             values[name].append(value)
-        return cls(request, values)
+        return cls(request, caller, values)
 
     def text(self, name: str) -> str:
         if (value := self.text_if_given(name)) is None:

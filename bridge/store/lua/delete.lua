@@ -1,11 +1,12 @@
 -- Deletes a living message: the record becomes its tombstone.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms release
---       release '1': free all but the tombstone.
--- Returns: deleted (also when it was already) | ended (otherwise) | unknown
+-- ARGV: now id retention_ms tombstone_ms release created_ms
+--       release '1': free all but the tombstone. created_ms: only the message that was made then; '': whichever it is.
+-- Returns: deleted (also when it was already) | ended (otherwise) | other (it was made at another moment) | unknown
 -- Promise: whatever copy comes out of the wheel from here on is a ghost.
 local r = load()
 if not r then return answer('unknown') end
+if ARGV[6] ~= '' and r[CREATED] ~= tonumber(ARGV[6]) then return answer('other', r) end
 if r[STATE] >= ACKED and r[STATE] ~= DELETED then return answer('ended', r) end
 if r[STATE] ~= DELETED then finish(r, DELETED, '', TOMBSTONE_MS) end
 if ARGV[5] == '1' then redis.call('DEL', ENVELOPE) end

@@ -30,6 +30,8 @@ elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce)
 elseif r[EPOCH] < epoch then
   if ARGV[13] ~= '1' then return answer('ahead', r) end
   r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(ARGV[9]), attempt - 1, 0
+  -- It may be of a message that was to take this one's place: what is kept would be another's body.
+  redis.call('DEL', ENVELOPE)
 end
 -- What is leased is its consumer's until the lease ends.
 if expired(r) and r[LEASE_UNTIL] <= now then

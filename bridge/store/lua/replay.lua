@@ -1,7 +1,8 @@
 -- Brings a dead letter back to life as the copy named here; its attempts start anew.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce max_retry created_ms
---       epoch, nonce: those of the dead letter.
+--       expires_ms
+--       epoch, nonce: those of the dead letter. max_retry, expires_ms: from now on.
 -- Returns: replayed | ghost (the dead letter is not what its record names)
 -- Promise: the successor was confirmed before, in the ready queue. A dead letter without a record makes its record.
 local r = load()
@@ -9,6 +10,8 @@ local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
 if r and is(r, next_epoch, next_nonce) then return answer('replayed', r) end
 if r and (r[STATE] ~= DEAD or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6]))) then return answer('ghost', r) end
 r = r or born(next_epoch, next_nonce, tonumber(ARGV[10]), now, 0, 0, tonumber(ARGV[9]))
-r[EPOCH], r[NONCE], r[ATTEMPTS], r[DUE], r[EXPIRES], r[ENDED], r[REASON] = next_epoch, next_nonce, 0, now, 0, 0, ''
+r[EPOCH], r[NONCE], r[ATTEMPTS], r[DUE], r[EXPIRES], r[ENDED], r[REASON] = next_epoch, next_nonce, 0, now,
+  tonumber(ARGV[11]), 0, ''
+r[MAX_RETRY] = tonumber(ARGV[9])
 make_ready(r)
 return answer('replayed', r)
