@@ -23,7 +23,7 @@ class WideInt(int):
 
 
 class LongFloat(float):
-    """A number with more digits, or a wider exponent, than a float holds; `literal` is how it was written."""
+    """A number that a float would be written otherwise than it was: `literal` is how."""
 
     literal: str
 
@@ -67,8 +67,9 @@ def _integer(literal: str) -> int:
 
 
 def _float(literal: str) -> float:
-    if not _PERHAPS_INEXACT.search(literal.encode()):
-        return float(literal)
+    plain = float(literal)
+    if repr(plain) == literal:
+        return plain
     number = LongFloat(literal)
     number.literal = literal
     return number

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-PATIENCE_S = 45.0
+PATIENCE_S = 90.0
 _PAUSE_S = 0.2
 
 Pulled = dict[str, Any]

@@ -81,8 +81,8 @@ async def test_a_long_poll_is_answered_when_its_bridge_is_told_to_end_and_its_co
     api = Api(http, told.url)
     await api.sent("polled", "first")
     await api.drain("polled", 1)
-    poll = asyncio.create_task(api.call("POST", "/v1/topics/polled/pull", {"wait": 30_000}))
-    async with asyncio.timeout(30):
+    poll = asyncio.create_task(api.call("POST", "/v1/topics/polled/pull", {"wait": 60_000}))
+    async with asyncio.timeout(55):
         while await asyncio.to_thread(consumers_of, stage, "ready.polled") == 0:
             pass
     told.ask_to_stop()

@@ -46,6 +46,15 @@ class Amqp:
             await message.ack()
             return message
 
+    async def put_aside(self, reason: str) -> AbstractIncomingMessage:
+        """The next message of `delay.refused` with such a reason, acked, and what others have left there before it."""
+        async with self.consume("delay.refused", prefetch=1) as arrivals:
+            while True:
+                message = await arrivals.get()
+                await message.ack()
+                if reason in header(message, "x-delay-reason"):
+                    return message
+
     async def get(self, queue: str) -> AbstractIncomingMessage | None:
         """The message at the head of the queue now, acked."""
         async with self.connection.channel() as channel:

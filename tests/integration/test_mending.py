@@ -135,7 +135,7 @@ async def test_acks_of_amqp_consumers_are_recorded_again_after_their_queue_was_d
 async def test_what_is_refused_makes_its_queue_again_and_holds_up_nobody(own: Own, topic: Topic) -> None:
     await own.amqp.delete_queue(NAMES.refused)
     await own.amqp.publish(NAMES.entry, "no key", b"strange", message_id="strange")
-    await topic.send(id="behind")
+    await insisted(topic, "POST", "", {"id": "behind", "body": 1})
     assert await topic.pull_ids(1) == ["behind"]
     assert (await own.amqp.take(NAMES.refused)).message_id == "strange"
 
