@@ -83,6 +83,7 @@ class Audit:
         self._left: deque[str] = deque()
         self._cursor: tuple[int, str] | None = None
         self._counts: dict[str, int] = {}
+        self._told: set[str] = set()
         self.state = "ok"
 
     async def run(self) -> None:
@@ -135,7 +136,9 @@ class Audit:
                 self._left.popleft()
                 self._cursor = None
         if not self._left:
-            metrics.OVERDUE.clear()
+            for topic in self._told - self._counts.keys():
+                metrics.OVERDUE.remove(topic)
+            self._told = set(self._counts)
             for topic, count in self._counts.items():
                 metrics.OVERDUE.labels(topic).set(count)
         return Pass(found=found, last=not self._left)

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import orjson
 import typer
-from pydantic import ValidationError
 
 from bridge.audit import Audit, Overdue
+from bridge.cli_pool import HELP, settings_of
 from bridge.durations import format_instant
 from bridge.errors import Unavailable
+from bridge.pool_settings import DEFAULT
 from bridge.service.service import Service
-from bridge.settings import Settings, complaints
+from bridge.settings import Settings
 
 _BEHIND = "the checkpoint is behind: copies are late, not lost; nothing was looked at"
 
@@ -22,16 +23,14 @@ def audit(
     *,
     repair: Annotated[bool, typer.Option("--repair", help="Send them again, from the bodies kept in Redis.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As a JSON array.")] = False,
+    pool: Annotated[str, typer.Option(metavar="NAME", help=HELP)] = DEFAULT,
 ) -> None:
     """List messages that are past due with no copy left, as after a queue was purged or deleted by hand.
 
     Settings come from the environment (BRIDGE_…), as those of `serve`. Ends with 1 when some are left as they are, 2
     when a server is away, 3 when the checkpoint is behind, so that nothing can be told.
     """
-    try:
-        settings = Settings()
-    except ValidationError as error:
-        raise typer.BadParameter("\n".join(complaints(error))) from None
+    settings = settings_of(pool)
     try:
         found = asyncio.run(_look_at_all(settings, repair))
     except Unavailable as error:

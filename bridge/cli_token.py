@@ -25,6 +25,7 @@ from bridge.access.token import (
     sha256_of,
     written,
 )
+from bridge.cli_pool import settings_of
 from bridge.durations import format_instant, parse_duration_ms
 from bridge.errors import Unavailable
 from bridge.service.service import Service
@@ -43,6 +44,7 @@ def create(
     *,
     scope: Annotated[list[Scope], typer.Option(help="What it is for; may be given again. Any of them allows to look.")],
     namespace: Annotated[list[str] | None, typer.Option(help="Whose topics; may be given again.")] = None,
+    pool: Annotated[str | None, typer.Option(metavar="NAME", help="Topics of all namespaces of this pool.")] = None,
     bare_topics: Annotated[bool, typer.Option("--bare-topics", help="Topics without a namespace.")] = False,
     every_topic: Annotated[bool, typer.Option("--every-topic", help="All topics.")] = False,
     expires: Annotated[str | None, typer.Option(help="After so long, as 90d or 12h; else never.")] = None,
@@ -55,7 +57,9 @@ def create(
 
     Settings come from the environment (BRIDGE_…), as those of `serve`. Ends with 3 when Redis is away.
     """
-    namespaces = tuple(dict.fromkeys(namespace or ()))
+    pools = {} if pool is None else settings_of(pool).pools or {}
+    routed = pools[pool].namespaces if pool in pools else ()
+    namespaces = tuple(dict.fromkeys([*(namespace or ()), *routed]))
     _check(name, "NAME", NAME_PATTERN, "must be 1 to 100 printable ASCII characters, with no space at either end")
     for one in namespaces:
         _check(one, "--namespace", NAMESPACE_PATTERN, "must be 1 to 100 letters, digits, _ . -")

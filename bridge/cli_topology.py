@@ -19,6 +19,7 @@ from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import AMQPError
 
 from bridge import urls
+from bridge.cli_pool import HELP, settings_of
 from bridge.tls import client_context, plainly
 from topology import plan
 from topology.declare import apply as put
@@ -90,9 +91,14 @@ def options(
     delivery_limit: Annotated[
         int, typer.Option(envvar="BRIDGE_DELIVERY_LIMIT", min=1, help="Of the topics' ready queues.")
     ] = plan.DELIVERY_LIMIT,
+    pool: Annotated[str | None, typer.Option(metavar="NAME", help=f"{HELP} Its broker and names.")] = None,
     topic: Annotated[list[str] | None, typer.Option(help="A topic the checkpoint releases. Repeatable.")] = None,
     direct: Annotated[list[str] | None, typer.Option(help="A topic released directly. Repeatable.")] = None,
 ) -> None:
+    if pool is not None:
+        own = settings_of(pool)
+        amqp_url, management_url = own.amqp_url, own.management_url
+        prefix, ready_prefix, dead_prefix = own.prefix, own.ready_prefix, own.dead_prefix
     try:
         tls = client_context(tls_ca, tls_cert, tls_key)
         urls.amqp_url(amqp_url)

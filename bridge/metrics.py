@@ -82,6 +82,13 @@ FINDINGS: Final = Gauge(
 )
 UP: Final = Gauge("delaybridge_up", "1 where the part is well (broker, store, checkpoint)", ["part"], registry=REGISTRY)
 
+
+def counted(messages: Mapping[tuple[str, str], int]) -> None:
+    """Sets the gauges of messages, by topic and state."""
+    for (topic, state), count in messages.items():
+        MESSAGES.labels(topic, state).set(count)
+
+
 _LATEST: Final = 2_048
 _lateness_ms: dict[str, deque[float]] = {}
 _lags: dict[str, Histogram] = {}

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from bridge.addresses import Allowed, parse_allowed
 from bridge.durations import parse_duration_ms
+from bridge.pool_settings import DEFAULT, Pool, check_apart, parse_pools
 from bridge.store.servers.address import redis_url
 from bridge.task_services import TaskService, parse_task_services
 from bridge.tls import check_server_files, client_context
@@ -25,7 +26,7 @@ DurationMs = Annotated[int, BeforeValidator(lambda value: parse_duration_ms(_num
 AmqpUrl = Annotated[str, AfterValidator(amqp_url), Field(repr=False)]
 RedisUrl = Annotated[str, AfterValidator(redis_url), Field(repr=False)]
 ManagementUrl = Annotated[Annotated[str, AfterValidator(management_url)] | None, Field(repr=False)]
-_SECRET = ("amqp_url", "redis_url", "management_url", "lmstfy_accounts", "task_services")
+_SECRET = ("amqp_url", "redis_url", "management_url", "lmstfy_accounts", "task_services", "pools")
 
 
 def _accounts(value: object) -> object:
@@ -43,6 +44,12 @@ TaskServices = Annotated[
     dict[str, TaskService] | None,
     NoDecode,
     BeforeValidator(lambda value: parse_task_services(value) if isinstance(value, str | bytes) else value),
+    Field(repr=False),
+]
+Pools = Annotated[
+    dict[str, Pool] | None,
+    NoDecode,
+    BeforeValidator(lambda value: parse_pools(value) if isinstance(value, str | bytes) else value),
     Field(repr=False),
 ]
 Seconds = Annotated[int, Field(ge=0, lt=2**32)]
@@ -79,6 +86,7 @@ class Settings(BaseSettings):
     amqp_url: AmqpUrl = "amqp://guest:guest@127.0.0.1:5672/"
     redis_url: RedisUrl = "redis://127.0.0.1:6379/0"
     management_url: ManagementUrl = None  # with credentials; used only to look at arguments, bindings and policies
+    pools: Pools = None  # by their names, beside the default one, which is the above
     tls_ca: Path | None = None  # PEM; of all servers that are reached by TLS. None: the system's
     tls_cert: Path | None = None  # PEM; for servers that ask who we are
     tls_key: Path | None = None
@@ -146,6 +154,26 @@ class Settings(BaseSettings):
             _ = self.tls
         check_server_files(self.http_cert, self.http_key)
         return self
+
+    @model_validator(mode="after")
+    def _pools_are_apart(self) -> Self:
+        each = {name: self.of_pool(name) for name in (DEFAULT, *(self.pools or {}))}
+        check_apart(
+            {
+                name: (
+                    one.amqp_url,
+                    one.redis_url,
+                    (f"{one.prefix}.", one.ready_prefix, one.dead_prefix),
+                    one.redis_prefix,
+                )
+                for name, one in each.items()
+            }
+        )
+        return self
+
+    def of_pool(self, name: str) -> Self:
+        """Those of a pool that there is."""
+        return self if name == DEFAULT else self.model_copy(update=(self.pools or {})[name].settings())
 
     @cached_property
     def tls(self) -> SSLContext:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import unquote
 
 from yarl import URL
 
@@ -24,6 +25,12 @@ def management_url(text: str) -> str:
     """
     _check(text, ("http", "https"), "http://user:password@host:15672")
     return text
+
+
+def amqp_places(text: str) -> set[tuple[str, int, str]]:
+    """Host, port and virtual host of each address."""
+    urls = [URL(part.strip()) for part in text.split(",")]
+    return {(url.host or "", url.port or 0, unquote(url.raw_path[1:]) or "/") for url in urls}
 
 
 def without_password(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bridge.broker.broker import Broker
+from bridge.pool_settings import DEFAULT
 from bridge.service.topics import Topics
 from bridge.settings import Settings
 from bridge.store.client import Store
@@ -18,3 +19,4 @@ class Parts:
     broker: Broker
     topics: Topics
     settings: Settings
+    pool: str = DEFAULT

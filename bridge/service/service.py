@@ -13,6 +13,7 @@ from bridge import metrics
 from bridge.broker.broker import Broker
 from bridge.broker.findings import Finding
 from bridge.errors import BridgeError, BrokerUnfit, Unavailable
+from bridge.pool_settings import DEFAULT
 from bridge.service.changing import Changing
 from bridge.service.dead import Dead
 from bridge.service.looking import Looking
@@ -49,7 +50,8 @@ class Health:
 class Service:
     """The ways through; `assembly.py` adds the loops that run beside them."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, pool: str = DEFAULT) -> None:
+        """`settings`: those of the pool."""
         self.settings = settings
         self._broker = Broker(settings)
         self._store = Store(settings.redis_url, timeout_ms=settings.store_timeout, tls=settings.tls)
@@ -60,7 +62,7 @@ class Service:
         )
         self.topics = Topics(self._store, records, self._broker.objects)
         self.parts = parts = Parts(
-            store=self._store, records=records, broker=self._broker, topics=self.topics, settings=settings
+            store=self._store, records=records, broker=self._broker, topics=self.topics, settings=settings, pool=pool
         )
         self.looking = Looking(parts)
         self.sending = Sending(parts)
@@ -77,6 +79,15 @@ class Service:
         self._running: list[asyncio.Task[None]] = []
         self._draining = False
 
+    @property
+    def pools(self) -> Mapping[str, Service]:
+        """The services of all pools, by name."""
+        return {self.parts.pool: self}
+
+    def serving(self, topic: str) -> Service:
+        """The service of the topic's pool."""
+        return self
+
     def add(self, loop: Loop) -> None:
         """Runs the loop from `start` to `stop`."""
         self._loops.append(loop)
@@ -87,6 +98,9 @@ class Service:
         Raises:
             BrokerUnfit: the promises can't be kept on this broker.
         """
+        if self.parts.pool != DEFAULT:
+            # The loops take it with them, so that each line of a pool's log says so.
+            structlog.contextvars.bind_contextvars(pool=self.parts.pool)
         try:
             await self._broker.start()
         except BrokerUnfit as error:
@@ -123,7 +137,9 @@ class Service:
         # A loop to which a frozen or blocked server gives nothing to do has not noticed yet.
         away = next((f"waiting: {state}" for state in servers.values() if state != "ok"), "ok")
         loops = {loop.name: away if loop.state == "ok" else loop.state for loop in self._loops}
-        parts = {**servers, **loops, **({"process": "stopping"} if self._draining else {})}
+        parts = {self._named(part): state for part, state in {**servers, **loops}.items()}
+        if self._draining:
+            parts["process"] = "stopping"
         for part, state in parts.items():
             metrics.UP.labels(part).set(state == "ok")
         return Health(
@@ -135,12 +151,21 @@ class Service:
 
     async def gauge(self) -> None:
         """Brings the gauges of breakers, and of messages by topic and state as far as Redis answers, up to date."""
-        with suppress(Unavailable):
-            for info in await self.topics.infos():
-                for state in ("waiting", "ready", "leased"):
-                    metrics.MESSAGES.labels(info.topic, state).set(info.counts[state])
+        metrics.counted(await self.counts())
+
+    async def counts(self) -> Mapping[tuple[str, str], int]:
+        """Messages by topic and state, as far as Redis answers; the gauges of breakers are brought up to date."""
         for part, breaker in (("broker", self._broker.breaker), ("store", self._store.breaker)):
-            metrics.BREAKER.labels(part).set(breaker.state)
+            metrics.BREAKER.labels(self._named(part)).set(breaker.state)
+        try:
+            infos = await self.topics.infos()
+        except Unavailable:
+            return {}
+        return {(info.topic, state): info.counts[state] for info in infos for state in ("waiting", "ready", "leased")}
+
+    def _named(self, part: str) -> str:
+        """The part's name among those of all pools."""
+        return part if self.parts.pool == DEFAULT else f"{self.parts.pool}/{part}"
 
 
 def _keeping(parts: Parts, retention_ms: int) -> Parts:

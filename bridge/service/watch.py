@@ -86,6 +86,8 @@ class Watch:
         for finding in self.findings:
             if finding not in findings:
                 log.info("broker.finding_cleared", severity=finding.severity, finding=finding.says)
-        self.findings = findings
         for severity in ("error", "warning"):
-            metrics.FINDINGS.labels(severity).set(sum(finding.severity == severity for finding in findings))
+            # Other pools are watched in this process too.
+            before, now = (sum(one.severity == severity for one in found) for found in (self.findings, findings))
+            metrics.FINDINGS.labels(severity).inc(now - before)
+        self.findings = findings

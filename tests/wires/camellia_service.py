@@ -75,6 +75,10 @@ class StandIn:
     def service(self) -> Service:
         return cast("Service", self)
 
+    @property
+    def pools(self) -> dict[str, Service]:
+        return {"default": self.service}
+
     def _ask(self, name: str, given: Any) -> None:
         self.asked.append((name, given))
         if self.error is not None:

@@ -40,12 +40,14 @@ async def live(service: Service, call: Call) -> Response:
 
 async def ready(service: Service, call: Call) -> Response:
     """The broker, Redis and each loop, with its state, and what the last look at the servers found; 503 where a part is
-    not well, or a finding breaks a promise. `degraded`: a finding may break one, or makes messages late."""
+    not well, or a finding breaks a promise. `degraded`: a finding may break one, or makes messages late. Of several
+    pools one has to be well, and `degraded` says that another one is not."""
     health = await service.health()
     findings = [{"severity": one.severity, "says": one.says} for one in health.findings]
     told = {"parts": health.parts, "policies": health.policies, "findings": findings}
     if health.ok:
-        return json_answer({"status": "degraded" if findings else "ok", **told})
+        well = not findings and all(state == "ok" for state in health.parts.values())
+        return json_answer({"status": "ok" if well else "degraded", **told})
     failing = [f"{part}: {state}" for part, state in health.parts.items() if state != "ok"]
     failing += [one.says for one in health.findings if one.severity == "error"]
     return call.problem(problems.NOT_READY, ", ".join(failing), headers={"Retry-After": "1"}, **told)

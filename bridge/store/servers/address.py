@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from redis.asyncio.connection import parse_url
+from yarl import URL
 
 Kind = Literal["single", "sentinel", "cluster"]
 Hosts = tuple[tuple[str, int], ...]
@@ -92,6 +93,17 @@ def redis_url(text: str) -> str:
     """
     read_address(text)
     return text
+
+
+def redis_places(text: str) -> set[tuple[str, int, str]]:
+    """Host, or path of a socket, port and database, of each address."""
+    address = read_address(text)
+    if address.kind == "single":
+        url = URL(text)
+        path = (url.path, "") if url.scheme == "unix" else ("", url.path.strip("/"))
+        return {(url.host or path[0], url.port or 6_379, url.query.get("db") or path[1] or "0")}
+    database = f"{address.service}/{address.options.get('db') or 0}"
+    return {(host, port, database) for host, port in address.hosts}
 
 
 def _host(text: str, port: int) -> tuple[str, int]:

@@ -12,7 +12,8 @@ from bridge.http.wires.lmstfy.answers import Refusal, answer, document, indented
 from bridge.http.wires.lmstfy.exchange import Exchange
 from bridge.http.wires.lmstfy.job_ids import new_request_id
 from bridge.http.wires.lmstfy.names import LONGEST, is_name
-from bridge.http.wires.lmstfy.pools import DEFAULT, parse_token
+from bridge.http.wires.lmstfy.pools import parse_token
+from bridge.pool_settings import DEFAULT
 from bridge.store.lmstfy import Holder, Limit
 
 _SHORTEST_TOKEN: Final = 20
@@ -23,7 +24,7 @@ _FIELDS: Final = ("read", "write", "interval")
 async def list_tokens(exchange: Exchange) -> Response:
     pool = exchange.query.values.get("pool", "")
     _check_pool(exchange, pool)
-    tokens = await exchange.wire.kept.tokens(pool or DEFAULT, exchange.namespace)
+    tokens = await exchange.wire.kept(pool or DEFAULT).tokens(pool or DEFAULT, exchange.namespace)
     named = {f"{pool}:{token}" if pool else token: description for token, description in tokens.items()}
     return indented(200, {"tokens": named})
 
@@ -44,7 +45,8 @@ async def new_token(exchange: Exchange) -> Response:
         pool, _, token = token.partition(":")
     token = token or new_request_id()
     _check_pool(exchange, pool)
-    if not await exchange.wire.kept.add_token(Holder(pool or DEFAULT, namespace, token), description):
+    holder = Holder(pool or DEFAULT, namespace, token)
+    if not await exchange.wire.kept(holder.pool).add_token(holder, description):
         raise Refusal(400, error="the token has already existed")
     return indented(201, {"token": f"{pool}:{token}" if pool else token})
 
@@ -52,8 +54,9 @@ async def new_token(exchange: Exchange) -> Response:
 async def delete_token(exchange: Exchange) -> Response:
     holder = _holder(exchange)
     _check_pool(exchange, holder.pool)
-    await exchange.wire.kept.remove_token(holder)
-    await exchange.wire.kept.remove_limit(holder)
+    kept = exchange.wire.kept(holder.pool)
+    await kept.remove_token(holder)
+    await kept.remove_limit(holder)
     exchange.wire.grants.forget(holder)
     return nothing()
 
@@ -68,34 +71,36 @@ async def list_limits(exchange: Exchange) -> Response:
                 "token": holder.token if holder.pool == DEFAULT else f"{holder.pool}:{holder.token}",
                 "limiter": limit,
             }
-            for holder, limit in await exchange.wire.kept.limits()
+            for pool in exchange.wire.pools.names()
+            for holder, limit in await exchange.wire.kept(pool).limits()
         ],
     )
 
 
 async def get_limit(exchange: Exchange) -> Response:
-    limit = await exchange.wire.kept.limit(_holder(exchange))
+    holder = _limited(exchange)
+    limit = await exchange.wire.kept(holder.pool).limit(holder)
     return document(404 if limit is None else 200, limit)
 
 
 async def add_limit(exchange: Exchange) -> Response:
-    holder, limit = _holder(exchange), await _limit(exchange)
-    if not await exchange.wire.kept.add_limit(holder, limit):
+    holder, limit = _limited(exchange), await _limit(exchange)
+    if not await exchange.wire.kept(holder.pool).add_limit(holder, limit):
         raise Refusal(500, error=f"throttler token({holder.token}) has already exists")
     exchange.wire.grants.forget(holder)
     return answer(201, limiter=limit)
 
 
 async def put_limit(exchange: Exchange) -> Response:
-    holder, limit = _holder(exchange), await _limit(exchange)
-    await exchange.wire.kept.put_limit(holder, limit)
+    holder, limit = _limited(exchange), await _limit(exchange)
+    await exchange.wire.kept(holder.pool).put_limit(holder, limit)
     exchange.wire.grants.forget(holder)
     return answer(200, limiter=limit)
 
 
 async def delete_limit(exchange: Exchange) -> Response:
-    holder = _holder(exchange)
-    await exchange.wire.kept.remove_limit(holder)
+    holder = _limited(exchange)
+    await exchange.wire.kept(holder.pool).remove_limit(holder)
     exchange.wire.grants.forget(holder)
     return answer(200, msg="success")
 
@@ -123,6 +128,12 @@ def _is_int64(value: Any) -> bool:
 def _holder(exchange: Exchange) -> Holder:
     pool, token = parse_token(exchange.params["token"])
     return Holder(pool, exchange.namespace, token)
+
+
+def _limited(exchange: Exchange) -> Holder:
+    holder = _holder(exchange)
+    _check_pool(exchange, holder.pool)
+    return holder
 
 
 def _check_pool(exchange: Exchange, pool: str) -> None:

@@ -1,25 +1,31 @@
-"""Pools: each is a RabbitMQ and a Redis. There is one, which a token without a pool's name belongs to."""
+"""Pools: each is a RabbitMQ and a Redis. A token without a pool's name belongs to the default one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from bridge.pool_settings import DEFAULT
 
 if TYPE_CHECKING:
     from bridge.service.service import Service
 
-DEFAULT: Final = "default"
-
 
 class Pools:
     def __init__(self, service: Service) -> None:
-        self._services = {DEFAULT: service}
+        self._service = service
 
     def of(self, name: str) -> Service | None:
         """The pool's service; the empty name is the default pool's."""
-        return self._services.get(name or DEFAULT)
+        return self._service.pools.get(name or DEFAULT)
+
+    def serving(self, name: str, topic: str) -> Service | None:
+        """The service that has the topic for a token of the pool: the pool's own, but the default pool has no namespace
+        that is routed to another one."""
+        service = self.of(name)
+        return self._service.serving(topic) if service is not None and (name or DEFAULT) == DEFAULT else service
 
     def names(self) -> list[str]:
-        return sorted(self._services)
+        return sorted(self._service.pools)
 
 
 def parse_token(given: str) -> tuple[str, str]:

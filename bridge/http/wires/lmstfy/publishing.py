@@ -96,7 +96,7 @@ async def _send(exchange: Exchange, terms: _Terms, envelopes: Sequence[Envelope]
     namespace, queue, wire = exchange.namespace, exchange.queue, exchange.wire
     topic = topic_of(namespace, queue)
     if is_cut(namespace, queue):
-        await wire.keep_name(topic, namespace, queue)
+        await wire.keep_name(exchange.service.parts.pool, topic, namespace, queue)
     drafts = [
         Draft(
             topic=topic,

@@ -26,7 +26,7 @@ def throttled(direction: Direction, handler: Handler) -> Handler:
         units = 0 if limit is None else limit.read if direction == "consume" else limit.write
         if holder is None or limit is None or units <= 0:
             return await handler(exchange)
-        kept = exchange.wire.kept
+        kept = exchange.wire.kept(holder.pool)
         try:
             ends_ms = await kept.take(holder, direction, limit=units, length_ms=min(limit.interval, _LONGEST_S) * 1_000)
         except Unavailable as error:

@@ -7,11 +7,13 @@ all of them a second later.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
 from bridge.http.wires.lmstfy.answers import Refusal
 from bridge.http.wires.lmstfy.exchange import Exchange
+from bridge.http.wires.lmstfy.names import topic_of
 from bridge.http.wires.lmstfy.pools import parse_token
 from bridge.store.lmstfy import Holder, Limit, LmstfyStore
 
@@ -26,8 +28,8 @@ class Grant:
 
 
 class Grants:
-    def __init__(self, kept: LmstfyStore) -> None:
-        self._kept = kept
+    def __init__(self, kept_of: Callable[[Holder], LmstfyStore]) -> None:
+        self._kept_of = kept_of
         self._grants: dict[Holder, Grant] = {}
 
     async def of(self, holder: Holder, *, known: bool = False) -> Grant | None:
@@ -40,7 +42,8 @@ class Grants:
         if grant is not None and monotonic() - grant.asked_s < _GOOD_FOR_S:
             return grant
         asked_s = monotonic()
-        there, limit = await asyncio.gather(self._kept.has_token(holder), self._kept.limit(holder))
+        kept = self._kept_of(holder)
+        there, limit = await asyncio.gather(kept.has_token(holder), kept.limit(holder))
         if not there and not known:
             self._grants.pop(holder, None)
             return None
@@ -62,7 +65,7 @@ async def find_pool(exchange: Exchange) -> None:
     given = exchange.header("X-Token") or exchange.query.values.get("token", "")
     pool, token = parse_token(given)
     exchange.found.pool = pool
-    exchange.found.service = exchange.wire.pools.of(pool)
+    exchange.found.service = exchange.wire.pools.serving(pool, topic_of(exchange.namespace, ""))
     if exchange.found.service is None:
         raise Refusal(404, error="pool not found")
     exchange.found.holder = Holder(pool, exchange.namespace, token)

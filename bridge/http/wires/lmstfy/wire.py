@@ -15,9 +15,10 @@ from bridge.http.wires.lmstfy.basic_auth import check_admin_port
 from bridge.http.wires.lmstfy.job_ids import JobIds
 from bridge.http.wires.lmstfy.listener import Listener
 from bridge.http.wires.lmstfy.metrics import Metrics
-from bridge.http.wires.lmstfy.pools import DEFAULT, Pools
+from bridge.http.wires.lmstfy.pools import Pools
 from bridge.http.wires.lmstfy.routes import ADMIN, API
 from bridge.http.wires.lmstfy.tokens import Grants
+from bridge.pool_settings import DEFAULT
 from bridge.store.lmstfy import LmstfyStore
 
 if TYPE_CHECKING:
@@ -40,27 +41,30 @@ class Wire:
         self.metrics = Metrics()
         self.job_ids = JobIds()
         self.logs_access = False
-        self._service = service
-        self._kept_names: set[str] = set()
+        self._kept: dict[str, LmstfyStore] = {}
+        self._kept_names: set[tuple[str, str]] = set()
 
-    @cached_property
-    def kept(self) -> LmstfyStore:
-        """The default pool's Redis has what is of no pool."""
-        return LmstfyStore(self._service.parts.store, self._service.parts.records.keys)
+    def kept(self, pool: str) -> LmstfyStore:
+        """What the wire keeps of a pool that there is, in the pool's own Redis."""
+        if pool not in self._kept:
+            service = self.pools.of(pool)
+            assert service is not None
+            self._kept[pool] = LmstfyStore(service.parts.store, service.parts.records.keys)
+        return self._kept[pool]
 
     @cached_property
     def grants(self) -> Grants:
-        return Grants(self.kept)
+        return Grants(lambda holder: self.kept(holder.pool))
 
-    async def keep_name(self, topic: str, namespace: str, queue: str) -> None:
+    async def keep_name(self, pool: str, topic: str, namespace: str, queue: str) -> None:
         """Keeps the names that can't be read from the topic, for lists.
 
         Raises:
             StoreUnavailable
         """
-        if topic not in self._kept_names:
-            await self.kept.keep_name(topic, namespace, queue)
-            self._kept_names.add(topic)
+        if (pool, topic) not in self._kept_names:
+            await self.kept(pool).keep_name(topic, namespace, queue)
+            self._kept_names.add((pool, topic))
 
     async def queues(self, pool: str) -> Mapping[str, tuple[str, str]]:
         """Namespace and queue of a pool's topics that have both.
@@ -69,8 +73,9 @@ class Wire:
             StoreUnavailable
         """
         service = self.pools.of(pool)
-        topics = [] if service is None else await service.topics.names()
-        cut = await self.kept.names()
+        if service is None:
+            return {}
+        topics, cut = await service.topics.names(), await self.kept(pool or DEFAULT).names()
         found: dict[str, tuple[str, str]] = {}
         for topic in topics:
             namespace, slash, queue = topic.partition("/")

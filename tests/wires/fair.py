@@ -1,0 +1,241 @@
+"""Each wire by the same five verbs: send, find, pull, ack, delete; one more wire is one more class here."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from base64 import b64decode
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+import httpx2
+
+from tests.integration.topic import Topic
+from tests.wires.lmstfy import Lmstfy
+
+Pulled = tuple[str | None, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wire(ABC):
+    """A client of the bridge. `lmstfy` knows the ports and makes tokens."""
+
+    client: httpx2.AsyncClient
+    lmstfy: Lmstfy
+
+    ids_are_given: ClassVar[bool] = True  # by the client
+
+    def topic(self, name: str) -> Topic:
+        """As the bridge's own API sees it."""
+        return Topic(self.client, name)
+
+    @abstractmethod
+    async def send(self, topic: str, message_id: str, *, delay_s: int) -> str:
+        """Sends `hello`, to expire after 100 s, for 3 deliveries of 60 s, as far as the wire can say so; the id."""
+
+    @abstractmethod
+    async def find(self, topic: str, message_id: str) -> Any:
+        """The state as this wire calls it; None: there is no such message."""
+
+    @abstractmethod
+    async def pull(self, topic: str) -> Pulled:
+        """Waits for a message: its id, which some wires do not say, and its body."""
+
+    @abstractmethod
+    async def ack(self, topic: str, message_id: str) -> None: ...
+
+    @abstractmethod
+    async def delete(self, topic: str, message_id: str) -> None: ...
+
+    async def posted(self, path: str, **members: Any) -> Any:
+        answer = await self.client.post(path, json=members)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+class V1(Wire):
+    async def send(self, topic: str, message_id: str, *, delay_s: int) -> str:
+        own = self.topic(topic)
+        await own.send("hello", id=message_id, delay=f"{delay_s}s", ttl="100s", max_retry=2, content_type="text/plain")
+        return message_id
+
+    async def find(self, topic: str, message_id: str) -> Any:
+        found = await self.client.get(f"/v1/topics/{quote(topic, safe='')}/messages/{message_id}")
+        return {200: found.json().get("state"), 404: None}[found.status_code]
+
+    async def pull(self, topic: str) -> Pulled:
+        message = await self.topic(topic).pull_one(lease="60s")
+        body = message["body"] if "body" in message else b64decode(message["body_base64"]).decode()
+        return message["id"], body
+
+    async def ack(self, topic: str, message_id: str) -> None:
+        await self.topic(topic).call("POST", "/ack", {"ids": [message_id]})
+
+    async def delete(self, topic: str, message_id: str) -> None:
+        await self.topic(topic).delete(message_id)
+
+
+class Camellia(Wire):
+    async def asked(self, call: str, **params: Any) -> Any:
+        answer = (await self.client.post(f"/camellia/delayQueue/{call}", data=params)).json()
+        assert answer["code"] in (200, 404), answer
+        return answer
+
+    async def send(self, topic: str, message_id: str, *, delay_s: int) -> str:
+        terms = {"delayMillis": delay_s * 1_000, "ttlMillis": 100_000, "maxRetry": 2}
+        assert (await self.asked("sendMsg", topic=topic, msgId=message_id, msg="hello", **terms))["code"] == 200
+        return message_id
+
+    async def find(self, topic: str, message_id: str) -> Any:
+        found = (await self.asked("getMsg", topic=topic, msgId=message_id))["delayMsg"]
+        return found and found["status"]
+
+    async def pull(self, topic: str) -> Pulled:
+        terms = {"ackTimeoutMillis": 60_000, "longPollingTimeoutMillis": 60_000}
+        (message,) = (await self.asked("longPollingMsg", topic=topic, **terms))["delayMsgList"]
+        return message["msgId"], message["msg"]
+
+    async def ack(self, topic: str, message_id: str) -> None:
+        assert (await self.asked("ackMsg", topic=topic, msgId=message_id))["code"] == 200
+
+    async def delete(self, topic: str, message_id: str) -> None:
+        assert (await self.asked("deleteMsg", topic=topic, msgId=message_id))["code"] == 200
+
+
+class OfLmstfy(Wire):
+    ids_are_given: ClassVar[bool] = False
+
+    async def asked(self, method: str, topic: str, rest: str, body: bytes = b"") -> httpx2.Response:
+        token = await self.lmstfy.token(topic.partition("/")[0])
+        return await self.client.request(method, f"/api/{topic}{rest}", headers={"X-Token": token}, content=body)
+
+    async def send(self, topic: str, message_id: str, *, delay_s: int) -> str:
+        published = await self.asked("PUT", topic, f"?delay={delay_s}&ttl=100&tries=3", b"hello")
+        assert published.status_code == 201, published.text
+        job_id: str = published.json()["job_id"]
+        return job_id
+
+    async def find(self, topic: str, message_id: str) -> Any:
+        found = await self.asked("GET", topic, f"/job/{message_id}")
+        return {200: "there", 404: None}[found.status_code]
+
+    async def pull(self, topic: str) -> Pulled:
+        job = (await self.asked("GET", topic, "?timeout=60&ttr=60")).json()
+        return job["job_id"], b64decode(job["data"]).decode()
+
+    async def ack(self, topic: str, message_id: str) -> None:
+        assert (await self.asked("DELETE", topic, f"/job/{message_id}")).status_code == 204
+
+    delete = ack
+
+
+class Ouqiang(Wire):
+    async def asked(self, call: str, **members: Any) -> Any:
+        answer = await self.posted(f"/{call}", **members)
+        assert answer["code"] == 0, answer
+        return answer["data"]
+
+    async def send(self, topic: str, message_id: str, *, delay_s: int) -> str:
+        await self.asked("push", topic=topic, id=message_id, delay=delay_s, ttr=60, body="hello")
+        return message_id
+
+    async def find(self, topic: str, message_id: str) -> Any:
+        return "there" if await self.asked("get", id=message_id) else None
+
+    async def pull(self, topic: str) -> Pulled:
+        job = await self.asked("pop", topic=topic)
+        return job["id"], job["body"]
+
+    async def ack(self, topic: str, message_id: str) -> None:
+        await self.asked("finish", id=message_id)
+
+    async def delete(self, topic: str, message_id: str) -> None:
+        await self.asked("delete", id=message_id)
+
+
+class Changsongl(Wire):
+    async def asked(self, method: str, path: str, **members: Any) -> Any:
+        answer = (await self.client.request(method, path, json=members)).json()
+        assert answer["success"], answer
+        return answer
+
+    async def send(self, topic: str, message_id: str, *, delay_s: int) -> str:
+        await self.asked("POST", f"/topic/{topic}/job", id=message_id, delay=delay_s, ttr=60, body="hello")
+        return message_id
+
+    async def find(self, topic: str, message_id: str) -> Any:
+        raise NotImplementedError
+
+    async def pull(self, topic: str) -> Pulled:
+        job = (await self.asked("GET", f"/topic/{topic}/job?timeout=60"))["data"]
+        return job["id"], job["body"]
+
+    async def ack(self, topic: str, message_id: str) -> None:
+        await self.asked("PUT", f"/topic/{topic}/job/{quote(message_id)}")
+
+    async def delete(self, topic: str, message_id: str) -> None:
+        await self.asked("DELETE", f"/topic/{topic}/job/{quote(message_id)}")
+
+
+class Youzan(Wire):
+    async def asked(self, command: str, **members: Any) -> Any:
+        answer = await self.posted("/youzan", command=command, **members)
+        assert answer["success"], answer
+        return answer
+
+    async def send(self, topic: str, message_id: str, *, delay_s: int) -> str:
+        await self.asked("add", topic=topic, id=message_id, delay=delay_s, TTR=60, body="hello")
+        return message_id
+
+    async def find(self, topic: str, message_id: str) -> Any:
+        answer = await self.posted("/youzan", command="state", id=message_id)
+        return answer["value"] if answer["success"] else None
+
+    async def pull(self, topic: str) -> Pulled:
+        answer = await self.asked("pop", topic=topic, timeout=60)
+        return answer["id"], answer["value"]
+
+    async def ack(self, topic: str, message_id: str) -> None:
+        await self.asked("finish", id=message_id)
+
+    async def delete(self, topic: str, message_id: str) -> None:
+        await self.asked("delete", id=message_id)
+
+
+class Tasks(Wire):
+    ids_are_given: ClassVar[bool] = False
+
+    async def send(self, topic: str, message_id: str, *, delay_s: int) -> str:
+        moment_s = int(time.time()) + delay_s
+        added = await self.posted("/delay/task/add", topic=topic, timing_moment=moment_s, content="hello")
+        assert added["dm_error"] == 0, added
+        return str(added["task_id"])
+
+    async def find(self, topic: str, message_id: str) -> Any:
+        raise NotImplementedError  # to read one that is due is to take it
+
+    async def pull(self, topic: str) -> Pulled:
+        """The wire's own pull does not wait: a poll of nothing, which does, paces it."""
+        while (task := await self.posted("/delay/task/pull", topic=topic))["content"] is None:
+            assert task["dm_error"] == 0, task
+            await self.topic("idle").pull(wait=50)
+        return None if task["task_id"] is None else str(task["task_id"]), task["content"]
+
+    async def ack(self, topic: str, message_id: str) -> None:
+        """What was pulled is taken once the answer is under way."""
+        await self.topic(topic).until_state(message_id, "acked")
+
+    async def delete(self, topic: str, message_id: str) -> None:
+        raise NotImplementedError
+
+
+WIRES: dict[str, type[Wire]] = {
+    "v1": V1,
+    "camellia": Camellia,
+    "lmstfy": OfLmstfy,
+    "ouqiang": Ouqiang,
+    "changsongl": Changsongl,
+    "youzan": Youzan,
+    "tasks": Tasks,
+}
