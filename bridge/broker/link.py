@@ -25,6 +25,7 @@ from bridge.tls import plainly
 from topology.errors import TopologyError
 
 _HEARTBEAT_S = 5  # a silent server is given up after some 20 s, a silent client after 10; the default is 60
+_CLOSED_WITHIN_S = 0.2
 
 Check = Callable[[dict[str, Any]], None]
 """Looks at a broker's server properties and raises where the promises can't be kept on it."""
@@ -54,6 +55,11 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
     except (AMQPError, ChannelInvalidStateError, ConnectionError, OSError) as error:
         reason = plainly(error) or f"{type(error).__name__} {error}"
         raise BrokerUnavailable(f"RabbitMQ is away or refused: {reason}") from error
+    except Exception as error:
+        # What aiormq fails a future with whose connection was lost for no reason that it knows.
+        if type(error) is not Exception:
+            raise
+        raise BrokerUnavailable("the connection to RabbitMQ was lost") from error
 
 
 class Link:
@@ -80,6 +86,7 @@ class Link:
         self._breaker = breaker
         self._tls = tls
         self._connection: AbstractConnection | None = None
+        self._closing: set[asyncio.Task[None]] = set()
         self._opening = asyncio.Lock()
         self._tries = -1  # the next node's turn comes with the next try
         self.generation = 0  # counts the connections: what was declared on an earlier one is declared again
@@ -190,10 +197,18 @@ class Link:
             return
         connection, self._connection = self._connection, None
         if connection is not None:
-            # A frozen broker answers no close; the socket goes all the same.
-            with suppress(BrokerUnavailable):
-                async with translated(0.2):
-                    await connection.close()
+            # A frozen broker answers no close; the socket goes all the same. In a task of its own, since a close that
+            # does not end, whatever the time limit, would hold up everybody who wants a new connection.
+            closing = asyncio.create_task(_closed(connection))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+            await asyncio.wait({closing}, timeout=2 * _CLOSED_WITHIN_S)
+
+
+async def _closed(connection: AbstractConnection) -> None:
+    with suppress(BrokerUnavailable):
+        async with translated(_CLOSED_WITHIN_S):
+            await connection.close()
 
 
 def _server_properties(connection: AbstractConnection) -> dict[str, Any]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final
 
 import aio_pika
 from aio_pika.abc import AbstractConnection, AbstractExchange, AbstractIncomingMessage
-from aio_pika.exceptions import AMQPError, ChannelInvalidStateError
 
-GONE: Final = (AMQPError, ChannelInvalidStateError, OSError, TimeoutError)
+from bridge.broker.link import translated
+from bridge.errors import BrokerUnavailable
+
 _CONNECT_TIMEOUT_S, _CONFIRM_TIMEOUT_S = 5.0, 10.0
 _PAUSE_S = 0.2
 _PREFETCH = 100
@@ -38,9 +38,10 @@ class Publisher:
         )
         entry: AbstractExchange | None = None
         try:
-            entry = await self._connected()
-            await entry.publish(message, f"0.0.0.0.0.{seconds}.{tenths}.{topic}", timeout=_CONFIRM_TIMEOUT_S)
-        except GONE:
+            async with translated():
+                entry = await self._connected()
+                await entry.publish(message, f"0.0.0.0.0.{seconds}.{tenths}.{topic}", timeout=_CONFIRM_TIMEOUT_S)
+        except BrokerUnavailable:
             if entry is not None and entry is self._entry:
                 await self.close()
             return False
@@ -49,8 +50,9 @@ class Publisher:
     async def close(self) -> None:
         connection, self._connection, self._entry = self._connection, None, None
         if connection is not None:
-            with suppress(*GONE):
-                await asyncio.wait_for(connection.close(), _CONNECT_TIMEOUT_S)
+            with suppress(BrokerUnavailable):
+                async with translated(_CONNECT_TIMEOUT_S):
+                    await connection.close()
 
     async def _connected(self) -> AbstractExchange:
         async with self._connecting:
@@ -66,12 +68,13 @@ async def consume(url: str, queue_name: str, received: Callable[[AbstractIncomin
     """Consumes for ever. `received` settles the message; when it can't, the message comes again."""
 
     async def settled(message: AbstractIncomingMessage) -> None:
-        with suppress(*GONE):
-            await received(message)
+        with suppress(BrokerUnavailable):
+            async with translated():
+                await received(message)
 
     while True:
-        with suppress(*GONE):
-            async with await aio_pika.connect(url, timeout=_CONNECT_TIMEOUT_S) as connection:
+        with suppress(BrokerUnavailable):
+            async with translated(), await aio_pika.connect(url, timeout=_CONNECT_TIMEOUT_S) as connection:
                 gone = asyncio.Event()
                 connection.close_callbacks.add(lambda *_, gone=gone: gone.set())
                 channel = await connection.channel()

@@ -69,7 +69,7 @@ class Proxy:
         task.add_done_callback(self._passing.discard)
 
     async def _chunks(self, reader: asyncio.StreamReader, to: asyncio.StreamWriter, back: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):  # the latter is uvloop's for a writer that a cut has closed
             while chunk := await reader.read(_CHUNK_BYTES):
                 if self.latency_s:
                     await asyncio.sleep(self.latency_s)

@@ -25,9 +25,9 @@ COMBINATIONS: Final = ("3.10+redis-7.0", "4.0+redis-8.0", "4.3+valkey-9.1", "4.3
 """Each version of each server once at least."""
 
 TESTS: Final = (
-    "tests/integration",
     "tests/fault",
     "tests/property",
+    "tests/integration",
     "tests/local/test_nodes.py",
 )
 

@@ -63,3 +63,15 @@ async def test_a_call_that_is_cancelled_by_its_caller_is_cancelled() -> None:
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
+
+
+async def test_a_call_that_the_client_library_fails_with_nothing_but_an_exception_says_the_same() -> None:
+    with pytest.raises(BrokerUnavailable, match="lost"):
+        async with translated():
+            raise Exception  # noqa: TRY002 - as aiormq does
+
+
+async def test_a_fault_of_ours_in_a_call_is_not_taken_for_a_lost_connection() -> None:
+    with pytest.raises(KeyError):
+        async with translated():
+            raise KeyError
