@@ -15,6 +15,8 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from tests.wires.jobs import lines_of
+
 MANY_MINUTES_MS = 600_000
 
 Msg = dict[str, Any]
@@ -226,3 +228,16 @@ async def test_the_sizes_of_a_topic_are_told(topic: Topic) -> None:
         "sizeOf1minTo10min": 1,
         "sizeOf1dayTo7day": 1,
     }
+
+
+async def test_the_life_of_an_order_is_as_the_script_shows_it(topic: Topic, bridge_url: str) -> None:
+    said = await lines_of("camellia.sh", CAMELLIA_API=bridge_url, TOPIC=topic.name)
+    sent, waiting, first, again, refused, last, acked, ended, _, deleted, nothing = said
+    assert (sent["delayMsg"], waiting["delayMsg"]["status"]) == (waiting["delayMsg"], 1)
+    pulls = [pull["delayMsgList"][0] for pull in (first, again, last)]
+    assert [(one["msgId"], one["msg"], one["retry"]) for one in pulls] == [
+        ("1001", '{"order": 1001}', retry) for retry in (1, 2, 3)
+    ]
+    assert [answer["code"] for answer in (refused, acked, deleted)] == [200, 200, 200]
+    assert ended["delayMsg"]["status"] == 4
+    assert nothing["delayMsgList"] == []
