@@ -22,6 +22,17 @@ from bridge.local.redis_sentinels import RedisSentinels
 from tests.matrix.servers import Servers
 
 PROJECT = Path(__file__).parent.parent
+LONGEST = (
+    "bench",
+    "fault",
+    "torture",
+    "property",
+    "wires",
+    "push",
+    "fuzz",
+    "integration",
+)  # folders, the longest first
+
 SERVERS = Servers.from_environment()
 REDIS = {"single": RedisNode, "sentinel": RedisSentinels, "cluster": RedisCluster}[
     os.environ.get("BRIDGE_TEST_REDIS") or "single"
@@ -30,6 +41,12 @@ REDIS = {"single": RedisNode, "sentinel": RedisSentinels, "cluster": RedisCluste
 
 def pytest_report_header() -> str | None:
     return f"servers: RabbitMQ {' and '.join(SERVERS.versions())}" if Servers() != SERVERS else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, so that no core waits for it in the end."""
+    turns = {folder: turn for turn, folder in enumerate(LONGEST)}
+    items.sort(key=lambda item: turns.get(item.path.relative_to(PROJECT / "tests").parts[0], len(turns)))
 
 
 @pytest.fixture(scope="session")

@@ -205,15 +205,17 @@ class TestDeadLetters:
         ids = [await queue.publish(body, "tries=1") for body in (b"1", b"2", b"3")]
         for _ in ids:
             await queue.consume(_SHORT)
-        assert await until_dead(queue, 3) == ids[0]
+        # They end within milliseconds of each other, and may stand in any order.
+        assert await until_dead(queue, 3) in ids
         assert (await queue.ask("PUT", "/deadletter?limit=2&ttl=50")).json == {"count": 2, "msg": "respawned"}
-        assert await queue.dead_letters() == (1, ids[2])
+        left, head = await queue.dead_letters()
+        assert left == 1
         job = await queue.consume(_SHORT)
-        assert (job["job_id"], job["remain_tries"]) == (ids[0], 0)
+        assert (job["job_id"] in set(ids) - {head}, job["remain_tries"]) == (True, 0)
         assert 0 < job["ttl"] <= 50
         assert (await queue.ask("DELETE", "/deadletter?limit=10")).status == 204
         await queue.consume(_WAIT)
-        assert await until_dead(queue) == ids[0]
+        assert await until_dead(queue) == job["job_id"]
 
     async def test_a_respawned_job_may_stay_for_ever(self, queue: Queue) -> None:
         await queue.publish()
