@@ -30,7 +30,10 @@ def check_server_files(cert: Path | None, key: Path | None) -> None:
 
 def plainly(error: BaseException | None) -> str | None:
     """What TLS says is wrong, where that is behind the error."""
-    while error is not None:
+    seen: set[int] = set()
+    # aiormq raises one error to many who wait, and what is raised twice may stand behind itself.
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         if isinstance(error, ssl.SSLCertVerificationError):
             return f"its certificate is not to be believed: {error.verify_message}"
         if isinstance(error, ssl.SSLError):
