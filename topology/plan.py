@@ -7,6 +7,8 @@
 
     each of these exchanges --what no binding takes--> delay.checkpoint
 
+With several lanes all of this stands once for each, under `delay.lane1`, `delay.lane2` and so on beside `delay`.
+
 Quorum queues, dead-lettered at least once: the broker holds a message in the queue it leaves until the queue it goes
 to has confirmed it. For that all of quorum, `x-dead-letter-strategy: at-least-once`, `x-overflow: reject-publish` and
 a dead-letter exchange are needed; one missing and it is at most once, without a word
@@ -83,7 +85,24 @@ def merged(plans: Iterable[Plan]) -> Plan:
 
 
 def core(names: Names) -> Plan:
-    """All that stands from the start: the hands' exchanges, the checkpoint, acks, refused. No slot and no topic yet."""
+    """All that stands from the start: each lane's exchanges and its checkpoint, acks, refused. No slot and no topic."""
+    shared = Plan(
+        exchanges=(
+            Exchange(name=names.ready_exchange, type="topic"),
+            Exchange(name=names.returned, type="fanout"),
+            Exchange(name=names.acks, type="fanout"),
+        ),
+        queues=(_terminal(names.acks), _terminal(names.refused)),
+        bindings=(
+            _to_queue(names.acks, names.acks, ""),
+            _to_exchange(names.returned, names.each_lane[0].checkpoint, ""),
+        ),
+    )
+    return merged((*(_hands(lane) for lane in names.each_lane), shared))
+
+
+def _hands(names: Names) -> Plan:
+    """The exchanges of one lane, and its checkpoint."""
     hands = [names.hand(hand.name) for hand in HANDS]
     to_checkpoint = [names.entry, *hands, names.due]
     passed_over = zip(range(len(hands)), hands, [*hands[1:], names.due], strict=True)
@@ -91,15 +110,10 @@ def core(names: Names) -> Plan:
         exchanges=(
             Exchange(name=names.checkpoint, type="fanout"),
             *(Exchange(name=name, type="topic", alternate=names.checkpoint) for name in to_checkpoint),
-            Exchange(name=names.ready_exchange, type="topic"),
-            Exchange(name=names.returned, type="fanout"),
-            Exchange(name=names.acks, type="fanout"),
         ),
-        queues=tuple(_terminal(name) for name in (names.checkpoint, names.acks, names.refused)),
+        queues=(_terminal(names.checkpoint),),
         bindings=(
             _to_queue(names.checkpoint, names.checkpoint, ""),
-            _to_queue(names.acks, names.acks, ""),
-            _to_exchange(names.returned, names.checkpoint, ""),
             _to_exchange(names.entry, hands[0], "#"),
             *(_to_exchange(hand, faster, _digit_pattern(place, 0)) for place, hand, faster in passed_over),
         ),
@@ -107,7 +121,8 @@ def core(names: Names) -> Plan:
 
 
 def slot(names: Names, hand: str, value: int) -> Plan:
-    """The queue of one value of a hand, and the binding that fills it. ValueError: the hand has no such slot."""
+    """The queue of one value of a hand in the lane of these names, and the binding that fills it. ValueError: the hand
+    has no such slot."""
     place = next((place for place, known in enumerate(HANDS) if known.name == hand), None)
     if place is None or value not in HANDS[place].values:
         raise ValueError(f"no slot {value} on the hand {hand!r}")
@@ -120,14 +135,18 @@ def slot(names: Names, hand: str, value: int) -> Plan:
 
 
 def slots(names: Names) -> Plan:
-    """Every slot there is (177)."""
-    return merged(slot(names, hand.name, value) for hand in HANDS for value in hand.values)
+    """Every slot there is, 177 in each lane.
+
+    The same slot of each lane stands side by side: what gives a new queue's leader to the node that leads the fewest
+    gives the lanes' share of a delay to different nodes.
+    """
+    return merged(slot(lane, hand.name, value) for hand in HANDS for value in hand.values for lane in names.each_lane)
 
 
 def topic(names: Names, topic: str, *, direct: bool = False, delivery_limit: int = DELIVERY_LIMIT) -> Plan:
     """The ready and the dead queue of a topic.
 
-    `direct` adds the binding that takes plain due messages of the topic past the checkpoint; a copy of a kind
+    `direct` adds the bindings that take plain due messages of the topic past each lane's checkpoint; a copy of a kind
     (`!lease.`) has one word more and goes to the checkpoint all the same. What leaves the ready queue by reject,
     expiry or `delivery_limit` comes to the checkpoint with the topic as its routing key. ValueError: not a topic.
     """
@@ -139,7 +158,7 @@ def topic(names: Names, topic: str, *, direct: bool = False, delivery_limit: int
     )
     bindings = [_to_queue(names.ready_exchange, ready.name, topic)]
     if direct:
-        bindings.append(_to_queue(names.due, ready.name, "*." * len(HANDS) + topic))
+        bindings += [_to_queue(lane.due, ready.name, "*." * len(HANDS) + topic) for lane in names.each_lane]
     return Plan(queues=(ready, _terminal(names.dead_queue(topic))), bindings=tuple(bindings))
 
 
