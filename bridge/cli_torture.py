@@ -26,7 +26,8 @@ def torture(
 ) -> None:
     """Kill, freeze, cut off and slow down private servers under load, and check what became of every message.
 
-    Ends with 1 when a message is lost, early, delivered though deleted in time, or delivered too often over HTTP.
+    Ends with 1 when a message is lost, early, delivered though deleted in time, or delivered too often over HTTP, or a
+    bridge logged an error.
     """
     # Lost connections are what a run is made of, and it would write each down with a traceback.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
@@ -43,7 +44,8 @@ def torture(
     except LocalError as error:
         typer.echo(f"delaybridge torture: {error}", err=True)
         raise typer.Exit(2) from None
-    for line in outcome.wrong():
+    wrong = outcome.wrong()
+    for line in wrong:
         typer.echo(line, err=True)
     found = outcome.as_json()
     if json:
@@ -52,5 +54,5 @@ def torture(
         faults = ", ".join(f"{count} {kind}" for kind, count in found.pop("faults").items())
         for name, count in {**found, "faults": faults}.items():
             typer.echo(f"{name.replace('_', ' '):<24}{count}")
-    if outcome.verdict.wrong:
+    if wrong:
         raise typer.Exit(1)

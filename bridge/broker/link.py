@@ -52,7 +52,8 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
     except ChannelNotFoundEntity as error:
         raise QueueMissing(f"RabbitMQ has it no more: {error}") from error
     # A lost connection shows as ChannelInvalidStateError, which is a RuntimeError and no AMQPError.
-    except (AMQPError, ChannelInvalidStateError, ConnectionError, OSError) as error:
+    # And one that ends before the broker has said a word as the end of an iteration.
+    except (AMQPError, ChannelInvalidStateError, ConnectionError, OSError, StopAsyncIteration) as error:
         reason = plainly(error) or f"{type(error).__name__} {error}"
         raise BrokerUnavailable(f"RabbitMQ is away or refused: {reason}") from error
     except Exception as error:

@@ -30,6 +30,3 @@ class Holding(Generic[Held]):
         while self._heap and self._heap[0][0] <= now_ms and len(taken) < most:
             taken.append(heappop(self._heap)[2])
         return taken
-
-    def clear(self) -> None:
-        self._heap.clear()

@@ -37,6 +37,33 @@ class Checkpoint:
     name = "checkpoint"
 
     def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._session = Session(parts)
+
+    @property
+    def state(self) -> str:
+        return self._session.state
+
+    async def run(self) -> None:
+        """Runs for ever; what goes away is waited for."""
+        while True:
+            self._session = Session(self._parts, state=self.state)
+            try:
+                await self._session.run()
+            except Unavailable as error:
+                self._session.state = f"waiting: {error}"
+                log.warning("checkpoint.waiting", reason=str(error))
+            await asyncio.sleep(RETRY_MS / 1_000)
+
+
+class Session:
+    """One channel's life, and all that came over it.
+
+    A delivery tag is good on its own channel only: on the next one it is another delivery's, which would be
+    acknowledged, and lost. So what a channel delivers, or a batch hands back, after its end reaches no other session.
+    """
+
+    def __init__(self, parts: Parts, *, state: str = "starting") -> None:
         self._link = parts.broker.consuming
         self._store = parts.store
         self._keys = parts.records.keys
@@ -53,18 +80,8 @@ class Checkpoint:
         self._under_way: set[asyncio.Task[None]] = set()
         # Those of them that wait for a new queue to settle, and keep nobody waiting.
         self._settling: set[asyncio.Task[None]] = set()
-        self._broken: asyncio.Future[None]  # made for each session: a fault of ours in one of its batches
-        self.state = "starting"
-
-    async def run(self) -> None:
-        """Runs for ever; what goes away is waited for."""
-        while True:
-            try:
-                await self._session()
-            except Unavailable as error:
-                self.state = f"waiting: {error}"
-                log.warning("checkpoint.waiting", reason=str(error))
-            await asyncio.sleep(RETRY_MS / 1_000)
+        self._broken: asyncio.Future[None]  # a fault of ours in one of its batches
+        self.state = state
 
     async def run_once(self, feed: Feed) -> None:
         """Waits until something is due, and sets its batch going."""
@@ -83,8 +100,12 @@ class Checkpoint:
         """A key on the server that is asked about it."""
         return self._keys.policy(one.copy.topic) if isinstance(one, Item) else self._keys.topics
 
-    async def _session(self) -> None:
-        """One channel's life."""
+    async def run(self) -> None:
+        """Until the channel is gone.
+
+        Raises:
+            Unavailable
+        """
         await self._objects.ensure_wheel()
         await self._store.learn_clock()
         self._broken = asyncio.get_running_loop().create_future()
@@ -118,7 +139,6 @@ class Checkpoint:
             working.cancel()
             for task in self._under_way:
                 task.cancel()
-            self._holding.clear()
             with suppress(BrokerUnavailable):
                 await feed.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,17 +35,19 @@ class Outcome:
     verdict: Verdict
     faults: Mapping[Kind, int]
     history: History
+    errors: Sequence[str]
 
     def as_json(self) -> dict[str, Any]:
         return self.verdict.counts() | {"faults": {str(kind): count for kind, count in self.faults.items()}}
 
     def wrong(self) -> list[str]:
-        """Every message with which something is wrong, and all that was seen of it."""
-        return [
+        """Every error of a bridge, and every message with which something is wrong, with all that was seen of it."""
+        messages = [
             f"{name} {message_id}: " + "; ".join(str(event) for event in self.history.of(message_id))
             for name, ids in self.verdict.wrong.items()
             for message_id in ids
         ]
+        return [*self.errors, *messages]
 
 
 async def torture(
@@ -67,7 +69,7 @@ async def torture(
             await publisher.close()
             said("no more load and no more faults; waiting for what is owed")
             await _until_nothing_owed(api, history)
-    return Outcome(judge(history.events, max_retry=MAX_RETRY), faults.counts, history)
+    return Outcome(judge(history.events, max_retry=MAX_RETRY), faults.counts, history, stage.errors())
 
 
 async def _loaded(producers: Producers, faults: Faults, minutes: float) -> None:

@@ -35,7 +35,7 @@ class Stage:
             "BRIDGE_MAX_RETRY": str(MAX_RETRY),
         }
         for name in BRIDGES:
-            bridge = BridgeProcess(folder / "log" / f"{name}.log", free_ports(1)[0], settings)
+            bridge = BridgeProcess(self._log(name), free_ports(1)[0], settings)
             self.servers[name], self.proxies[name] = bridge, Proxy(bridge.url)
 
     @property
@@ -45,6 +45,18 @@ class Stage:
     @property
     def http_urls(self) -> list[str]:
         return [self.proxies[name].url for name in BRIDGES]
+
+    def errors(self) -> list[str]:
+        """What the bridges logged as errors: whatever happens to the servers, none of it is to be a fault of theirs."""
+        return [
+            f"{name}: {line}"
+            for name in BRIDGES
+            for line in self._log(name).read_text(errors="replace").splitlines()
+            if '"level": "error"' in line
+        ]
+
+    def _log(self, name: str) -> Path:
+        return self._folder / "log" / f"{name}.log"
 
     async def start(self) -> None:
         """

@@ -71,6 +71,12 @@ async def test_a_call_that_the_client_library_fails_with_nothing_but_an_exceptio
             raise Exception  # noqa: TRY002 - as aiormq does
 
 
+async def test_a_broker_that_ends_the_connection_before_its_first_word_is_away() -> None:
+    with pytest.raises(BrokerUnavailable, match="away"):
+        async with translated():
+            raise StopAsyncIteration  # as aiormq does
+
+
 async def test_a_fault_of_ours_in_a_call_is_not_taken_for_a_lost_connection() -> None:
     with pytest.raises(KeyError):
         async with translated():
