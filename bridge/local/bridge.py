@@ -45,7 +45,9 @@ class BridgeProcess(Server):
     def environment(self) -> dict[str, str]:
         shared = {"BRIDGE_REUSE_PORT": "true"} if self._port_is_shared else {}
         address = {"BRIDGE_HTTP_HOST": "127.0.0.1", "BRIDGE_HTTP_PORT": str(self.port)}
-        return {**os.environ, **self._settings, **address, **shared}
+        # Without its modules' compiled code, each start compiles all of them: 1.8 s of CPU in place of 0.8.
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        return {**inherited, **self._settings, **address, **shared}
 
     def is_ready(self) -> bool:
         client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
