@@ -7,8 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
+import httpx2
+
 from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
+from bridge.local.rabbitmq import USER, RabbitNode
 from bridge.local.server import Server
 from tests.matrix.servers import Servers
 
@@ -25,8 +28,10 @@ class Bridge(BridgeProcess):
 class Stage:
     """One RabbitMQ, one Redis that writes every change through, and as many bridges as are wanted."""
 
-    def __init__(self, folder: Path, servers: Servers) -> None:
-        self.rabbit = servers.rabbit_node(folder / "rabbitmq")
+    def __init__(self, folder: Path, servers: Servers, rabbit: RabbitNode | None = None) -> None:
+        """A `rabbit` that is given goes on running; it is emptied before."""
+        self._given = rabbit
+        self.rabbit = rabbit or servers.rabbit_node(folder / "rabbitmq")
         self.redis = servers.redis_node(folder / "redis", appendfsync="always")
         self._folder = folder
         self._bridges: list[Bridge] = []
@@ -34,6 +39,8 @@ class Stage:
     def __enter__(self) -> Self:
         try:
             start_all(self.rabbit, self.redis)
+            if self._given is not None:
+                empty(self._given)
         except BaseException:
             self.kill()
             raise
@@ -44,7 +51,8 @@ class Stage:
 
     def kill(self) -> None:
         for server in (*self._bridges, self.rabbit, self.redis):
-            server.kill()
+            if server is not self._given:
+                server.kill()
 
     def bridge(self, *, amqp_url: str | None = None, redis_url: str | None = None, **settings: str) -> Bridge:
         """A bridge on these servers, not started yet; `settings` without their prefix, in lower case."""
@@ -56,6 +64,15 @@ class Stage:
         bridge = Bridge(log_file, free_ports(1)[0], environment)
         self._bridges.append(bridge)
         return bridge
+
+
+def empty(rabbit: RabbitNode) -> None:
+    """Takes away all that is on its virtual host, with the connections to it."""
+    with httpx2.Client(base_url=f"{rabbit.management_url}/api/", timeout=60) as management:
+        management.delete("vhosts/%2F").raise_for_status()
+        management.put("vhosts/%2F").raise_for_status()
+        everything = {"configure": ".*", "write": ".*", "read": ".*"}
+        management.put(f"permissions/%2F/{USER}", json=everything).raise_for_status()
 
 
 def start_all(*servers: Server) -> None:

@@ -80,7 +80,7 @@ def scene(local_dir: Path, servers: Servers) -> Iterator[Scene]:
 @pytest_asyncio.fixture
 async def own() -> AsyncIterator[httpx2.AsyncClient]:
     """Connections that wait behind no other call."""
-    async with httpx2.AsyncClient(timeout=httpx2.Timeout(10)) as client:
+    async with httpx2.AsyncClient(timeout=httpx2.Timeout(10, connect=None)) as client:
         yield client
 
 

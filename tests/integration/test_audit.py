@@ -102,7 +102,10 @@ async def test_a_lease_whose_copy_was_purged_ends_all_the_same(own: Own) -> None
     await own.topic.ack(again)
     dead = await own.topic.until_state("last", "dead")
     assert (dead["attempts"], dead["reason"]) == (1, "retries used up")
-    assert await own.amqp.count(own.topic.dead_queue) == 1
+    assert await nothing_else_comes(own)
+    # A busy machine lets two audits send it again, and then its dead letter stands twice; the record names one of them.
+    assert await own.topic.call("POST", "/dead/replay", {"max": 10}) == {"replayed": 1}
+    assert await own.topic.pull_ids(1) == ["last"]
     assert await nothing_else_comes(own)
 
 
