@@ -3,13 +3,13 @@
 PYTHON = .venv/bin/python
 UV ?= uv
 
-.PHONY: run test test-redis-cluster test-matrix all lint types imports bench torture fuzz lock clean setup
+.PHONY: run test test-redis-cluster test-matrix all lint types imports guard bench torture fuzz lock clean setup
 
 run: ## Redis, RabbitMQ and the bridge, until Ctrl-C
 	@sh deploy/setup.sh run
 	@exec $(PYTHON) -m bridge.local
 
-all: lint types imports test
+all: lint types imports guard test
 
 test: setup
 	@$(PYTHON) -m pytest
@@ -31,6 +31,10 @@ types: setup
 
 imports: setup
 	@.venv/bin/lint-imports
+
+# What a message costs the bridge, beside what it cost before the code was last changed, or in the commit AGAINST.
+guard: setup
+	@$(PYTHON) -m tests.guard
 
 bench: setup
 	@exec .venv/bin/delaybridge bench

@@ -1,0 +1,57 @@
+"""The code that this checkout is compared with: the one before the last change of it."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+CODE: Final = ("bridge", "topology")
+REQUIREMENTS: Final = "deploy/requirements.lock"
+
+
+class Incomparable(Exception):
+    """There is nothing to compare with; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Former:
+    folder: Path
+    says: str  # the commit's short hash and what it says
+
+
+def former(project: Path, folder: Path, against: str | None = None) -> Former:
+    """Unpacks into an empty `folder` the code of the commit `against`: if none is given, of HEAD when the checkout has
+    other code than that, else of the commit before the last that changed it.
+
+    Raises:
+        Incomparable: there is no such commit (in a shallow clone), or it needs other packages than are installed.
+    """
+    commit = against or _before(project)
+    if _git(project, "diff", "--quiet", commit, "--", REQUIREMENTS).returncode:
+        raise Incomparable(f"{commit} is not there, or is made for other packages than {REQUIREMENTS} has now")
+    archive = _git(project, "archive", commit, *CODE)
+    says = _git(project, "log", "-1", "--format=%h %s", commit)
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(folder, filter="data")
+    return Former(folder=folder, says=says.stdout.decode().strip())
+
+
+def _before(project: Path) -> str:
+    if _git(project, "diff", "--quiet", "HEAD", "--", *CODE).returncode == 1:
+        return "HEAD"
+    changed = _git(project, "log", "-1", "--first-parent", "--format=%H", "--", *CODE).stdout.decode().strip()
+    # In a shallow clone the oldest commit that is there seems to have made everything.
+    if not changed or _git(project, "rev-parse", "--verify", "--quiet", f"{changed}^").returncode:
+        raise Incomparable("the commit before the last change of the code is not in this clone")
+    return f"{changed}^"
+
+
+def _git(project: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(["git", *arguments], cwd=project, capture_output=True, check=False)
+    except FileNotFoundError:
+        raise Incomparable("git is not installed") from None

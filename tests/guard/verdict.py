@@ -1,0 +1,59 @@
+"""Whether the code got slower, from measurements of both in turn. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+LEAST_OF_COST: Final = 0.8
+# Time is other processes' too, those of the whole machine, so only what can't be theirs is held against the code: a
+# wait that was not there before.
+LEAST_OF_TIME: Final = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What a message of one kind of work came to in one turn."""
+
+    cost: float  # of the bridge: instructions or CPU time
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One kind of work; each ratio is the former's over the present one's, so that 0.8 is slower by a quarter."""
+
+    work: str
+    former_cost: float
+    cost: float
+    cost_ratio: float
+    time_ratio: float
+
+    @property
+    def slower(self) -> bool:
+        return self.cost_ratio < LEAST_OF_COST or self.time_ratio < LEAST_OF_TIME
+
+
+def compared(work: str, turns: Sequence[tuple[Measured, Measured]]) -> Row:
+    """From pairs of the former and the present code, measured right after each other: the medians of their ratios, as
+    what a machine does beside weighs on both of a pair, and on few of them."""
+    return Row(
+        work=work,
+        former_cost=median(former.cost for former, _ in turns),
+        cost=median(present.cost for _, present in turns),
+        cost_ratio=median(former.cost / present.cost for former, present in turns),
+        time_ratio=median(former.seconds / present.seconds for former, present in turns),
+    )
+
+
+def table(rows: Sequence[Row], unit: str) -> str:
+    """For people. `unit` is the costs', for a message."""
+    lines = [f"{f'{unit} a message':<34}{'before':>9}{'now':>9}{'ratio':>8}{'of time':>9}"]
+    lines += [
+        f"{row.work:<34}{row.former_cost:>9.0f}{row.cost:>9.0f}{row.cost_ratio:>8.2f}{row.time_ratio:>9.2f}"
+        + ("  slower" if row.slower else "")
+        for row in rows
+    ]
+    return "\n".join(lines)

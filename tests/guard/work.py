@@ -1,0 +1,85 @@
+"""What is measured: single sends, sends in batches, and whole cycles, each so many messages over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+import orjson
+
+from bridge.bench.client import CREATED, Api, together
+from bridge.bench.errors import BenchError
+
+CONNECTIONS: Final = 32
+_SINGLES, _BATCHES, _CYCLE = 600, 30, 1_200  # messages, batches, messages: a fraction of a second each
+_SENDERS, _CONSUMERS = 4, 4
+_BATCH: Final = 100
+_LONG: Final = "90m"  # it is not due before all is over
+_SHORT_MS: Final = 200
+
+
+async def single_sends(api: Api, topic: str) -> int:
+    """Sends one message a request. Each kind of work returns how many messages it was."""
+    await _sent(api, topic, _SINGLES)
+    return _SINGLES
+
+
+async def batches(api: Api, topic: str) -> int:
+    messages = [{"body": {"order": number}, "delay": _LONG} for number in range(_BATCH)]
+
+    async def send(left: Iterator[int]) -> None:
+        for _ in left:
+            await api.send_batch(topic, messages)
+
+    await _spread(_SENDERS, _BATCHES, send)
+    return _BATCHES * _BATCH
+
+
+async def cycles(api: Api, topic: str) -> int:
+    """Sends in batches, and has them pulled and acked as they come due."""
+    acked = 0
+    messages = [{"body": {"order": number}, "delay": _SHORT_MS} for number in range(_BATCH)]
+
+    async def send(left: Iterator[int]) -> None:
+        for _ in left:
+            await api.send_batch(topic, messages)
+
+    async def consume() -> None:
+        nonlocal acked
+        while acked < _CYCLE:
+            pulled = await api.ask(f"/v1/topics/{topic}/pull", {"max": _BATCH, "wait": "200ms", "lease": "1h"})
+            if receipts := [message["receipt"] for message in pulled["messages"]]:
+                done = await api.ask(f"/v1/topics/{topic}/ack", {"receipts": receipts})
+                acked += sum(one["result"] == "acked" for one in done["results"])
+
+    async with together() as group:
+        group.create_task(_spread(_SENDERS, _CYCLE // _BATCH, send))
+        for _ in range(_CONSUMERS):
+            group.create_task(consume())
+    return _CYCLE
+
+
+WORKS: Final = {"a single send": single_sends, "a send in a batch of 100": batches, "a cycle of 100 at once": cycles}
+
+
+async def _sent(api: Api, topic: str, count: int) -> None:
+    path = f"/v1/topics/{topic}/messages"
+
+    async def send(left: Iterator[int]) -> None:
+        for number in left:
+            answer = await api.post(path, orjson.dumps({"body": {"order": number}, "delay": _LONG}))
+            if answer.status != CREATED:
+                raise BenchError(f"a send was answered {answer.status}: {answer.body[:300]!r}")
+
+    await _spread(CONNECTIONS, count, send)
+
+
+async def _spread(clients: int, count: int, client: Callable[[Iterator[int]], Awaitable[None]]) -> None:
+    left = iter(range(count))
+    async with together() as group:
+        for _ in range(clients):
+            group.create_task(_of(client, left))
+
+
+async def _of(client: Callable[[Iterator[int]], Awaitable[None]], left: Iterator[int]) -> None:
+    await client(left)
