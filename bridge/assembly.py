@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bridge.acks import AckListener
 from bridge.audit import Audit
-from bridge.checkpoint.loop import Checkpoint
+from bridge.checkpoint.lanes import Checkpoints
 from bridge.pool_settings import DEFAULT
 from bridge.push.loop import Push
 from bridge.service.pools import Pools, Routes
@@ -22,7 +22,7 @@ def assemble(settings: Settings) -> Service:
 
 def _pool(settings: Settings, name: str) -> Service:
     service = Service(settings, pool=name)
-    checkpoint = Checkpoint(service.parts)
+    checkpoint = Checkpoints(service.parts)
     service.add(checkpoint)
     service.add(AckListener(service.parts))
     if settings.audit_every:

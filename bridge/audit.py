@@ -146,7 +146,7 @@ class Audit:
     async def _behind(self) -> bool:
         if self._checkpoint is not None and self._checkpoint.state != "ok":
             return True
-        return await self._objects.depth(self._objects.names.checkpoint) > 0
+        return await self._objects.checkpoint_depth() > 0
 
     async def _page(self, topic: str) -> tuple[list[str], list[_Lost]]:
         """The next ids of the topic, and what is lost of them."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from ssl import SSLContext
 from typing import Annotated, TypeVar
@@ -22,11 +22,12 @@ from bridge import urls
 from bridge.cli_pool import HELP, settings_of
 from bridge.tls import client_context, plainly
 from topology import plan
+from topology.channels import with_lanes_found
 from topology.declare import apply as put
 from topology.definitions import export as definitions
 from topology.drain import drain as move_all
 from topology.errors import TopologyError
-from topology.names import Names
+from topology.names import MOST_LANES, Names
 from topology.show import show as drawing
 from topology.verify import verify as look
 
@@ -88,6 +89,7 @@ def options(
     dead_prefix: Annotated[
         str, typer.Option(envvar="BRIDGE_DEAD_PREFIX", help="Put before a topic: its dead-letter queue.")
     ] = "dead.",
+    lanes: Annotated[int, typer.Option(envvar="BRIDGE_LANES", min=1, max=MOST_LANES, help="Wheels side by side.")] = 1,
     delivery_limit: Annotated[
         int, typer.Option(envvar="BRIDGE_DELIVERY_LIMIT", min=1, help="Of the topics' ready queues.")
     ] = plan.DELIVERY_LIMIT,
@@ -110,7 +112,7 @@ def options(
         amqp_url=amqp_url,
         management_url=management_url,
         tls=tls,
-        names=_names(prefix=prefix, ready=ready_prefix, dead=dead_prefix),
+        names=_names(prefix=prefix, ready=ready_prefix, dead=dead_prefix, lanes=lanes),
         checked=tuple(topic or ()),
         direct=tuple(direct or ()),
         delivery_limit=delivery_limit,
@@ -180,28 +182,30 @@ def drain(
     """Move every message from an old prefix to the present one, then take the old topology off the broker.
 
     Stop the bridges of the old prefix first. Name every topic with --topic or --direct: its ready queue is bound to
-    the new names, or moved if its name changes.
+    the new names, or moved if its name changes. With the present prefix, the lanes beyond --lanes are moved.
     """
     asked: Asked = context.obj
     new = asked.names
     old = _names(prefix=old_prefix, ready=old_ready_prefix or new.ready, dead=old_dead_prefix or new.dead)
-
-    if old == new:
-        raise typer.BadParameter(f"{old_prefix} is the present prefix")
+    same = replace(old, lanes=new.lanes) == new
 
     async def declare_and_move(connection: AbstractConnection) -> dict[str, int]:
+        standing = await with_lanes_found(connection, new if same else old)
+        if standing == new:
+            raise typer.BadParameter(f"{old_prefix} is the present prefix, and has no more lanes than {new.lanes}")
         await put(connection, asked.plan(slots=False))
-        return dict((await move_all(connection, old, new, topics=asked.checked + asked.direct)).moved)
+        return dict((await move_all(connection, standing, new, topics=asked.checked + asked.direct)).moved)
 
     moved = _connected(asked, declare_and_move)
     for queue, count in sorted(moved.items()):
         typer.echo(f"{count:>12}  from {queue}")
-    typer.echo(f"{sum(moved.values()):>12}  messages moved; {old_prefix} is gone.")
+    gone = f"lanes of {old_prefix}: {new.lanes}" if same else f"{old_prefix} is gone"
+    typer.echo(f"{sum(moved.values()):>12}  messages moved; {gone}.")
 
 
-def _names(*, prefix: str, ready: str, dead: str) -> Names:
+def _names(*, prefix: str, ready: str, dead: str, lanes: int = 1) -> Names:
     try:
-        return Names(prefix=prefix, ready=ready, dead=dead)
+        return Names(prefix=prefix, ready=ready, dead=dead, lanes=lanes)
     except ValueError as exc:
         raise typer.BadParameter(str(exc)) from exc
 

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import aio_pika
@@ -16,12 +16,13 @@ import aiormq.abc
 from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import ChannelNotFoundEntity
 
+from topology.names import MOST_LANES, Names
 from topology.plan import Exchange, Queue
 
 Item = TypeVar("Item")
 Looked = TypeVar("Looked", bound=Exchange | Queue)
 
-LANES = 8
+CHANNELS = 8
 """Channels at once. A quorum queue is declared in 10-50 ms, most of it waiting for disks."""
 
 
@@ -39,17 +40,17 @@ async def plain_channel(
         await channel.close()
 
 
-async def in_lanes(
+async def on_channels(
     connection: AbstractConnection,
     items: Iterable[Item],
     do: Callable[[aiormq.abc.AbstractChannel, Item], Awaitable[None]],
-    lanes: int = LANES,
+    channels: int = CHANNELS,
 ) -> None:
     """Do one thing with each item, on a few channels at once. The first failure is raised when what was under way is
     over; the rest is not begun."""
     waiting = deque(items)
 
-    async def lane() -> None:
+    async def one() -> None:
         async with plain_channel(connection) as channel:
             try:
                 while waiting:
@@ -58,7 +59,7 @@ async def in_lanes(
                 waiting.clear()
                 raise
 
-    results = await asyncio.gather(*(lane() for _ in range(min(lanes, len(waiting)))), return_exceptions=True)
+    results = await asyncio.gather(*(one() for _ in range(min(channels, len(waiting)))), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result
@@ -96,7 +97,7 @@ async def look_at_all(connection: AbstractConnection, items: Iterable[Looked]) -
     waiting = deque(items)
     found: dict[Looked, Standing | None] = {}
 
-    async def lane() -> None:
+    async def one() -> None:
         while waiting:
             with suppress(ChannelNotFoundEntity):
                 async with plain_channel(connection) as channel:
@@ -106,5 +107,19 @@ async def look_at_all(connection: AbstractConnection, items: Iterable[Looked]) -
                         found[item] = None
                         found[item] = await _look(channel, item)
 
-    await asyncio.gather(*(lane() for _ in range(min(LANES, len(waiting)))))
+    await asyncio.gather(*(one() for _ in range(min(CHANNELS, len(waiting)))))
     return {item: found[item] for item in items}
+
+
+async def with_lanes_found(connection: AbstractConnection, names: Names) -> Names:
+    """The names with all lanes of their prefix that stand: their own, and those that a larger number has left behind.
+
+    A lane stands where its checkpoint queue does. They are made and taken off in order, so the first that is missing
+    ends the search.
+    """
+    more = names.lanes
+    while more < MOST_LANES:
+        if await look(connection, Queue(name=names.in_lane(more).checkpoint, arguments={})) is None:
+            break
+        more += 1
+    return replace(names, lanes=more)

@@ -10,7 +10,7 @@ import aiormq.abc
 from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import ChannelClosed
 
-from topology.channels import in_lanes
+from topology.channels import on_channels
 from topology.errors import TopologyConflict, TopologyError
 from topology.plan import Binding, Exchange, Plan, Queue
 
@@ -29,9 +29,9 @@ async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float 
     bad argument). TimeoutError: not done within `timeout_s`. What was declared before a failure stands.
     """
     async with asyncio.timeout(timeout_s):
-        await in_lanes(connection, plan.exchanges, _declare_exchange)
-        await in_lanes(connection, plan.queues, _declare_queue)
-        await in_lanes(connection, plan.bindings, _bind)
+        await on_channels(connection, plan.exchanges, _declare_exchange)
+        await on_channels(connection, plan.queues, _declare_queue)
+        await on_channels(connection, plan.bindings, _bind)
 
 
 async def remove(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -40,10 +40,10 @@ async def remove(connection: AbstractConnection, plan: Plan, *, timeout_s: float
     Queues go with the messages in them: `drain` moves those first. Raises as `apply`.
     """
     async with asyncio.timeout(timeout_s):
-        await in_lanes(connection, reversed(plan.bindings), _unbind)
-        await in_lanes(connection, reversed(plan.queues), _delete_queue)
+        await on_channels(connection, reversed(plan.bindings), _unbind)
+        await on_channels(connection, reversed(plan.queues), _delete_queue)
         # One by one: 3.10 fails inside when two exchanges that are bound to each other are deleted at once.
-        await in_lanes(connection, reversed(plan.exchanges), _delete_exchange, lanes=1)
+        await on_channels(connection, reversed(plan.exchanges), _delete_exchange, channels=1)
 
 
 async def _declare_exchange(channel: aiormq.abc.AbstractChannel, exchange: Exchange) -> None:

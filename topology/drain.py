@@ -1,4 +1,4 @@
-"""Moving everything from one set of names to another, for a change of arguments.
+"""Moving everything from one set of names to another, for a change of arguments or for fewer lanes.
 
     declare the new core, unbind the old slots
     a marker into each old slot, move until all have come           delete the slots and the exchanges before them
@@ -47,7 +47,8 @@ async def drain(
     topics: Iterable[str] = (),
     timeout_s: float | None = None,
 ) -> Drained:
-    """Move all messages from the old names to the new ones, and take off the broker what only the old names have.
+    """Move all messages from the old names to the new ones, and take off the broker what only the old names have: all
+    of another prefix, of the same one the lanes that the new names lack.
 
     What waits goes on waiting for what is left of its delay. Ready and dead queues stay where they are unless their
     names differ: then those of `topics`, which must be all there are, are moved to queues the caller has declared.
@@ -64,9 +65,10 @@ async def drain(
         await apply(connection, plan.core(new))
         standing = await _standing(connection, leaving.queues)
         slots = tuple(queue for queue in standing if "x-message-ttl" in queue.arguments)
-        checkpoint = tuple(queue for queue in standing if queue.name == old.checkpoint)
+        checkpoints = {lane.checkpoint for lane in old.each_lane}
+        checkpoint = tuple(queue for queue in standing if queue.name in checkpoints)
         others = tuple(queue for queue in standing if queue not in slots + checkpoint)
-        last = {old.checkpoint, old.returned}
+        last = {*checkpoints, old.returned}
         before = tuple(exchange for exchange in leaving.exchanges if exchange.name not in last)
 
         await remove(connection, Plan(bindings=leaving.bindings))

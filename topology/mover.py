@@ -56,7 +56,7 @@ class Mover:
         self._new = new
         self._arrived: asyncio.Queue[Taken] = asyncio.Queue()
         self._consumers: dict[Queue, str] = {}
-        self._declared: set[Slot] = set()
+        self._declared: set[tuple[int, Slot]] = set()
         self.moved: Counter[str] = Counter()
 
     async def take_from(self, queues: Sequence[Queue]) -> None:
@@ -113,17 +113,19 @@ class Mover:
                     key=message.routing_key or "",
                     headers=_headers(message),
                     now_ms=now_ms,
+                    message_id=message.header.properties.message_id,
                 ),
             )
             for name, message in batch
         ]
-        await self._declare({slot for _, made in moves for slot in made.slots})
+        await self._declare({(made.lane, slot) for _, made in moves for slot in made.slots})
         await asyncio.gather(*(_republish(self._giving, message, made) for message, made in moves))
         self.moved.update(name for name, _ in batch)
 
-    async def _declare(self, slots: set[Slot]) -> None:
+    async def _declare(self, slots: set[tuple[int, Slot]]) -> None:
         if missing := slots - self._declared:
-            await apply(self._connection, plan.merged(plan.slot(self._new, *slot) for slot in missing))
+            lanes = self._new.each_lane
+            await apply(self._connection, plan.merged(plan.slot(lanes[lane], *slot) for lane, slot in missing))
             self._declared |= missing
 
 

@@ -68,6 +68,10 @@ class Names:
         """The names of every lane."""
         return tuple(replace(self, lane=lane) for lane in range(self.lanes))
 
+    def in_lane(self, lane: int) -> "Names":
+        """The names of a lane, also of one beyond those there are."""
+        return replace(self, lanes=max(self.lanes, lane + 1), lane=lane)
+
     def lane_for(self, message_id: str) -> "Names":
         """The names of the lane that all copies of a message travel."""
         return self if self.lanes == 1 else self.each_lane[lane_of(message_id, self.lanes)]

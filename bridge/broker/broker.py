@@ -44,7 +44,9 @@ class Broker:
     """
 
     def __init__(self, settings: Settings) -> None:
-        names = Names(prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix)
+        names = Names(
+            prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix, lanes=settings.lanes
+        )
         timeout_ms = settings.broker_timeout
         codec.install()
         self._settings = settings
@@ -95,6 +97,7 @@ class Broker:
             BrokerUnavailable
         """
         wanted = self.objects.wanted(topics)
+        await self.objects.lanes.look()
         connection = await self._publishing.connection()
         if self._settings.management_url is not None:
             async with translated(_VERIFY_TIMEOUT_S):

@@ -15,6 +15,7 @@ from time import monotonic
 import structlog
 from aiormq.exceptions import ChannelNotFoundEntity
 
+from bridge.broker.lanes import Lanes
 from bridge.broker.link import Link, translated
 from bridge.errors import BrokerUnavailable
 from topology import plan
@@ -26,8 +27,8 @@ from topology.wheel import route
 
 log = structlog.get_logger(__name__)
 
-_DECLARE_TIMEOUT_S = 30.0  # a wheel that is new takes a second; many queues on a busy cluster far longer
-_BOUND_WITHIN_S = 1.0  # what is bound already; a tenth of that on an idle broker
+_DECLARE_TIMEOUT_S = 30.0  # for each lane: a new one takes a second; many queues on a busy cluster far longer
+_BOUND_WITHIN_S = 1.0  # for each lane, what is bound already; a tenth of that on an idle broker
 _BIND_AGAIN_AFTER_S = 30.0
 _SETTLES_AFTER_S = 1.5
 
@@ -49,6 +50,8 @@ class Objects:
     def __init__(self, link: Link, names: Names, *, delivery_limit: int, publishers: Collection[Link]) -> None:
         """`link` is declared over. A link of `publishers` that was lost may have been so for an object that is gone."""
         self.names = names
+        self.lanes = Lanes(link, names)
+        self._declare_within_s = _DECLARE_TIMEOUT_S * names.lanes
         self._link = link
         self._publishers = publishers
         self._delivery_limit = delivery_limit
@@ -86,6 +89,7 @@ class Objects:
             if new:
                 self._wheel_settles_s = monotonic() + _SETTLES_AFTER_S
             self._topics.clear()
+            await self.lanes.look(now=True)
             self._generation = generation
 
     async def ensure_topic(self, topic: str) -> None:
@@ -132,15 +136,27 @@ class Objects:
             await channel.close()
         return declared.message_count or 0
 
-    async def renew_slots(self, left_ms: int) -> None:
-        """Declares the slots of a delay again: a copy came out of the wheel with so much left, since one did not stand.
+    async def checkpoint_depth(self) -> int:
+        """How many messages stand before the checkpoint, in all lanes, without those that bridges hold.
+
+        Raises:
+            BrokerUnavailable
+            QueueMissing: a lane's queue does not stand.
+        """
+        await self.lanes.look()
+        return sum([await self.depth(lane.checkpoint) for lane in self.lanes.standing.each_lane])
+
+    async def renew_slots(self, lane: int, left_ms: int) -> None:
+        """Declares the slots of a delay again: a copy came out of a lane's wheel with so much left, since one did not
+        stand.
 
         Raises:
             BrokerUnavailable
         """
-        slots = route(self.names, left_ms, "").slots
+        names = self.names.in_lane(lane)
+        slots = route(names, left_ms, "").slots
         async with self._declaring:
-            await self._apply(plan.merged(plan.slot(self.names, hand, value) for hand, value in slots))
+            await self._apply(plan.merged(plan.slot(names, hand, value) for hand, value in slots))
         self._wheel_settles_s = monotonic() + _SETTLES_AFTER_S
 
     async def renew_wheel(self) -> None:
@@ -174,7 +190,7 @@ class Objects:
             BrokerUnavailable
         """
         connection = await self._link.connection()
-        async with translated(_DECLARE_TIMEOUT_S):
+        async with translated(self._declare_within_s):
             exchanges = [one for one, found in (await look_at_all(connection, wanted.exchanges)).items() if not found]
             queues = [one for one, found in (await look_at_all(connection, wanted.queues)).items() if not found]
         missing = plan.Plan(exchanges=tuple(exchanges), queues=tuple(queues), bindings=wanted.bindings)
@@ -193,9 +209,14 @@ class Objects:
         Raises:
             BrokerUnavailable
         """
+        was_direct = topic in self._direct
         self.know_direct(topic, direct)
         await self.ensure_topic(topic)
-        checked, bound = self._plan(topic, direct=False), self._plan(topic, direct=True)
+        if was_direct and not direct:
+            # Else what waits in a lane of another bridge would go on passing its checkpoint by.
+            await self.lanes.look(now=True)
+        names = self.names if direct else self.lanes.standing
+        checked, bound = plan.topic(names, topic), plan.topic(names, topic, direct=True)
         binding = plan.Plan(bindings=tuple(one for one in bound.bindings if one not in checked.bindings))
         await (self._apply(binding) if direct else self._remove(binding))
 
@@ -226,16 +247,16 @@ class Objects:
     async def _apply(self, wanted: plan.Plan, *, stands: bool = False) -> None:
         """`stands`: it was declared before, and is declared again in case somebody has deleted some of it."""
         try:
-            await self._declare(plan.Plan(exchanges=wanted.exchanges, queues=wanted.queues), _DECLARE_TIMEOUT_S)
+            await self._declare(plan.Plan(exchanges=wanted.exchanges, queues=wanted.queues), self._declare_within_s)
         except TopologyConflict as conflict:
             # It stands, with other arguments than ours: usable, and for an operator to look at.
             log.warning("topology.conflict", detail=str(conflict))
         bindings = plan.Plan(bindings=wanted.bindings)
         if not stands:
-            await self._declare(bindings, _DECLARE_TIMEOUT_S)
+            await self._declare(bindings, self._declare_within_s)
         elif monotonic() >= self._bind_again_s:
             try:
-                await self._declare(bindings, _BOUND_WITHIN_S)
+                await self._declare(bindings, _BOUND_WITHIN_S * self.names.lanes)
             except _Unanswered:
                 # While a node of a cluster is frozen, no other answers this (before Khepri), though messages pass.
                 self._bind_again_s = monotonic() + _BIND_AGAIN_AFTER_S

@@ -118,7 +118,7 @@ def _outgoing(names: Names, publication: Publication) -> Outgoing:
     body = copy.envelope.body or b""
     if publication.way is Way.WHEEL:
         stay_ms = parked_ms(publication.left_ms, exact=publication.exact)
-        way = route(names, stay_ms, copy.topic, publication.kind)
+        way = route(names.lane_for(copy.id), stay_ms, copy.topic, publication.kind)
         return Outgoing(way.exchange, way.routing_key, to_properties(copy, parked=True), body)
     if publication.way is Way.READY:
         properties = to_properties(copy, live_for_ms=publication.live_for_ms)

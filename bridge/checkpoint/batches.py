@@ -46,7 +46,8 @@ class Done:
 
 
 class Batches:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, lane: int) -> None:
+        self._lane = lane
         self._store = parts.store
         self._records = parts.records
         self._ways = parts.broker.releases
@@ -62,7 +63,7 @@ class Batches:
         """
         policies = {topic: await self._topics.used(topic) for topic in {item.copy.topic for item in items}}
         for left_ms in {item.arrival.stranded_ms for item in items if isinstance(item.arrival, Due)} - {0}:
-            await self._objects.renew_slots(left_ms)
+            await self._objects.renew_slots(self._lane, left_ms)
         answers = await self._store.run([self._question(item, policies[item.copy.topic]) for item in items])
         outcomes = [read(item.copy.topic, item.copy.id, answer) for item, answer in zip(items, answers, strict=True)]
         # Before the release, so that whoever is handed a message can give it back.

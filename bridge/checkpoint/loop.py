@@ -36,9 +36,10 @@ class _Refused:
 class Checkpoint:
     name = "checkpoint"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, lane: int) -> None:
         self._parts = parts
-        self._session = Session(parts)
+        self._lane = lane
+        self._session = Session(parts, lane)
 
     @property
     def state(self) -> str:
@@ -47,7 +48,7 @@ class Checkpoint:
     async def run(self) -> None:
         """Runs for ever; what goes away is waited for."""
         while True:
-            self._session = Session(self._parts, state=self.state)
+            self._session = Session(self._parts, self._lane, state=self.state)
             try:
                 await self._session.run()
             except Unavailable as error:
@@ -63,17 +64,17 @@ class Session:
     acknowledged, and lost. So what a channel delivers, or a batch hands back, after its end reaches no other session.
     """
 
-    def __init__(self, parts: Parts, *, state: str = "starting") -> None:
+    def __init__(self, parts: Parts, lane: int, *, state: str = "starting") -> None:
         self._link = parts.broker.consuming
         self._store = parts.store
         self._keys = parts.records.keys
         self._ways = parts.broker.releases
         self._objects = parts.broker.objects
-        self._names = parts.broker.objects.names
+        self._names = parts.broker.objects.names.in_lane(lane)
         self._prefetch = parts.settings.checkpoint_prefetch
         self._batch = parts.settings.checkpoint_batch
         self._max_retry = parts.settings.max_retry
-        self._batches = Batches(parts)
+        self._batches = Batches(parts, lane)
         self._holding: Holding[Item | _Refused] = Holding()
         self._wake = asyncio.Event()
         self._awaited_ms: float | None = None

@@ -33,6 +33,15 @@ def test_apply_then_verify_then_move_to_another_prefix() -> None:
     assert "error: exchange delay is missing" in run("verify", code=1)
 
 
+def test_lanes_are_declared_checked_and_taken_off_again() -> None:
+    assert "33 exchanges, 538 queues" in run("--lanes", "3", "--topic", "orders", "apply")
+    assert run("--lanes", "3", "--topic", "orders", "verify", "--slots").startswith("ok: looked at version")
+    assert "error: queue delay.lane3.checkpoint is missing" in run("--lanes", "4", "verify", code=1)
+    assert "0  messages moved; lanes of delay: 1." in run("--topic", "orders", "drain", "delay")
+    assert "error: queue delay.lane1.checkpoint is missing" in run("--lanes", "3", "verify", code=1)
+    assert run("--topic", "orders", "verify", "--slots").startswith("ok")
+
+
 def test_show_and_export_need_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_AMQP_URL", "amqp://127.0.0.1:1/")
     assert "delay.30m" in run("show")

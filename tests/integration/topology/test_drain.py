@@ -12,6 +12,7 @@ from pamqp.commands import Basic
 
 from tests.integration.topology.conftest import Broker
 from topology import plan
+from topology.channels import with_lanes_found
 from topology.deaths import deaths
 from topology.declare import apply
 from topology.drain import drain
@@ -212,6 +213,28 @@ async def test_the_other_queues_are_moved_as_they_are(broker: Broker) -> None:
     assert deaths(at_checkpoint[b"returned"].headers)[0].reason == "rejected"
     found = await names_on(broker)
     assert not [name for name in found if name.startswith(("delay", "ready.", "dead."))]
+
+
+async def test_fewer_lanes_move_what_waits_in_the_others_and_leave_the_first_alone(broker: Broker) -> None:
+    three = Names(lanes=3)
+    await apply(broker.connection, plan.whole(three, checked=["orders"], direct=["mails"]))
+    for lane in three.each_lane:
+        taken = route(lane, 5 * HOUR_MS + 200, "orders")
+        await publish(broker, taken.exchange, taken.routing_key, b"waits", message_id=f"m{lane.lane}")
+        await publish(broker, lane.due, f"{'0.' * 7}orders", b"due", message_id=f"d{lane.lane}")
+
+    found = await with_lanes_found(broker.connection, OLD)
+    drained = await drain(broker.connection, found, OLD, timeout_s=60)
+
+    assert found == three
+    assert drained.moved == {f"delay.lane{lane}.{queue}": 1 for lane in (1, 2) for queue in ("5h", "checkpoint")}
+    assert {message.message_id for message in await take(broker, "delay.5h", 3)} == {"m0", "m1", "m2"}
+    assert {message.message_id for message in await take(broker, "delay.checkpoint", 3)} == {"d0", "d1", "d2"}
+    whole = plan.whole(OLD, checked=["orders"], direct=["mails"])
+    assert await names_on(broker) >= {queue.name for queue in whole.queues}
+    assert not [name for name in await names_on(broker) if ".lane" in name]
+    assert (await verify(broker.connection, whole, management_url=broker.management_url)).findings == ()
+    assert await with_lanes_found(broker.connection, OLD) == OLD
 
 
 async def test_a_drain_can_be_run_again(broker: Broker) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.topology.walker import End, Walker
 from topology import plan
 from topology.deaths import deaths, left_of_key_ms
+from topology.moves import Move, move
 from topology.names import MOST_LANES, Names, lane_of
 from topology.wheel import HANDS, MAX_DELAY_MS, route
 
@@ -64,6 +65,7 @@ def test_a_further_lane_is_told_by_every_name_of_its_wheel_and_shares_all_others
     assert (second.hand("minutes"), second.slot("tenths", 2)) == ("delay.lane2.minutes", "delay.lane2.200ms")
     for shared in ("ready_exchange", "returned", "acks", "refused"):
         assert getattr(second, shared) == getattr(ONE, shared)
+    assert ONE.in_lane(2) == second
     assert (second.ready_queue("orders"), second.dead_queue("orders")) == ("ready.orders", "dead.orders")
 
 
@@ -156,3 +158,16 @@ def test_what_is_left_of_a_key_is_told_by_the_slots_of_the_lane() -> None:
 
     assert left_of_key_ms(second, KEY, deaths(died("delay.lane2.30m"))) == 5_200
     assert left_of_key_ms(second, KEY, deaths(died("delay.30m"))) == 1_805_200
+
+
+def moved(old: Names, new: Names, queue: str, message_id: str | None, headers: dict[str, Any] | None = None) -> Move:
+    return move(old, new, queue=queue, key=KEY, headers=headers, now_ms=0, message_id=message_id)
+
+
+def test_what_is_moved_goes_to_the_lane_of_its_id_with_what_is_left_of_its_delay() -> None:
+    fewer = moved(THREE, ONE, "delay.lane2.5s", "order-1", died("delay.lane2.30m"))
+    assert (fewer.exchange, fewer.routing_key, fewer.lane) == ("delay.seconds", "0.0.0.0.0.5.2.orders", 0)
+    more = moved(ONE, Names(prefix="later", lanes=3), "delay.30m", "order-3")
+    assert (more.exchange, more.routing_key, more.lane) == ("later.lane2.minutes", KEY, 2)
+    assert more.slots == (("minutes", 30), ("seconds", 5), ("tenths", 2))
+    assert moved(ONE, Names(prefix="later", lanes=3), "delay.30m", None).lane == lane_of("", 3)

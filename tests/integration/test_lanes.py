@@ -1,0 +1,177 @@
+"""Several wheels side by side: a message keeps to its lane, and no lane is forgotten when there are to be fewer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.ports import free_ports
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.integration.own import Own, own_bridge
+from topology.names import Names
+
+pytestmark = pytest.mark.timeout(90)
+
+NAMES = Names(lanes=3)
+OF_LANE = {0: "order-2", 1: "order-1", 2: "order-3"}
+"""An id of each lane."""
+IDS = set(OF_LANE.values())
+THREE, ONE = {"BRIDGE_LANES": "3"}, {"BRIDGE_LANES": "1"}
+
+
+@pytest_asyncio.fixture(scope="module")
+async def own(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
+    async with own_bridge(rabbit, redis_node.url, local_dir, **THREE) as own:
+        await own.topic.pull(wait=0)  # its queues are declared
+        yield own
+
+
+def bridge_beside(own: Own, folder: Path, settings: dict[str, str]) -> BridgeProcess:
+    return BridgeProcess(folder / f"beside-{own.vhost}" / "bridge.log", free_ports(1)[0], own.settings | settings)
+
+
+async def until_count(own: Own, queue: str, count: int) -> None:
+    while await own.amqp.count(queue) != count:
+        pass
+
+
+async def management(rabbit: RabbitNode, method: str, path: str) -> Any:
+    async with httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=30) as client:
+        answer = await client.request(method, path)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
+
+
+async def test_what_is_sent_waits_in_the_lane_of_its_id(own: Own) -> None:
+    topic = own.topic.beside("waits")
+    await topic.send_many(*({"id": one, "body": 1, "delay": "20h"} for one in IDS))
+    for lane in NAMES.each_lane:
+        await until_count(own, lane.slot("hours", 19), 1)
+    await topic.send_many(*({"id": f"{at}", "body": 1, "delay": "10h"} for at in range(300)))
+    for lane in NAMES.each_lane:
+        await until_count(own, lane.slot("hours", 9), sum(NAMES.lane_for(f"{at}") == lane for at in range(300)))
+
+
+@pytest.mark.parametrize("message_id", [OF_LANE[lane] for lane in OF_LANE])
+async def test_in_every_lane_a_message_is_released_leased_returned_moved_and_deleted(own: Own, message_id: str) -> None:
+    topic = own.topic.beside("life")
+    await topic.send(id=message_id, delay="500ms")
+    pulled = await topic.pull_one(lease="1s")
+    assert (pulled["id"], pulled["attempts"]) == (message_id, 1)
+    pulled = await topic.pull_one()
+    assert (pulled["id"], pulled["attempts"]) == (message_id, 2)
+    await topic.nack(pulled, delay="300ms")
+    pulled = await topic.pull_one()
+    assert (pulled["id"], pulled["attempts"]) == (message_id, 3)
+    await topic.ack(pulled)
+
+    await topic.send(id=f"moved-{message_id}", delay="2h")
+    await topic.move(f"moved-{message_id}", delay="300ms")
+    await topic.send(id=f"deleted-{message_id}", delay="300ms")
+    await topic.delete(f"deleted-{message_id}")
+    await topic.send(id="marker", delay="900ms")
+    assert await topic.drain("marker") == [f"moved-{message_id}"]
+    assert await topic.state(f"deleted-{message_id}") == "deleted"
+
+
+async def test_an_amqp_client_enters_the_first_lane_or_one_of_its_choice(own: Own) -> None:
+    topic = own.topic.beside("client")
+    await topic.pull(wait=0)
+    for entry in ("delay", "delay.lane2"):
+        await own.amqp.publish(entry, f"0.0.0.0.0.0.5.{topic.name}", message_id=OF_LANE[1])
+        pulled = await topic.pull_one()
+        assert (pulled["id"], pulled["attempts"]) == (OF_LANE[1], 1)
+        await topic.nack(pulled, delay="300ms")
+        pulled = await topic.pull_one()
+        assert (pulled["id"], pulled["attempts"]) == (OF_LANE[1], 2)
+        await topic.ack(pulled)
+
+
+async def test_a_message_that_misses_a_slot_of_its_lane_is_on_time(own: Own) -> None:
+    topic = own.topic.beside("misses")
+    await topic.pull(wait=0)
+    lane = NAMES.each_lane[1]
+    missing = lane.slot("tenths", 7)
+    await own.amqp.delete_queue(missing)
+    await own.amqp.publish(lane.entry, f"0.0.0.0.0.1.7.{topic.name}", message_id=OF_LANE[1])
+    assert (await topic.pull_one())["id"] == OF_LANE[1]
+    assert await own.amqp.count(missing) is not None
+
+
+async def test_what_comes_back_from_a_ready_queue_is_tried_again_in_its_lane(own: Own) -> None:
+    topic = own.topic.beside("back")
+    for message_id in IDS:
+        await topic.send(id=message_id, delay="100ms")
+        async with own.amqp.consume(topic.ready_queue, prefetch=1) as arrivals:
+            await (await arrivals.get()).reject(requeue=False)
+        pulled = await topic.pull_one()
+        assert (pulled["id"], pulled["attempts"]) == (message_id, 2)
+        await topic.ack(pulled)
+
+
+async def test_fewer_lanes_lose_nothing_of_what_waits_in_the_others(
+    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
+) -> None:
+    async with own_bridge(rabbit, redis_node.url, local_dir, **THREE) as own:
+        topic, direct = own.topic, own.topic.beside("direct")
+        await direct.put_policy(release="direct")
+        await topic.send_many(*({"id": one, "body": 1, "delay": "4s"} for one in IDS))
+        await direct.send_many(*({"id": one, "body": 1, "delay": "6s"} for one in IDS))
+        await asyncio.to_thread(own.bridge.stop)
+        for queue in ("delay.lane1.checkpoint", "delay.lane2.checkpoint"):
+            await own.amqp.until_consumers(queue, 0)
+        with bridge_beside(own, local_dir, ONE) as fewer:
+            async with httpx2.AsyncClient(base_url=fewer.url, timeout=90) as client:
+                # Unbound in the lanes left behind too: a delete is final then.
+                await direct.through(client).put_policy(release="checked")
+                await direct.through(client).delete(OF_LANE[2])
+                assert set(await topic.through(client).pull_ids(3)) == IDS
+                left = IDS - {OF_LANE[2]}
+                assert set(await direct.through(client).pull_ids(2)) == left
+                await topic.through(client).send(id=OF_LANE[1], delay="20h")
+                await until_count(own, "delay.19h", 1)
+        bindings = await management(rabbit, "GET", f"queues/{own.vhost}/{direct.ready_queue}/bindings")
+        assert {one["source"] for one in bindings} == {"", "delay.ready"}
+
+
+async def test_a_bridge_of_fewer_lanes_takes_over_those_of_one_that_was_killed(
+    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
+) -> None:
+    async with own_bridge(rabbit, redis_node.url, local_dir, **ONE) as own:
+        more = bridge_beside(own, local_dir, THREE)
+        await asyncio.to_thread(more.start)
+        try:
+            async with httpx2.AsyncClient(base_url=more.url, timeout=90) as client:
+                await own.topic.through(client).send_many(*({"id": one, "body": 1, "delay": "2s"} for one in IDS))
+        finally:
+            more.kill()
+        # It looks with each new connection, and else every ten minutes.
+        await own.amqp.until_consumers("delay.lane2.checkpoint", 0)
+        await _break_connections(rabbit, own.vhost)
+        assert set(await own.topic.pull_ids(3)) == IDS
+        assert (await own.topic.client.get("/health/ready")).json()["status"] == "ok"
+
+
+async def _break_connections(rabbit: RabbitNode, vhost: str) -> None:
+    names: list[str] = []
+    while not names:
+        found = await management(rabbit, "GET", f"vhosts/{vhost}/connections")
+        names = [one["name"] for one in found if str(one.get("user_provided_name")).startswith("delaybridge")]
+    for name in names:
+        await management(rabbit, "DELETE", f"connections/{quote(name, safe='')}")
+
+
+async def test_the_names_of_a_lane_are_those_its_bridge_declares(own: Own, rabbit: RabbitNode) -> None:
+    found = {one["name"] for one in await management(rabbit, "GET", f"queues/{own.vhost}?columns=name")}
+    of_topics = {name for name in found if name.startswith(("ready.", "dead."))}
+    assert len(found - of_topics) == 3 * 178 + 2
+    assert {lane.checkpoint for lane in NAMES.each_lane} < found
