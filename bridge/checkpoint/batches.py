@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bridge import metrics
 from bridge.broker.arrivals import Back, Due
@@ -104,16 +103,14 @@ class Batches:
 
     async def _keep_bodies(self, items: Sequence[Item], outcomes: Sequence[Outcome]) -> None:
         """Keeps the bodies of messages whose records were made here: those of AMQP clients, or all after a loss."""
-        commands: list[tuple[Any, ...]] = []
+        calls: list[Call] = []
         for item, outcome in zip(items, outcomes, strict=True):
             if outcome.verdict == "made" or (outcome.verdict == "hold" and item.copy.epoch == 0):
-                key = self._records.keys.record(item.copy.topic, item.copy.id)[1]
                 packed = envelopes.pack(item.copy.envelope, self._keep_body_max)
-                left_ms = outcome.found.forget_ms - outcome.now_ms
                 if packed:
-                    commands.append(("SET", key, packed, *(("PX", left_ms) if left_ms > 0 else ()), "NX"))
-        if commands:
-            await self._store.commands(commands)
+                    calls.append(self._records.keep(outcome.found, packed))
+        if calls:
+            await self._store.run(calls)
 
     def _count(self, item: Item, step: Step, outcome: Outcome) -> None:
         topic = item.copy.topic

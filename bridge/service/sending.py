@@ -117,6 +117,7 @@ class Sending:
             max_retry=self._max_retry if max_retry is None else max_retry,
             nonce=nonce,
             max_delay_ms=MAX_DELAY_MS,
+            fresh=not draft.id,
         )
         return _Prepared(draft, message_id, nonce, policy, schedule)
 

@@ -1,4 +1,5 @@
-"""An envelope as bytes in Redis: one line of JSON (content type, headers), then, if it was kept, the body."""
+"""An envelope as bytes in Redis: one line of JSON (content type, headers), then, if it was kept, the body. The line is
+empty where it would say nothing beyond the defaults."""
 
 from __future__ import annotations
 
@@ -14,14 +15,18 @@ def pack(envelope: Envelope, keep_body_max: int) -> bytes:
     plain = not envelope.headers and not envelope.properties and envelope.content_type == JSON_TYPE
     if plain and not keeps_body:
         return b""
-    head = orjson.dumps([envelope.content_type, dict(envelope.headers), dict(envelope.properties)], default=as_text)
+    parts = [envelope.content_type, dict(envelope.headers), dict(envelope.properties)]
+    head = b"" if plain else orjson.dumps(parts, default=as_text)
     return head + b"\n" + body if keeps_body and body is not None else head
 
 
 def unpack(packed: bytes) -> Envelope:
     head, newline, body = packed.partition(b"\n")
+    kept = body if newline else None
+    if not head:
+        return Envelope(body=kept)
     content_type, headers, properties = orjson.loads(head)
-    return Envelope(content_type=content_type, headers=headers, properties=properties, body=body if newline else None)
+    return Envelope(content_type=content_type, headers=headers, properties=properties, body=kept)
 
 
 def as_text(value: object) -> str:

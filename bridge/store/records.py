@@ -69,6 +69,7 @@ class Records:
         max_retry: int,
         nonce: int,
         max_delay_ms: int,
+        fresh: bool,
     ) -> Call:
         return self._call(
             "schedule",
@@ -80,6 +81,7 @@ class Records:
             max_retry=max_retry,
             nonce=nonce,
             max_delay_ms=max_delay_ms,
+            fresh=int(fresh),
         )
 
     def confirm(self, record: Record, *, ready: bool, direct: bool, envelope: bytes) -> Call:
@@ -94,6 +96,9 @@ class Records:
             direct=int(direct),
             envelope=envelope,
         )
+
+    def keep(self, record: Record, envelope: bytes) -> Call:
+        return self._call("keep", record.topic, record.id, epoch=record.epoch, nonce=record.nonce, envelope=envelope)
 
     def abandon(self, record: Record) -> Call:
         return self._call("abandon", record.topic, record.id, epoch=record.epoch, nonce=record.nonce)

@@ -1,7 +1,7 @@
 """The catalogue of scripts: one transition a file in `lua/`, whose header is its contract.
 
 The header's `KEYS:` and `ARGV:` lines are read here and decide the order in which a caller's named arguments are sent,
-so contract and call can't drift apart. A script whose first key is a record begins with `_record.lua`.
+so contract and call can't drift apart. A script whose first key is a record begins with what it uses of `_record.lua`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,29 @@ def _contract(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(names["KEYS"]), tuple(names["ARGV"])
 
 
+_NUMBERS = re.compile(r"^local ([A-Z_]+(?:, [A-Z_]+)*) = (\d+(?:, \d+)*)$", re.MULTILINE)
+_FUNCTION = re.compile(r"^local function (\w+)", re.MULTILINE)
+_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+
+
+def _with_prelude(prelude: str, own: str) -> str:
+    """The script behind those paragraphs of the prelude whose functions it uses, and with the numbers that have
+    names: a local that functions share is bound to each of them anew in every call."""
+    used, kept = set(re.findall(r"\w+", _COMMENT.sub("", own))), [own]
+    for part in reversed(_COMMENT.sub("", prelude).split("\n\n")):
+        functions = set(_FUNCTION.findall(part))
+        if not functions or functions & used:
+            used.update(re.findall(r"\w+", part))
+            kept.insert(0, part)
+    text = "\n".join(kept)
+    numbers = {
+        name: number
+        for names, values in _NUMBERS.findall(text)
+        for name, number in zip(names.split(", "), values.split(", "), strict=True)
+    }
+    return re.sub(r"\b[A-Z_]+\b", lambda word: numbers.get(word[0], word[0]), _NUMBERS.sub("", text))
+
+
 def _load() -> dict[str, Script]:
     folder = files("bridge.store") / "lua"
     prelude = (folder / "_record.lua").read_text()
@@ -51,7 +74,7 @@ def _load() -> dict[str, Script]:
             continue
         own = file.read_text()
         keys, args = _contract(own)
-        text = f"{prelude}\n{own}" if keys[0] == "record" else own
+        text = _with_prelude(prelude, own) if keys[0] == "record" else own
         digest = sha1(text.encode(), usedforsecurity=False).hexdigest()
         purpose = own.partition("\n")[0].removeprefix("-- ")
         scripts[name] = Script(name=name, text=text, sha=digest, keys=keys, args=args, purpose=purpose)

@@ -131,7 +131,7 @@ async def test_a_call_of_a_slot_that_has_moved_is_run_by_its_new_master(own: Own
         for node in (target, cluster.nodes[2], cluster.nodes[0]):
             await asked(node, "CLUSTER", "SETSLOT", slot, "NODE", owner)
         schedule = records.schedule(
-            name, "m-1", mode="in", when_ms=0, ttl_ms=-1, max_retry=0, nonce=1, max_delay_ms=1_000
+            name, "m-1", mode="in", when_ms=0, ttl_ms=-1, max_retry=0, nonce=1, max_delay_ms=1_000, fresh=False
         )
         scheduled, looked = await store.run([schedule, records.look(name, "m-1")])
         assert read(name, "m-1", scheduled).verdict == "created"

@@ -15,6 +15,7 @@ MAKES = {
     "schedule": {State.UNCONFIRMED},
     "confirm": {State.WAITING, State.READY},
     "abandon": {State.UNCONFIRMED},
+    "keep": set(),
     "fire": {State.WAITING, State.LEASED, State.READY, State.EXPIRED, State.DEAD},
     "returned": {State.READY, State.EXPIRED, State.DEAD},
     "retry": {State.WAITING},
@@ -108,6 +109,11 @@ def the_index_agrees_with_the_record(kept: Kept) -> None:
 def the_key_expires_when_the_record_is_forgotten(kept: Kept) -> None:
     if kept.record is not None:
         assert kept.expiring == (kept.record.forget_ms > 0)
+
+
+def an_envelope_apart_goes_with_its_record(kept: Kept) -> None:
+    if kept.record is not None:
+        assert kept.apart_expiring == (kept.expiring if kept.kept == 1 else None)
 
 
 def a_record_that_waits_or_is_leased_never_expires(kept: Kept, *, direct: bool) -> None:

@@ -26,11 +26,11 @@ def send(steps: Transitions, delay_ms: int = 0, ttl_ms: int = -1) -> None:
 
 def sent(steps: Transitions, delay_ms: int = 0) -> None:
     send(steps, delay_ms)
-    steps.confirm(at=0, twice=False, kept=True)
+    steps.confirm(at=0, twice=False, kept=b"\n{}")
 
 
 def fire(steps: Transitions, at: int = 0, *, believed: bool = False) -> None:
-    steps.a_copy_comes_out_of_the_wheel(at=at, paused=False, believed=believed, twice=False, dies="")
+    steps.a_copy_comes_out_of_the_wheel(at=at, paused=False, believed=believed, kept=b"", twice=False, dies="")
 
 
 def returned(steps: Transitions, dies: str) -> None:
@@ -132,10 +132,10 @@ def test_a_confirmation_never_stands_for_another_send_of_the_same_moment(steps: 
     steps.delete(name="a", release=False, twice=False)
     send(steps)
     first, second = steps.claims
-    steps.confirm(at=0, twice=False, kept=False)
+    steps.confirm(at=0, twice=False, kept=b"")
     assert (state(steps), steps.claims) == (State.UNCONFIRMED, [second])
 
-    steps.confirm(at=0, twice=False, kept=False)
+    steps.confirm(at=0, twice=False, kept=b"")
     assert state(steps) is State.READY
     assert first.record.created_ms == second.record.created_ms
 

@@ -39,6 +39,7 @@ delays_ms = st.sampled_from([0, 1, 150, 1_000, 60_000, 2 * DAY_MS, 40 * DAY_MS])
 leases_ms = st.sampled_from([1_000, 30_000, 12 * HOUR_MS])
 ttls_ms = st.sampled_from([-1, -1, -1, 0, 500, 45_000])
 retries = st.integers(0, 2)
+envelopes = st.sampled_from([b"", b"\n{}", b"\n" + b"x" * 600])  # the last is too long for a record
 dies = st.sampled_from(["", "", "", "", "before publishing", "before naming", "before acknowledging"])
 
 
@@ -58,6 +59,7 @@ class Transitions(RuleBasedStateMachine):
         self.claims: list[Claim] = []
         self.seen: list[Record] = []  # records as callers have read them, maybe long ago
         self.direct: set[str] = set()
+        self.used: set[str] = set()
 
     def teardown(self) -> None:
         self.world.clear()
@@ -132,7 +134,9 @@ class Transitions(RuleBasedStateMachine):
             max_retry=max_retry,
             nonce=self.world.nonce(),
             max_delay_ms=MAX_DELAY_MS,
+            fresh=name not in self.used,
         )
+        self.used.add(name)
         outcome = self.run_script(name, call, twice=twice)
         assert outcome.verdict == wanted
         if wanted == "created":
@@ -147,20 +151,19 @@ class Transitions(RuleBasedStateMachine):
                 self.put(name, publication, told=True).direct = direct
 
     @precondition(lambda self: any(claim.published for claim in self.claims))
-    @rule(at=at, twice=twice, kept=st.booleans())
-    def confirm(self, at: int, twice: bool, kept: bool) -> None:
+    @rule(at=at, twice=twice, kept=envelopes)
+    def confirm(self, at: int, twice: bool, kept: bytes) -> None:
         claim = one_of([claim for claim in self.claims if claim.published], at)
         self.claims.remove(claim)
         name = claim.record.id
-        before = self.record(name)
-        call = self.world.records.confirm(
-            claim.record, ready=claim.ready, direct=claim.direct, envelope=b"[]\n{}" if kept else b""
-        )
+        before, shown = self.record(name), self.shown(name)
+        call = self.world.records.confirm(claim.record, ready=claim.ready, direct=claim.direct, envelope=kept)
         outcome = self.run_script(name, call, twice=twice)
         if before is None:
             assert outcome.verdict == "missing"
         elif outcome.verdict == "confirmed":
             assert outcome.found.state is not State.UNCONFIRMED
+            assert self.shown(name) == (shown or kept)
         else:
             assert outcome.verdict == "superseded"
             assert before.nonce != claim.record.nonce
@@ -192,8 +195,10 @@ class Transitions(RuleBasedStateMachine):
     # -- the checkpoint
 
     @precondition(lambda self: self.copies("wheel"))
-    @rule(at=at, paused=rarely, believed=st.booleans(), twice=twice, dies=dies)
-    def a_copy_comes_out_of_the_wheel(self, at: int, paused: bool, believed: bool, twice: bool, dies: str) -> None:
+    @rule(at=at, paused=rarely, believed=st.booleans(), kept=envelopes, twice=twice, dies=dies)
+    def a_copy_comes_out_of_the_wheel(
+        self, *, at: int, paused: bool, believed: bool, kept: bytes, twice: bool, dies: str
+    ) -> None:
         name, standing = one_of(self.copies("wheel"), at)
         broker, now_ms = self.broker(name), self.world.now_ms
         copy, before = standing.copy, self.record(name)
@@ -206,6 +211,9 @@ class Transitions(RuleBasedStateMachine):
         if wanted in ("release", "made"):
             assert outcome.found.state is State.READY
             self.direct.discard(name)
+        if wanted == "made":
+            self.run_script(name, self.world.records.keep(outcome.found, kept), twice=twice)
+            assert self.shown(name) == kept
         stranded_ms = max(0, standing.arrives_ms - now_ms)
         self.perform(
             name, standing, broker.wheel, after_fire(copy, outcome, stranded_ms), told=wanted == "hold", dies=dies
@@ -369,9 +377,9 @@ class Transitions(RuleBasedStateMachine):
         self.name_successor(name, call, record, parked, twice=twice, dies=dies)
 
     @precondition(lambda self: self.reads(*LIVE))
-    @rule(at=at, delay_ms=delays_ms, ttl_ms=ttls_ms, max_retry=retries, kept=st.booleans(), twice=twice, dies=dies)
+    @rule(at=at, delay_ms=delays_ms, ttl_ms=ttls_ms, max_retry=retries, kept=envelopes, twice=twice, dies=dies)
     def put_another_in_its_place(
-        self, *, at: int, delay_ms: int, ttl_ms: int, max_retry: int, kept: bool, twice: bool, dies: str
+        self, *, at: int, delay_ms: int, ttl_ms: int, max_retry: int, kept: bytes, twice: bool, dies: str
     ) -> None:
         record = one_of(self.reads(*LIVE), at // 2)
         now_ms = self.world.now_ms
@@ -384,13 +392,14 @@ class Transitions(RuleBasedStateMachine):
         )
         ready = delay_ms == 0
         parked = self.put(record.id, at_once(copy, now_ms) if ready else later(copy, now_ms, "move"), told=False)
-        call = self.world.records.replace(record, copy, ready=ready, envelope=b"[]\n{}" if kept else b"")
+        call = self.world.records.replace(record, copy, ready=ready, envelope=kept)
         before = self.record(record.id)
         self.name_successor(record.id, call, record, parked, twice=twice, dies=dies)
         found = self.record(record.id)
         if found is not None and found != before and found.nonce == copy.nonce:
             assert (found.due_ms, found.expires_ms, found.created_ms) == (due_ms, copy.expires_ms, copy.created_ms)
             assert (found.attempts, found.max_retry, found.lease_until_ms) == (0, max_retry, 0)
+            assert self.shown(record.id) == kept
 
     # -- dead letters
 
@@ -478,6 +487,10 @@ class Transitions(RuleBasedStateMachine):
 
     # -- what callers know
 
+    def shown(self, name: str) -> bytes:
+        """What a look shows of the envelope."""
+        return self.world.ask(self.world.records.look(self.world.topic, name))[0].extra or b""
+
     def receipt(self, name: str, at: int) -> int:
         """An epoch a consumer may have been given, most often the latest."""
         return one_of([record.epoch for record in reversed(self.seen) if record.id == name] or [1], at // 2)
@@ -523,6 +536,7 @@ class Transitions(RuleBasedStateMachine):
             broker = self.broker(name)
             model.the_index_agrees_with_the_record(self.world.kept(name))
             model.the_key_expires_when_the_record_is_forgotten(kept)
+            model.an_envelope_apart_goes_with_its_record(kept)
             model.a_record_that_waits_or_is_leased_never_expires(kept, direct=name in self.direct)
             model.a_record_outlives_every_copy(kept, broker)
             model.no_more_attempts_than_the_retries_allow(kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, TypeVar
 
@@ -20,24 +20,30 @@ BORN_MS = 4_102_444_800_000
 
 RETENTION_MS, TOMBSTONE_MS = 3_600_000, 7 * 86_400_000
 
-# One read of all that is kept of one id: the record as a script sees it, its expiry, its score in each index.
+# One read of all that is kept of one id: the expiry of the record and of an envelope apart, the score in each index,
+# and the record as it is stored.
 _SNAPSHOT = """
-local out = { redis.call('PTTL', KEYS[1]) }
+local out = { redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]) }
 for at = 3, #KEYS do out[#out + 1] = redis.call('ZSCORE', KEYS[at], ARGV[1]) or '' end
 local packed = redis.call('GET', KEYS[1])
-if packed then for _, value in ipairs(cmsgpack.unpack(packed)) do out[#out + 1] = value end end
+if packed then
+  for _, value in ipairs(cmsgpack.unpack(packed)) do out[#out + 1] = value == true and 1 or value end
+end
 return out
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """What Redis keeps of one id. `expiring`: the record's key has an expiry.
-    `claimed_ms`: when an unconfirmed record was claimed."""
+    """What Redis keeps of one id. `expiring`: the record's key has an expiry. `apart_expiring`: the same of the
+    envelope's key, None where there is none. `claimed_ms`: when an unconfirmed record was claimed. `kept`: the envelope
+    in the record, or 1 for one apart."""
 
     record: Record | None
     expiring: bool
+    apart_expiring: bool | None
     claimed_ms: int
+    kept: bytes | int
     scores: dict[str, int]  # by index, `forget` too; only those it stands in
 
 
@@ -104,17 +110,23 @@ class World:
 
     def kept(self, message_id: str) -> Kept:
         keys = self.records.keys.record(self.topic, message_id)
-        ttl_ms, *rest = self.command("EVAL", _SNAPSHOT, len(keys), *keys, message_id)
+        ttl_ms, apart_ttl_ms, *rest = self.command("EVAL", _SNAPSHOT, len(keys), *keys, message_id)
         scores, fields = rest[: len(INDEXES) + 1], rest[len(INDEXES) + 1 :]
-        record, claimed_ms = None, 0
+        record, claimed_ms, kept = None, 0, b""
         if fields:
-            state, *numbers, reason, claimed_ms = fields
+            state, *numbers, reason, claimed_ms, kept = fields
             values: Any = (State(state), *numbers, reason.decode())
-            record = Record(self.topic, message_id, *values)
+            stored = Record(self.topic, message_id, *values)
+            due_ms = stored.created_ms + stored.due_ms
+            record = replace(
+                stored, due_ms=due_ms, arrives_ms=due_ms + stored.arrives_ms, last_ms=due_ms + stored.last_ms
+            )
         return Kept(
             record=record,
             expiring=ttl_ms >= 0,
+            apart_expiring=apart_ttl_ms >= 0 if apart_ttl_ms >= -1 else None,
             claimed_ms=claimed_ms,
+            kept=kept,
             scores={name: int(score) for name, score in zip((*INDEXES, "forget"), scores, strict=True) if score != b""},
         )
 

@@ -9,9 +9,9 @@ local r = load()
 if not r then return answer('missing') end
 local mine = is(r, tonumber(ARGV[5]), tonumber(ARGV[6]))
 if r[CREATED] ~= tonumber(ARGV[7]) or (r[STATE] == UNCONFIRMED and not mine) then return answer('superseded', r) end
-if ARGV[10] ~= '' then
-  redis.call('SET', ENVELOPE, ARGV[10])
-  if r[STATE] ~= UNCONFIRMED and r[FORGET] > 0 then redis.call('PEXPIREAT', ENVELOPE, r[FORGET]) end
+if ARGV[10] ~= '' and r[KEPT] == '' then
+  keep(r, ARGV[10])
+  if r[STATE] ~= UNCONFIRMED then save(r) end
 end
 if r[STATE] == UNCONFIRMED then
   r[CLAIMED] = 0
@@ -21,7 +21,6 @@ if r[STATE] == UNCONFIRMED then
     r[STATE] = WAITING
     save(r)
   else
-    r[FORGET] = 0
     make_waiting(r, r[DUE], r[ARRIVES])
   end
 end

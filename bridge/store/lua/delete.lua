@@ -8,6 +8,11 @@ local r = load()
 if not r then return answer('unknown') end
 if ARGV[6] ~= '' and r[CREATED] ~= tonumber(ARGV[6]) then return answer('other', r) end
 if r[STATE] >= ACKED and r[STATE] ~= DELETED then return answer('ended', r) end
-if r[STATE] ~= DELETED then finish(r, DELETED, '', TOMBSTONE_MS) end
-if ARGV[5] == '1' then redis.call('DEL', ENVELOPE) end
+local frees = ARGV[5] == '1' and r[KEPT] ~= ''
+if frees then free(r) end
+if r[STATE] ~= DELETED then
+  finish(r, DELETED, '', TOMBSTONE_MS)
+elseif frees then
+  save(r)
+end
 return answer('deleted', r)

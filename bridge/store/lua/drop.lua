@@ -7,6 +7,6 @@
 local r = load()
 if not r then return answer('unknown') end
 if r[STATE] ~= DEAD or (ARGV[5] ~= '' and r[EPOCH] ~= tonumber(ARGV[5])) then return answer('stale', r) end
+free(r)
 finish(r, DELETED, '', TOMBSTONE_MS)
-redis.call('DEL', ENVELOPE)
 return answer('dropped', r)

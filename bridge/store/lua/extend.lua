@@ -9,5 +9,5 @@ if not r or r[STATE] == UNCONFIRMED then return answer('unknown') end
 if r[STATE] ~= LEASED or (ARGV[5] ~= '' and r[EPOCH] ~= tonumber(ARGV[5])) then return answer('stale', r) end
 r[LEASE_UNTIL] = math.max(r[LEASE_UNTIL], now + tonumber(ARGV[6]))
 r[LAST] = math.max(r[LAST], r[LEASE_UNTIL])
-save(r, LEASED, r[FORGET])
+save(r)
 return answer('extended', r)

@@ -14,7 +14,7 @@ local verdict = 'release'
 if r and epoch == 0 and ended(r) then
   -- The id is free again: a new message under it.
   local last = r[LAST]
-  redis.call('DEL', ENVELOPE)
+  free(r)
   r = born(r[EPOCH] + 1, nonce, now, tonumber(ARGV[9]), tonumber(ARGV[10]), attempt - 1, tonumber(ARGV[8]))
   r[LAST] = math.max(last, r[LAST])
   verdict = 'made'
@@ -31,7 +31,7 @@ elseif r[EPOCH] < epoch then
   if ARGV[13] ~= '1' then return answer('ahead', r) end
   r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(ARGV[9]), attempt - 1, 0
   -- It may be of a message that was to take this one's place: what is kept would be another's body.
-  redis.call('DEL', ENVELOPE)
+  free(r)
 end
 -- What is leased is its consumer's until the lease ends.
 if expired(r) and r[LEASE_UNTIL] <= now then
@@ -42,7 +42,7 @@ local wait = math.max(r[DUE] - now, r[LEASE_UNTIL] - now, tonumber(ARGV[12]))
 if wait > 0 then
   if r[LEASE_UNTIL] > 0 then
     r[ARRIVES], r[LAST] = now + wait, math.max(r[LAST], now + wait)
-    save(r, LEASED, r[FORGET])
+    save(r)
   else
     make_waiting(r, r[DUE], now + wait)
   end

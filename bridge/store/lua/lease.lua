@@ -27,10 +27,9 @@ if expired(r) then
   return answer('expired', r)
 end
 if r[DUE] > now then return answer('hold', r, r[DUE] - now) end
-local was_state, was_forget = r[STATE], r[FORGET]
 r[STATE], r[EPOCH], r[NONCE] = LEASED, next_epoch, next_nonce
 r[ATTEMPTS] = ARGV[16] == '1' and attempt or attempt - 1
 r[LEASE_UNTIL], r[ARRIVES], r[FORGET], r[CLAIMED] = now + tonumber(ARGV[14]), arrives, 0, 0
 r[LAST] = math.max(r[LAST], r[ARRIVES])
-save(r, was_state, was_forget)
+save(r)
 return answer('leased', r)

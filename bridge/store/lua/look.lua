@@ -5,4 +5,6 @@
 -- Promise: writes nothing.
 local r = load()
 if not r or r[STATE] == UNCONFIRMED then return answer('unknown') end
-return answer('found', r, redis.call('GET', ENVELOPE) or 0)
+local kept = r[KEPT]
+if kept == true then kept = redis.call('GET', ENVELOPE) or '' end
+return answer('found', r, kept ~= '' and kept)

@@ -17,8 +17,8 @@ end
 r[EPOCH], r[NONCE], r[CREATED], r[EXPIRES], r[MAX_RETRY] = next_epoch, next_nonce, tonumber(ARGV[9]),
   tonumber(ARGV[11]), tonumber(ARGV[12])
 r[ATTEMPTS], r[REASON] = 0, ''
-redis.call('DEL', ENVELOPE)
-if ARGV[14] ~= '' then redis.call('SET', ENVELOPE, ARGV[14]) end
+free(r)
+keep(r, ARGV[14])
 if ARGV[13] == '1' then
   r[DUE] = due
   make_ready(r)

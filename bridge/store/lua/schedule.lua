@@ -1,7 +1,8 @@
 -- Claims an id for a send: writes its record as unconfirmed, or finds the live message that has the id.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms mode when_ms ttl_ms max_retry nonce max_delay_ms
+-- ARGV: now id retention_ms tombstone_ms mode when_ms ttl_ms max_retry nonce max_delay_ms fresh
 --       mode 'in': when_ms counts from now; 'at': when_ms is an instant. ttl_ms counts from due, -1 is none.
+--       fresh '1': the id was made for this send, so nothing was ever known under it.
 -- Returns: created | exists (the live record) | busy (another send of it is under way, ms until it can be taken over)
 --       | too_far (the longest delay is passed, by ms)
 -- Promise: an answer 'exists' stands for a message that RabbitMQ has confirmed. Twice with one nonce is as once.
@@ -21,13 +22,14 @@ due = math.max(due, now)
 local beyond = due - now - tonumber(ARGV[10])
 if beyond > 0 then return answer('too_far', nil, beyond) end
 local ttl = tonumber(ARGV[7])
-local fresh = born(r and r[EPOCH] + 1 or 1, nonce, now, due, ttl >= 0 and due + ttl or 0, 0, tonumber(ARGV[8]))
-fresh[CLAIMED] = now
+local make = ARGV[11] == '1' and newborn or born
+local claim = make(r and r[EPOCH] + 1 or 1, nonce, now, due, ttl >= 0 and due + ttl or 0, 0, tonumber(ARGV[8]))
+claim[CLAIMED] = now
 if r then
-  fresh[LAST] = math.max(r[LAST], due)
-  redis.call('DEL', ENVELOPE)
+  claim[LAST] = math.max(r[LAST], due)
+  free(r)
 end
 -- A claim whose sender died is forgotten after its copy, which may have been published, has come due.
-fresh[FORGET] = forget_after(fresh, TOMBSTONE_MS)
-save(fresh)
-return answer('created', fresh)
+claim[FORGET] = forget_after(claim, TOMBSTONE_MS)
+save(claim)
+return answer('created', claim)

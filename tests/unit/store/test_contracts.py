@@ -17,12 +17,11 @@ from bridge.store.scripts import SCRIPTS, Script
 from bridge.store.task_ids import TaskIds
 from bridge.store.tokens import StoredTokens
 
-PRELUDE = SCRIPTS["look"].text.partition("-- Reads a record")[0]
 EACH_SCRIPT = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 
 
 def own_text(script: Script) -> str:
-    return script.text.removeprefix(PRELUDE)
+    return script.text[script.text.index(f"-- {script.purpose}") :]
 
 
 def header(script: Script) -> dict[str, str]:
@@ -59,9 +58,10 @@ def calls() -> dict[str, Call]:
     topic, message_id = record.topic, record.id
     return {
         "schedule": records.schedule(
-            topic, message_id, mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, max_delay_ms=10
+            topic, message_id, mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, max_delay_ms=10, fresh=False
         ),
         "confirm": records.confirm(record, ready=False, direct=False, envelope=b""),
+        "keep": records.keep(record, b""),
         "abandon": records.abandon(record),
         "fire": records.fire(copy, paused_ms=0, adopt=False),
         "returned": records.returned(copy, by_ttl=False),
