@@ -24,6 +24,7 @@ from bridge.service.loops import Loop, waiting
 from bridge.service.parts import Parts
 from bridge.service.successors import RETRY_KIND, later, successor
 from bridge.service.values import Release
+from bridge.store import pages
 from bridge.store.client import Call
 from bridge.store.records import read, read_envelope
 
@@ -153,7 +154,9 @@ class Audit:
         # No bridge sees a direct topic's messages become ready.
         direct = (await self._topics.policy(topic)).release is Release.DIRECT
         states = (State.LEASED,) if direct else (State.WAITING, State.LEASED)
-        call = self._records.page(
+        entries = await pages.page(
+            self._store,
+            self._records,
             topic,
             states="".join(str(int(state)) for state in states),
             due_from_ms=0,
@@ -161,11 +164,10 @@ class Audit:
             cursor=self._cursor,
             limit=_PAGE,
         )
-        (entries,) = await self._store.run([call])
-        ids = [entry.decode() for entry in entries[::2]]
+        ids = [message_id for _, message_id in entries]
         lost: list[_Lost] = []
         if ids:
-            self._cursor = (entries[-1], ids[-1])
+            self._cursor = entries[-1]
             answers = await self._store.run([self._records.look(topic, one) for one in ids])
             for outcome in (read(topic, one, answer) for one, answer in zip(ids, answers, strict=True)):
                 record = outcome.record

@@ -9,6 +9,7 @@
     │   └── TopicNotEmpty     a topic with messages is removed only by force
     └── Unavailable           nothing was promised: send again, with the same id
         ├── StoreUnavailable  Redis did not answer, or not in time
+        │   └── StoreUnfit    what is in this Redis was kept with another number of buckets
         ├── BrokerUnavailable RabbitMQ did not answer, not in time, or blocks publishers
         │   ├── BrokerUnfit   the promises can't be kept on this RabbitMQ
         │   ├── QueueMissing  a queue that was asked for messages does not stand
@@ -86,6 +87,10 @@ class StoreUnavailable(Unavailable):
     def __init__(self, message: str, *, partly: bool = False) -> None:
         super().__init__(message)
         self.partly = partly
+
+
+class StoreUnfit(StoreUnavailable):
+    pass
 
 
 class BrokerUnavailable(Unavailable):

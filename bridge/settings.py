@@ -107,6 +107,7 @@ class Settings(BaseSettings):
     dead_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$")] = "dead."
     redis_prefix: Annotated[str, Field(pattern=r"^[^{}/]{1,40}$")] = "delay"
     lanes: Annotated[int, Field(ge=1, le=64)] = 1  # wheels side by side, each with a checkpoint queue
+    index_buckets: Annotated[int, Field(ge=1, le=256)] = 1  # of each topic; fixed once Redis has messages
     delivery_limit: Annotated[int, Field(ge=1)] = 20  # of ready queues; fixed once a topic's queue exists
 
     keep_body_max: Annotated[int, Field(ge=0)] = 64 * 1024  # bytes; larger bodies are not kept in Redis

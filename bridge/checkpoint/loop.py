@@ -99,7 +99,7 @@ class Session:
 
     def _key(self, one: Item | _Refused) -> str:
         """A key on the server that is asked about it."""
-        return self._keys.policy(one.copy.topic) if isinstance(one, Item) else self._keys.topics
+        return self._keys.home(one.copy.topic, one.copy.id) if isinstance(one, Item) else self._keys.topics
 
     async def run(self) -> None:
         """Until the channel is gone.

@@ -58,7 +58,7 @@ class Dead:
         Raises:
             Unavailable
         """
-        await self._store.learn_clock([self._records.keys.policy(topic)])
+        await self._store.learn_clock(self._records.keys.homes(topic))
         try:
             taken = await self._taker.take(self._objects.names.dead_queue(topic), 1)
         except QueueMissing:
@@ -137,7 +137,7 @@ class Dead:
 
     async def _sweep(self, topic: str, limit: int, act: Callable[[list[Copy]], Awaitable[int]]) -> int:
         """Acts on up to `limit` dead letters in groups, and acknowledges each group when that is done."""
-        await self._store.learn_clock([self._records.keys.policy(topic)])
+        await self._store.learn_clock(self._records.keys.homes(topic))
         await self._objects.ensure_topic(topic)
         count, left = 0, limit
         while left > 0:

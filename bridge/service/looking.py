@@ -10,6 +10,7 @@ from bridge.errors import InvalidRequest, NotFound
 from bridge.message import SHOWN_STATES, Message, State, valid_id
 from bridge.service.parts import Parts
 from bridge.service.values import Page
+from bridge.store import pages
 from bridge.store.records import read, read_envelope
 
 _LATEST_MS = 2**53
@@ -68,7 +69,9 @@ class Looking:
             InvalidRequest: the cursor is not one that a page gave.
             StoreUnavailable
         """
-        call = self._records.page(
+        entries = await pages.page(
+            self._store,
+            self._records,
             topic,
             states="".join(str(int(state)) for state in states or SHOWN_STATES),
             due_from_ms=0 if due_after_ms is None else due_after_ms + 1,
@@ -76,13 +79,15 @@ class Looking:
             cursor=None if cursor is None else _read_cursor(cursor),
             limit=limit,
         )
-        (entries,) = await self._store.run([call])
-        ids = [entry.decode() for entry in entries[::2]]
-        if not ids:
+        if not entries:
             return Page(items=[], next_cursor=None)
-        items = [message for message in await self.get_many(topic, ids) if message is not None]
-        full = len(ids) == limit
-        return Page(items=items, next_cursor=_make_cursor(entries[-1], ids[-1]) if full else None)
+        items = [
+            message
+            for message in await self.get_many(topic, [message_id for _, message_id in entries])
+            if message is not None
+        ]
+        full = len(entries) == limit
+        return Page(items=items, next_cursor=_make_cursor(*entries[-1]) if full else None)
 
 
 def _make_cursor(due_ms: int, message_id: str) -> str:

@@ -82,7 +82,7 @@ class Pulling:
         # Asked before anything is taken: what is taken and put back counts as a delivery for the broker.
         try:
             async with asyncio.timeout(_CHECKED_WITHIN_S):
-                await self._store.learn_clock([self._records.keys.policy(topic) for topic in topics])
+                await self._store.learn_clock([key for topic in topics for key in self._records.keys.homes(topic)])
                 await self._check_broker()
         except TimeoutError:
             raise BrokerUnavailable("RabbitMQ did not answer in time") from None

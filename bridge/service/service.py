@@ -12,7 +12,7 @@ import structlog
 from bridge import metrics
 from bridge.broker.broker import Broker
 from bridge.broker.findings import Finding
-from bridge.errors import BridgeError, BrokerUnfit, Unavailable
+from bridge.errors import BridgeError, BrokerUnfit, StoreUnfit, Unavailable
 from bridge.pool_settings import DEFAULT
 from bridge.service.changing import Changing
 from bridge.service.dead import Dead
@@ -54,9 +54,10 @@ class Service:
         """`settings`: those of the pool."""
         self.settings = settings
         self._broker = Broker(settings)
-        self._store = Store(settings.redis_url, timeout_ms=settings.store_timeout, tls=settings.tls)
+        keys = Keys(settings.redis_prefix, settings.index_buckets)
+        self._store = Store(settings.redis_url, timeout_ms=settings.store_timeout, tls=settings.tls, keys=keys)
         records = Records(
-            keys=Keys(settings.redis_prefix),
+            keys=keys,
             retention_ms=settings.retention,
             tombstone_ms=settings.tombstone_retention,
         )
@@ -97,17 +98,19 @@ class Service:
 
         Raises:
             BrokerUnfit: the promises can't be kept on this broker.
+            StoreUnfit: Redis has the index in another number of buckets.
         """
         if self.parts.pool != DEFAULT:
             # The loops take it with them, so that each line of a pool's log says so.
             structlog.contextvars.bind_contextvars(pool=self.parts.pool)
-        try:
-            await self._broker.start()
-        except BrokerUnfit as error:
-            log.error("service.refused", reason=str(error))  # noqa: TRY400 - the reason says it all
-            raise
-        except Unavailable as error:
-            log.warning("service.waiting", reason=str(error))
+        for reach in (self._broker.start, self._store.agree):
+            try:
+                await reach()
+            except (BrokerUnfit, StoreUnfit) as error:
+                log.error("service.refused", reason=str(error))  # noqa: TRY400 - the reason says it all
+                raise
+            except Unavailable as error:
+                log.warning("service.waiting", reason=str(error))
         with suppress(Unavailable):
             await self._store.learn_clock()
         self._running = [asyncio.create_task(supervise(loop), name=loop.name) for loop in self._loops]

@@ -13,6 +13,7 @@ from bridge.broker.objects import Objects
 from bridge.errors import NotFound, StoreUnavailable, TopicNotEmpty
 from bridge.message import SHOWN_STATES, State
 from bridge.service.values import Backoff, Policy, Release, TopicInfo
+from bridge.store import pages
 from bridge.store.client import Store
 from bridge.store.records import Records, read
 from bridge.store.subscriptions import StoredSubscriptions
@@ -159,18 +160,26 @@ class Topics:
     async def _end(self, topic: str, states: Iterable[State], end: Any, **how: Any) -> None:
         digits = "".join(str(int(state)) for state in states)
         while True:
-            call = self._records.page(
-                topic, states=digits, due_from_ms=0, due_to_ms=2**53, cursor=None, limit=_REMOVE_PAGE
+            entries = await pages.page(
+                self._store,
+                self._records,
+                topic,
+                states=digits,
+                due_from_ms=0,
+                due_to_ms=2**53,
+                cursor=None,
+                limit=_REMOVE_PAGE,
             )
-            ((*entries,),) = await self._store.run([call])
             if not entries:
                 return
-            ids = [entry.decode() for entry in entries[::2]]
+            ids = [message_id for _, message_id in entries]
             answers = await self._store.run([end(topic, one, **how) for one in ids])
             # Of records that Redis has let go, the entries are left, and would be found again for ever.
             pairs = zip(ids, answers, strict=True)
-            if gone := [one for one, answer in pairs if read(topic, one, answer).verdict == "unknown"]:
-                await self._store.commands([("ZREM", key, *gone) for key in self._keys.indexes(topic)])
+            gone = [one for one, answer in pairs if read(topic, one, answer).verdict == "unknown"]
+            if gone:
+                keys = {one: self._keys.indexes(topic, self._keys.bucket(one)) for one in gone}
+                await self._store.commands([("ZREM", key, one) for one in gone for key in keys[one]])
 
     async def _known(self, topic: str) -> None:
         if not await self._store.command("SISMEMBER", self._keys.topics, topic):
@@ -180,13 +189,13 @@ class Topics:
         if not topics:
             return []
         edges_ms = tuple(_EDGES_MS.values())
-        answers = await self._store.run([self._records.counts(topic, edges_ms=edges_ms) for topic in topics])
+        counted = await pages.counts(self._store, self._records, topics, edges_ms=edges_ms)
         return [
-            self._info(topic, answer, await self.policy(topic)) for topic, answer in zip(topics, answers, strict=True)
+            self._info(topic, numbers, await self.policy(topic)) for topic, numbers in zip(topics, counted, strict=True)
         ]
 
-    def _info(self, topic: str, answer: list[int], policy: Policy) -> TopicInfo:
-        by_state, (overdue, *by_due) = answer[1:8], answer[8:]
+    def _info(self, topic: str, numbers: list[int], policy: Policy) -> TopicInfo:
+        by_state, (overdue, *by_due) = numbers[:7], numbers[7:]
         counts = {state.label: count for state, count in zip(SHOWN_STATES, by_state, strict=True)}
         if policy.release is Release.DIRECT:
             # No bridge sees a direct topic's messages become ready.

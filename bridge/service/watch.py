@@ -9,7 +9,7 @@ import structlog
 
 from bridge import metrics
 from bridge.broker.findings import Finding
-from bridge.errors import Unavailable
+from bridge.errors import StoreUnfit, Unavailable
 from bridge.service.loops import waiting
 from bridge.service.parts import Parts
 from bridge.store.eviction import evicting
@@ -69,6 +69,11 @@ class Watch:
         if look.mended:
             log.warning("topology.mended", missing=look.mended[:10], count=len(look.mended))
         findings = list(look.findings)
+        try:
+            # Anew, as Redis may have been emptied since, and another bridge have come first.
+            await self._store.agree()
+        except StoreUnfit as error:
+            findings.append(Finding("error", str(error)))
         if policy := await evicting(self._store):
             findings.append(
                 Finding(

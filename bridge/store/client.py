@@ -12,8 +12,9 @@ from hiredis import pack_command
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from bridge.breaker import Breaker
-from bridge.errors import StoreUnavailable
+from bridge.errors import StoreUnavailable, StoreUnfit
 from bridge.store.clock import StoreClock
+from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS, Script
 from bridge.store.servers.connect import connect
 from bridge.store.servers.servers import Question, packed
@@ -42,13 +43,16 @@ class Store:
     server's breaker refuses, calls of its keys fail at once.
     """
 
-    def __init__(self, url: str, *, timeout_ms: int, tls: SSLContext | None = None) -> None:
-        """
+    def __init__(self, url: str, *, timeout_ms: int, tls: SSLContext | None = None, keys: Keys | None = None) -> None:
+        """`keys`: those that messages are kept under; no script of a message runs before their buckets are agreed on.
+
         Raises:
             ValueError: the URL is malformed (`servers/address.py` has its forms).
         """
         self.clock = StoreClock()
         self._servers = connect(url, self.clock, timeout_s=timeout_ms / 1_000, tls=tls)
+        self._keys = keys
+        self._agreed = keys is None
 
     @property
     def breaker(self) -> Breaker:
@@ -63,6 +67,8 @@ class Store:
         """
         if not calls:
             return []
+        if not self._agreed and calls[0].script.of_index:
+            await self.agree()
         timed = calls[0].script.of_record
         with _translated():
             answers = await self._servers.ask([_question(call) for call in calls], timed=timed)
@@ -74,6 +80,25 @@ class Store:
                 for at, answer in zip(missing, (await self._servers.ask(again))[len(loads) :], strict=True):
                     answers[at] = answer
             return _without_errors(answers)
+
+    async def agree(self) -> None:
+        """Sees that all who use this Redis under the same prefix look for a message in the same bucket.
+
+        Raises:
+            StoreUnfit: they would not.
+            StoreUnavailable
+        """
+        if self._keys is None:
+            return
+        key, own = self._keys.index_buckets, self._keys.buckets
+        found = int(await self.command("SET", key, own, "NX", "GET") or own)
+        if found != own:
+            raise StoreUnfit(
+                f"Redis has the index in {found} buckets and BRIDGE_INDEX_BUCKETS is {own}: set it to {found}. To have "
+                f"{own}, use up all messages, stop every bridge and delete the key {key}, or take another "
+                "BRIDGE_REDIS_PREFIX"
+            )
+        self._agreed = True
 
     async def learn_clock(self, keys: Sequence[str] = ()) -> None:
         """Asks for the time, so that the clock is known, and with it whether Redis answers: the servers that these

@@ -2,7 +2,8 @@
 
     key                             type    what
     <prefix>/{<topic>}/m/<id>       string  a message's record, a msgpack array (fields: lua/_record.lua)
-    <prefix>/{<topic>}/b/<id>       string  its envelope: content type, headers and body, JSON and bytes
+    <prefix>/{<topic>}/b/<id>       string  its envelope, where that is too long for the record: content type, headers
+                                            and body, JSON and bytes
     <prefix>/{<topic>}/waiting      zset    ids by due moment (Unix ms), one set a state: waiting, ready, leased, acked,
                                             expired, dead, deleted; an unconfirmed record stands in none
     <prefix>/{<topic>}/forget       zset    ids by the moment their record goes
@@ -12,6 +13,7 @@
     <prefix>/subscriptions          hash    subscriptions by topic, JSON; when each ended, and `/version`
     <prefix>/task-id                string  the next id of a task
     <prefix>/topics                 set     all topics ever used and not removed
+    <prefix>/index-buckets          string  in how many buckets the index of each topic is
     <prefix>/tokens                 hash    tokens by id, JSON; and `version`, another one after every change
     <prefix>/places/<id>            set     the topics in which an id may have a message, for wires whose ids are of
                                             no topic
@@ -24,25 +26,33 @@
     <prefix>/lmstfy/names           hash    its names that are too long for a topic, by topic, JSON
 
 All of a topic's keys share its hash tag, so each script's keys are in one slot of a Redis Cluster. No id has a slash.
+With more than one bucket the hash tag of records, envelopes and indexes is `{<topic>:<bucket>}`, the bucket a hash of
+the id, and each bucket has indexes of its own: so one topic is spread over the servers. No topic has a colon.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from zlib import crc32
 
 INDEXES = ("waiting", "ready", "leased", "acked", "expired", "dead", "deleted")
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Names of keys under one prefix."""
+    """Names of keys under one prefix. `buckets`: of each topic's index; never another number under one prefix."""
 
     prefix: str
+    buckets: int = 1
 
     @property
     def topics(self) -> str:
         return f"{self.prefix}/topics"
+
+    @property
+    def index_buckets(self) -> str:
+        return f"{self.prefix}/index-buckets"
 
     @property
     def subscriptions(self) -> str:
@@ -85,16 +95,29 @@ class Keys:
     def policy(self, topic: str) -> str:
         return f"{self.prefix}/{{{topic}}}/policy"
 
-    def indexes(self, topic: str) -> tuple[str, ...]:
-        """The seven indexes in the order of the states' codes, then `forget`."""
-        return _indexes(self.prefix, topic)
+    def indexes(self, topic: str, bucket: int) -> tuple[str, ...]:
+        """A bucket's seven indexes in the order of the states' codes, then `forget`."""
+        return _bucket(self.prefix, topic, bucket, self.buckets)[1]
 
     def record(self, topic: str, message_id: str) -> tuple[str, ...]:
-        """The record, the envelope, and the topic's indexes: the keys of every script that touches one message."""
-        base = f"{self.prefix}/{{{topic}}}/"
-        return (f"{base}m/{message_id}", f"{base}b/{message_id}", *_indexes(self.prefix, topic))
+        """The record, the envelope, and the indexes: the keys of every script that touches one message."""
+        base, indexes = _bucket(self.prefix, topic, self.bucket(message_id), self.buckets)
+        return (f"{base}m/{message_id}", f"{base}b/{message_id}", *indexes)
+
+    def bucket(self, message_id: str) -> int:
+        return crc32(message_id.encode()) % self.buckets if self.buckets > 1 else 0
+
+    def home(self, topic: str, message_id: str) -> str:
+        """A key on the server that has the message."""
+        return self.indexes(topic, self.bucket(message_id))[0]
+
+    def homes(self, topic: str) -> list[str]:
+        """A key on each server that has messages of the topic."""
+        return [self.indexes(topic, bucket)[0] for bucket in range(self.buckets)]
 
 
-@lru_cache(maxsize=4096)
-def _indexes(prefix: str, topic: str) -> tuple[str, ...]:
-    return tuple(f"{prefix}/{{{topic}}}/{name}" for name in (*INDEXES, "forget"))
+@lru_cache(maxsize=16_384)
+def _bucket(prefix: str, topic: str, bucket: int, buckets: int) -> tuple[str, tuple[str, ...]]:
+    """What its keys begin with, and its indexes."""
+    base = f"{prefix}/{{{topic}}}/" if buckets == 1 else f"{prefix}/{{{topic}:{bucket}}}/"
+    return base, tuple(f"{base}{name}" for name in (*INDEXES, "forget"))

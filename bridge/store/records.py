@@ -219,14 +219,22 @@ class Records:
         return self._call("look", topic, message_id)
 
     def page(
-        self, topic: str, *, states: str, due_from_ms: int, due_to_ms: int, cursor: tuple[int, str] | None, limit: int
+        self,
+        topic: str,
+        bucket: int,
+        *,
+        states: str,
+        due_from_ms: int,
+        due_to_ms: int,
+        cursor: tuple[int, str] | None,
+        limit: int,
     ) -> Call:
         due_ms, message_id = cursor or (0, "")
         args = (states, due_from_ms, due_to_ms, due_ms, message_id, limit)
-        return Call(SCRIPTS["page"], self.keys.indexes(topic)[:7], args)
+        return Call(SCRIPTS["page"], self.keys.indexes(topic, bucket)[:7], args)
 
-    def counts(self, topic: str, *, edges_ms: tuple[int, ...]) -> Call:
-        return Call(SCRIPTS["counts"], self.keys.indexes(topic), (self.now, *edges_ms))
+    def counts(self, topic: str, bucket: int, *, edges_ms: tuple[int, ...]) -> Call:
+        return Call(SCRIPTS["counts"], self.keys.indexes(topic, bucket), (self.now, *edges_ms))
 
 
 def _facts(copy: Copy) -> dict[str, int]:

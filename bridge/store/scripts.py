@@ -25,6 +25,10 @@ class Script:
     def of_record(self) -> bool:
         return self.keys[0] == "record"
 
+    @property
+    def of_index(self) -> bool:
+        return "waiting" in self.keys
+
 
 def _contract(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     lines = text.splitlines()

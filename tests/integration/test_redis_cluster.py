@@ -13,6 +13,9 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
+from bridge.local.bridge import BridgeProcess
+from bridge.local.errors import LocalError
+from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
@@ -20,10 +23,12 @@ from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.records import Records, read
 from tests.integration.own import Own, own_bridge
-from tests.integration.topic import Topic
+from tests.integration.topic import Topic, due_ms
 from tests.matrix.servers import Servers
 
 pytestmark = pytest.mark.timeout(90)
+
+IN_FOUR_BUCKETS = pytest.mark.parametrize("own", [{"BRIDGE_INDEX_BUCKETS": "4"}], indirect=True, ids=["4 buckets"])
 
 SLOT_OF_FOUR_SECONDS = "delay.3s"  # where a message stands that aims 100-200 ms short of them
 
@@ -38,12 +43,16 @@ def cluster(local_dir: Path, servers: Servers) -> Iterator[RedisCluster]:
 
 @pytest_asyncio.fixture
 async def own(
-    rabbit: RabbitNode, cluster: RedisCluster, local_dir: Path, monkeypatch: pytest.MonkeyPatch
+    rabbit: RabbitNode,
+    cluster: RedisCluster,
+    local_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> AsyncIterator[Own]:
-    """A bridge on the cluster, which audits every second."""
+    """A bridge on the cluster, which audits every second; the parameter has further settings."""
     monkeypatch.setenv("BRIDGE_AUDIT_GRACE", "1s")
     monkeypatch.setenv("BRIDGE_AUDIT_EVERY", "1s")
-    async with own_bridge(rabbit, cluster.url, local_dir) as own:
+    async with own_bridge(rabbit, cluster.url, local_dir, **getattr(request, "param", {})) as own:
         yield own
 
 
@@ -55,6 +64,14 @@ def topic_on(node: RedisNode, own: Own, cluster: RedisCluster) -> Topic:
     """An unused topic whose keys live on the node."""
     names = (f"{own.topic.name}.{uuid4().hex[:8]}" for _ in count())
     return Topic(own.topic.client, next(name for name in names if cluster.holder(name) is node))
+
+
+def topic_on_all(own: Own, cluster: RedisCluster) -> Topic:
+    """An unused topic of which every node has a bucket."""
+    names = (f"{own.topic.name}.{uuid4().hex[:8]}" for _ in count())
+    nodes = set(cluster.nodes)
+    spread = (name for name in names if {cluster.holder(f"{name}:{bucket}") for bucket in range(4)} == nodes)
+    return Topic(own.topic.client, next(spread))
 
 
 async def records_on(node: RedisNode, own: Own) -> list[str]:
@@ -139,3 +156,52 @@ async def test_a_call_of_a_slot_that_has_moved_is_run_by_its_new_master(own: Own
         assert await asked(target, "EXISTS", f"moved/{{{name}}}/m/m-1") == 1
     finally:
         await store.close()
+
+
+@IN_FOUR_BUCKETS
+async def test_a_topic_in_buckets_is_on_every_master_and_listed_counted_audited_and_removed_as_one(
+    own: Own, cluster: RedisCluster
+) -> None:
+    topic = topic_on_all(own, cluster)
+    await topic.pull(wait=0)  # its queues stand by then
+    ids = [f"m-{number:02}" for number in range(60)]
+    lost = ids[::3]
+    await topic.send_many(*({"id": one, "body": one, "delay": "4s"} for one in lost))
+    async with own.amqp.connection.channel() as channel:
+        purged = await (await channel.get_queue(SLOT_OF_FOUR_SECONDS, ensure=False)).purge()
+    assert purged.message_count == len(lost)
+    # Of one moment each, so that the order of a page is that of their ids within it.
+    later = [one for one in ids if one not in lost]
+    await topic.send_many(*({"id": one, "body": one, "delay": "1h"} for one in later))
+    records = [await records_on(node, own) for node in cluster.nodes]
+    assert all(records)
+    assert sorted(key.rpartition("/")[2] for on_one in records for key in on_one) == ids
+
+    # What was purged comes by the audit, whichever master has it.
+    assert sorted(await topic.pull_ids(len(lost))) == lost
+
+    found: list[Any] = []
+    cursor = ""
+    while cursor is not None:
+        page = await topic.call("GET", f"/messages?limit=7{cursor and '&cursor='}{cursor}")
+        found += page["items"]
+        cursor = page["next_cursor"]
+    assert sorted(one["id"] for one in found) == ids
+    order = [(due_ms(one), one["id"]) for one in found]
+    assert order == sorted(order)
+    counts = (await topic.info())["counts"]
+    assert (counts["waiting"], counts["acked"]) == (len(later), len(lost))
+
+    await topic.call("DELETE", "?force=true")
+    assert {(await topic.look(one))["state"] for one in later} == {"deleted"}
+    await topic.call("GET", expect=404)
+
+
+@IN_FOUR_BUCKETS
+async def test_a_bridge_with_another_number_of_buckets_ends_and_says_what_to_do(own: Own, local_dir: Path) -> None:
+    settings = {**own.settings, "BRIDGE_INDEX_BUCKETS": "3"}
+    other = BridgeProcess(local_dir / own.vhost / "other" / "bridge.log", free_ports(1)[0], settings)
+    with pytest.raises(LocalError, match="ended with code 3"):
+        await asyncio.to_thread(other.start)
+    refused = [line for line in other.log_file.read_text().splitlines() if "service.refused" in line]
+    assert ["in 4 buckets and BRIDGE_INDEX_BUCKETS is 3: set it to 4" in line for line in refused] == [True]

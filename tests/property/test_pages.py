@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
 from bridge.message import SHOWN_STATES
+from bridge.store import pages
 from bridge.store.keys import INDEXES
 from tests.property.test_transitions import asked
 from tests.property.world import BORN_MS, World
@@ -29,17 +30,29 @@ STANDING = st.dictionaries(NAMES, st.tuples(st.sampled_from(SHOWN_STATES), OFFSE
 
 
 def put(world: World, standing: dict[str, tuple[Any, int]]) -> None:
-    indexes = world.records.keys.indexes(world.topic)
     for name, (state, offset_ms) in standing.items():
-        world.command("ZADD", indexes[state - 1], BORN_MS + offset_ms, name)
+        world.command("ZADD", index(world, name, state - 1), BORN_MS + offset_ms, name)
+
+
+def index(world: World, name: str, at: int) -> str:
+    keys = world.records.keys
+    return keys.indexes(world.topic, keys.bucket(name))[at]
 
 
 def page(world: World, states: str, *, limit: int, cursor: Entry | None, window: tuple[int, int]) -> list[Entry]:
-    call = world.records.page(
-        world.topic, states=states, due_from_ms=window[0], due_to_ms=window[1], cursor=cursor, limit=limit
+    low_ms, high_ms = window
+    return world.do(
+        pages.page(
+            world.store,
+            world.records,
+            world.topic,
+            states=states,
+            due_from_ms=low_ms,
+            due_to_ms=high_ms,
+            cursor=cursor,
+            limit=limit,
+        )
     )
-    (found,) = world.raw([call])
-    return [(due_ms, name.decode()) for name, due_ms in zip(found[::2], found[1::2], strict=True)]
 
 
 def all_pages(world: World, states: str, *, limit: int, window: tuple[int, int]) -> Sequence[Entry]:
@@ -50,10 +63,10 @@ def all_pages(world: World, states: str, *, limit: int, window: tuple[int, int])
     return found
 
 
-@pytest.fixture(scope="module")
-def world(redis_node: RedisNode) -> Any:
+@pytest.fixture(scope="module", params=[1, 4], ids=["1 bucket", "4 buckets"])
+def world(redis_node: RedisNode, request: pytest.FixtureRequest) -> Any:
     with asked(redis_node) as (run, store):
-        yield World(run, store)
+        yield World(run, store, buckets=request.param)
 
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -103,17 +116,14 @@ def test_counts_agree_with_a_plain_count(
 ) -> None:
     world.clear()
     put(world, standing)
-    forget = world.records.keys.indexes(world.topic)[-1]
     for name in standing:
-        world.command("ZADD", forget, BORN_MS if name in forgotten else BORN_MS + 1, name)
-    (answer,) = world.raw([world.records.counts(world.topic, edges_ms=EDGES_MS)])
-    now_ms, *counts = answer
+        world.command("ZADD", index(world, name, -1), BORN_MS if name in forgotten else BORN_MS + 1, name)
+    (counts,) = world.do(pages.counts(world.store, world.records, [world.topic], edges_ms=EDGES_MS))
 
     left = [(state, offset_ms) for name, (state, offset_ms) in standing.items() if name not in forgotten]
     by_state = Counter(state.label for state, _ in left)
     waiting = sorted(offset_ms for state, offset_ms in left if state.label == "waiting")
     cuts = [0, *(bisect_left(waiting, edge) for edge in (0, *EDGES_MS)), len(waiting)]
-    assert now_ms == BORN_MS
     assert counts[:7] == [by_state[name] for name in INDEXES]
     assert counts[7:] == [high - low for low, high in pairwise(cuts)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, TypeVar
@@ -78,8 +78,9 @@ class World:
 
     _topics = count()
 
-    def __init__(self, run: asyncio.Runner, store: Store) -> None:
-        self._run, self._store = run, store
+    def __init__(self, run: asyncio.Runner, store: Store, *, buckets: int = 1) -> None:
+        self._run, self.store = run, store
+        self._keys = Keys("property", buckets)
         self.topic = f"world-{next(self._topics)}"
         self.now_ms = BORN_MS
         self._nonces = count(1)
@@ -90,9 +91,7 @@ class World:
 
     @property
     def records(self) -> Records:
-        return Records(
-            keys=Keys("property"), retention_ms=RETENTION_MS, tombstone_ms=TOMBSTONE_MS, now=str(self.now_ms)
-        )
+        return Records(keys=self._keys, retention_ms=RETENTION_MS, tombstone_ms=TOMBSTONE_MS, now=str(self.now_ms))
 
     def broker(self, message_id: str) -> Broker:
         return self.brokers.setdefault(message_id, Broker())
@@ -102,11 +101,14 @@ class World:
         message_id = str(call.args[1])
         return [read(self.topic, message_id, answer) for answer in self.raw([call, call] if twice else [call])]
 
+    def do(self, asked: Awaitable[Found]) -> Found:
+        return self._run.run(_awaited(asked))
+
     def raw(self, calls: list[Call]) -> list[Any]:
-        return self._run.run(self._store.run(calls))
+        return self._run.run(self.store.run(calls))
 
     def command(self, *words: Any) -> Any:
-        return self._run.run(self._store.command(*words))
+        return self._run.run(self.store.command(*words))
 
     def kept(self, message_id: str) -> Kept:
         keys = self.records.keys.record(self.topic, message_id)
@@ -144,10 +146,14 @@ class World:
 
     def clear(self) -> None:
         keys = self.records.keys
-        words = {*keys.indexes(self.topic)}
+        for bucket in range(keys.buckets):
+            self.command("DEL", *keys.indexes(self.topic, bucket))
         for message_id in self.brokers:
-            words.update(keys.record(self.topic, message_id))
-        self.command("DEL", *words)
+            self.command("DEL", *keys.record(self.topic, message_id)[:2])
+
+
+async def _awaited(asked: Awaitable[Found]) -> Found:
+    return await asked
 
 
 def one_of(found: Sequence[Found], at: int) -> Found:

@@ -77,8 +77,8 @@ def calls() -> dict[str, Call]:
         "replay": records.replay(copy, next_nonce=9, max_retry=3, expires_ms=0),
         "drop": records.drop(topic, message_id, epoch=None),
         "look": records.look(topic, message_id),
-        "page": records.page(topic, states="1", due_from_ms=0, due_to_ms=1, cursor=None, limit=1),
-        "counts": records.counts(topic, edges_ms=(1, 2)),
+        "page": records.page(topic, 0, states="1", due_from_ms=0, due_to_ms=1, cursor=None, limit=1),
+        "counts": records.counts(topic, 0, edges_ms=(1, 2)),
     }
 
 
@@ -171,6 +171,27 @@ def test_a_script_touches_no_key_that_is_not_in_keys(script: Script) -> None:
     assert "pcall" not in text
     for number in re.findall(r"KEYS\[(\d+)\]", text):
         assert int(number) <= len(script.keys)
+
+
+def test_the_keys_of_a_message_are_in_the_slot_of_its_bucket_and_buckets_in_many_slots() -> None:
+    one, several = Keys("delay"), Keys("delay", 16)
+    ids = [f"o-{number}" for number in range(200)]
+
+    assert {one.record("ns/orders", message_id)[2] for message_id in ids} == {"delay/{ns/orders}/waiting"}
+    slots = {key_slot(several.record("ns/orders", message_id)[0].encode()) for message_id in ids}
+    assert len(slots) == 16
+    for message_id in ids:
+        keys = several.record("ns/orders", message_id)
+        assert len({key_slot(key.encode()) for key in keys}) == 1
+        assert keys[2:] == several.indexes("ns/orders", several.bucket(message_id))
+        assert keys[2] == several.home("ns/orders", message_id)
+    assert {several.home("ns/orders", message_id) for message_id in ids} == set(several.homes("ns/orders"))
+
+
+def test_a_messages_bucket_is_the_same_in_every_process_and_version() -> None:
+    ids = ("o-1", "o-2", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+
+    assert [Keys("delay", 16).bucket(message_id) for message_id in ids] == [10, 0, 13]
 
 
 def test_an_argument_that_is_missing_or_too_many_is_told_at_once() -> None:
