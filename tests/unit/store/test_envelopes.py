@@ -1,5 +1,8 @@
 """An envelope as bytes, there and back."""
 
+from random import Random
+
+import orjson
 import pytest
 
 from bridge.message import Envelope
@@ -39,6 +42,36 @@ def test_a_body_over_the_limit_is_left_out_and_the_rest_kept(body: bytes, limit:
 def test_nothing_is_kept_where_nothing_differs_from_the_defaults() -> None:
     assert pack(Envelope(body=b"x" * (LIMIT + 1)), LIMIT) == b""
     assert pack(Envelope(), LIMIT) == b""
+
+
+@pytest.mark.parametrize("items", [40, 400])
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
+def test_long_json_is_kept_small_and_comes_back_as_it_was(items: int, content_type: str) -> None:
+    body = orjson.dumps([{"sku": f"SKU-{number}", "price_cents": number * 7} for number in range(items)])
+    envelope = Envelope(content_type=content_type, headers={"a": "b"}, body=body)
+    packed = pack(envelope, len(body))
+
+    assert len(packed) < len(body) / 2
+    assert unpack(packed) == envelope
+
+
+@pytest.mark.parametrize("size", [1_000, 1_025, 4_000, 16_000])
+def test_what_does_not_get_smaller_is_kept_as_it_is(size: int) -> None:
+    envelope = Envelope(body=Random(1).randbytes(size))
+
+    assert pack(envelope, size) == b"\n" + (envelope.body or b"")
+    assert unpack(pack(envelope, size)) == envelope
+
+
+@pytest.mark.parametrize("body", [b"z", b"z" * 2_000, b"\n", b""])
+def test_a_body_that_looks_like_a_packed_one_comes_back_as_it_was(body: bytes) -> None:
+    assert unpack(pack(Envelope(body=body), 4_000)).body == body
+
+
+def test_what_is_very_long_is_not_made_smaller_as_it_would_hold_up_others() -> None:
+    body = b"[]" * 20_000
+
+    assert pack(Envelope(body=body), len(body)) == b"\n" + body
 
 
 def test_header_values_without_a_form_in_json_become_text() -> None:
