@@ -4,10 +4,10 @@
 --       edges_ms: ascending, counted from now.
 -- Returns: { now, seven counts by state, then the waiting ones overdue, those due before each edge (and not before
 --          the one in front of it), and those due later }
--- Promise: first drops index entries whose records are forgotten, a thousand at the most.
+-- Promise: first drops index entries whose records are forgotten, two hundred at the most.
 local time = redis.call('TIME')
 local now = ARGV[1] ~= '' and tonumber(ARGV[1]) or time[1] * 1000 + math.floor(time[2] / 1000)
-local gone = redis.call('ZRANGEBYSCORE', KEYS[8], '-inf', now, 'LIMIT', 0, 1000)
+local gone = redis.call('ZRANGEBYSCORE', KEYS[8], '-inf', now, 'LIMIT', 0, 200)
 if #gone > 0 then
   for key = 1, 8 do redis.call('ZREM', KEYS[key], unpack(gone)) end
 end

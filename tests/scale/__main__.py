@@ -1,0 +1,194 @@
+"""`python -m tests.scale [WAITING …]`: what each script costs Redis beside so many waiting messages, and what one of
+them takes of its memory. On a private Redis, one number after the other; a table in Markdown (docs/redis.md).
+
+The time is Redis' own (`INFO commandstats`), so neither the network nor the disk is in it. What waits is written as the
+scripts write it: one message is sent by them, and its record repeated under other ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ulid import ULID
+
+from bridge.local.redis import RedisNode
+from bridge.message import Envelope, Record, new_nonce
+from bridge.service.sending import first_copy
+from bridge.store.client import Call, Store
+from bridge.store.keys import Keys
+from bridge.store.records import Records, read
+
+TOPIC: Final = "orders"
+DAY_MS: Final = 86_400_000
+CALLS: Final = 4_000  # of each script
+AT_ONCE: Final = 200
+BODY: Final = b"\n" + b"x" * 200
+
+# KEYS: what records' keys begin with, waiting. ARGV: a record, first number, how many, due of the first.
+FILL: Final = """
+for number = tonumber(ARGV[2]), ARGV[2] + ARGV[3] - 1 do
+  local id = string.format('%026d', number)
+  redis.call('SET', KEYS[1] .. id, ARGV[1])
+  redis.call('ZADD', KEYS[2], ARGV[4] + (number * 7919) % 86400000, id)
+end
+"""
+
+
+@dataclass(kw_only=True)
+class Scale:
+    store: Store
+    records: Records
+    micros: dict[str, float] = field(default_factory=dict)
+
+    async def memory(self) -> int:
+        (info,) = await self.store.command_each("INFO", "memory")
+        return _number(info, "used_memory:")
+
+    async def run(self, name: str, calls: Sequence[Call]) -> list[Any]:
+        """Their answers; notes the microseconds of Redis' time that one took."""
+        await self.store.command_each("CONFIG", "RESETSTAT")
+        answers: list[Any] = []
+        for start in range(0, len(calls), AT_ONCE):
+            answers += await self.store.run(calls[start : start + AT_ONCE])
+        (info,) = await self.store.command_each("INFO", "commandstats")
+        self.micros[name] = _number(info, r"cmdstat_evalsha:calls=\d+,usec=") / len(calls)
+        return answers
+
+    async def each(
+        self, name: str, found: Sequence[Record], call: Callable[[Record], Call], verdict: str
+    ) -> list[Record]:
+        """The records as the script left them."""
+        answers = await self.run(name, [call(record) for record in found])
+        outcomes = [read(TOPIC, one.id, answer) for one, answer in zip(found, answers, strict=True)]
+        assert {outcome.verdict for outcome in outcomes} == {verdict}, {outcome.verdict for outcome in outcomes}
+        return [outcome.found for outcome in outcomes]
+
+    async def sent(self, *, named: str = "", body: bytes = BODY, delay_ms: int = 0, count: int = CALLS) -> list[Record]:
+        """So many messages, by both scripts of a send. `named` is put behind the names of what is measured."""
+        calls = [
+            self.records.schedule(
+                TOPIC,
+                str(ULID()),
+                mode="in",
+                when_ms=delay_ms,
+                ttl_ms=-1,
+                max_retry=3,
+                nonce=new_nonce(),
+                max_delay_ms=DAY_MS,
+                fresh=not named,
+            )
+            for _ in range(count)
+        ]
+        answers = await self.run(f"schedule{named}", calls)
+        claims = [read(TOPIC, str(call.args[1]), answer).found for call, answer in zip(calls, answers, strict=True)]
+
+        def confirm(one: Record) -> Call:
+            return self.records.confirm(one, ready=False, direct=False, envelope=body)
+
+        return await self.each("confirm", claims, confirm, "confirmed")
+
+    async def fill(self, waiting: int, body: bytes) -> float:
+        """Makes so many wait; the bytes that each takes."""
+        (one,) = await self.sent(body=body, delay_ms=DAY_MS, count=1)
+        key, _, index, *_ = self.records.keys.record(TOPIC, one.id)
+        stored, before = await self.store.command("GET", key), await self.memory()
+        for start in range(0, waiting, 10_000):
+            count = min(10_000, waiting - start)
+            base = key.removesuffix(one.id)
+            await self.store.command("EVAL", FILL, 2, base, index, stored, start, count, one.due_ms)
+        return (await self.memory() - before) / waiting
+
+    async def measure(self) -> None:
+        """Every script, each over messages of its own."""
+        records = self.records
+        await self.sent(named=", an id of the caller's")
+        ready = await self.each("fire", await self.sent(), self._fire, "release")
+        leased = await self.each("lease", ready, self._lease, "leased")
+        leased = await self.each(
+            "extend", leased, lambda one: records.extend(TOPIC, one.id, epoch=one.epoch, lease_ms=60_000), "extended"
+        )
+        await self.each("ack", leased[::2], lambda one: records.ack(TOPIC, one.id, epoch=one.epoch), "acked")
+        nacked = await self.each(
+            "nack",
+            leased[1::2],
+            lambda one: records.nack(one, next_nonce=new_nonce(), due_ms=one.due_ms + DAY_MS, reason="", ready=False),
+            "nacked",
+        )
+        moved = await self.each(
+            "move",
+            nacked,
+            lambda one: records.move(one, next_nonce=new_nonce(), due_ms=one.due_ms + DAY_MS, ready=False),
+            "moved",
+        )
+        await self.each("delete", moved, lambda one: records.delete(TOPIC, one.id, release=True), "deleted")
+        again = await self.each("fire", await self.sent(), self._fire, "release")
+        back = await self.each(
+            "returned", again, lambda one: records.returned(first_copy(one, Envelope()), by_ttl=False), "retry"
+        )
+        retried = await self.each(
+            "retry",
+            back,
+            lambda one: records.retry(
+                one, next_nonce=new_nonce(), due_ms=one.due_ms + DAY_MS, attempts=1, reason="rejected"
+            ),
+            "retried",
+        )
+        await self.each("look", retried, lambda one: records.look(TOPIC, one.id), "found")
+        await self.each(
+            "bury", retried, lambda one: records.bury(one, next_nonce=new_nonce(), attempts=1, reason=""), "buried"
+        )
+        middle = (retried[0].due_ms - DAY_MS // 2, "5")
+        for name, cursor in (("page of 100, the first", None), ("page of 100, from the middle", middle)):
+            page = records.page(TOPIC, 0, states="1", due_from_ms=0, due_to_ms=2**53, cursor=cursor, limit=100)
+            await self.run(name, [page] * 200)
+        await self.run("counts", [records.counts(TOPIC, 0, edges_ms=(60_000, 3_600_000, DAY_MS))] * 200)
+
+    def _fire(self, one: Record) -> Call:
+        return self.records.fire(first_copy(one, Envelope()), paused_ms=0, adopt=False)
+
+    def _lease(self, one: Record) -> Call:
+        return self.records.lease(
+            first_copy(one, Envelope()), next_nonce=new_nonce(), lease_ms=30_000, arrives_in_ms=30_000
+        )
+
+
+def _number(info: bytes, name: str) -> int:
+    found = re.search(rf"^{name}(\d+)", info.decode(), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+async def _scale(waiting: int, folder: Path) -> dict[str, float]:
+    with RedisNode(folder, appendfsync="everysec") as node:
+        store = Store(node.url, timeout_ms=60_000)
+        keys = Keys("delay")
+        scale = Scale(store=store, records=Records(keys=keys, retention_ms=3_600_000, tombstone_ms=7 * DAY_MS))
+        try:
+            no_body = await scale.fill(waiting, b"")
+            await store.command_each("FLUSHALL")
+            with_body = await scale.fill(waiting, BODY)
+            await scale.measure()
+        finally:
+            await store.close()
+    return {**scale.micros, "bytes, no body kept": no_body, "bytes, a body of 200": with_body}
+
+
+def main(sizes: Sequence[int]) -> None:
+    columns = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            columns.append(asyncio.run(_scale(size, Path(folder) / "redis")))
+    print("| script, us |", *(f"{size:,} |" for size in sizes))
+    print("|" + " --- |" * (len(sizes) + 1))
+    for name in columns[0]:
+        print(f"| {name} |", *(f"{column[name]:,.1f} |" for column in columns))
+
+
+if __name__ == "__main__":
+    main([int(word) for word in sys.argv[1:]] or [10_000, 100_000, 1_000_000])
