@@ -91,8 +91,9 @@ class Store:
         if self._keys is None:
             return
         key, own = self._keys.index_buckets, self._keys.buckets
-        found = int(await self.command("SET", key, own, "NX", "GET") or own)
-        if found != own:
+        # A Redis that is full can be read.
+        stored = await self.command("GET", key) or await self.command("SET", key, own, "NX", "GET")
+        if stored is not None and (found := int(stored)) != own:
             raise StoreUnfit(
                 f"Redis has the index in {found} buckets and BRIDGE_INDEX_BUCKETS is {own}: set it to {found}. To have "
                 f"{own}, use up all messages, stop every bridge and delete the key {key}, or take another "

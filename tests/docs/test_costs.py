@@ -29,4 +29,6 @@ def test_every_command_is_in_the_table_of_commands() -> None:
 def test_every_range_is_limited_or_read_by_rank() -> None:
     for script in SCRIPTS.values():
         for call in re.findall(r"redis\.call\('(Z\w*RANGE\w*)'(.*)", script.text):
-            assert "LIMIT" in call[1] or (call[0] == "ZRANGE" and re.search(r"(middle, middle|start \+ limit)", call[1]))
+            assert "LIMIT" in call[1] or (
+                call[0] == "ZRANGE" and re.search(r"(middle, middle|start \+ limit)", call[1])
+            )
