@@ -29,9 +29,9 @@ end
 local now = clock()
 
 local function load()
-  local packed = redis.call('GET', RECORD)
-  if not packed then return nil end
-  local r = cmsgpack.unpack(packed)
+  local stored = redis.call('GET', RECORD)
+  if not stored then return nil end
+  local r = cmsgpack.unpack(stored)
   local due = r[DUE] + r[CREATED]
   r[DUE], r[ARRIVES], r[LAST] = due, r[ARRIVES] + due, r[LAST] + due
   had_state, had_due, had_forget = r[STATE], due, r[FORGET]

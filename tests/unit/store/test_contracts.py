@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import MISSING, fields
+from importlib.resources import files
 
 import pytest
 from redis.cluster import key_slot  # type: ignore[attr-defined]
@@ -17,6 +18,7 @@ from bridge.store.scripts import SCRIPTS, Script
 from bridge.store.task_ids import TaskIds
 from bridge.store.tokens import StoredTokens
 
+RECORD_LUA = (files("bridge.store") / "lua" / "_record.lua").read_text()
 EACH_SCRIPT = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 
 
@@ -157,6 +159,23 @@ def test_every_verdict_a_script_can_answer_is_named_in_its_header(script: Script
 
     assert script.of_record == bool(answered)
     assert not script.of_record or answered == named
+
+
+@EACH_SCRIPT
+def test_a_script_begins_with_the_functions_that_it_calls_and_no_other(script: Script) -> None:
+    text = code(script.text)
+    shared = set(re.findall(r"^local function (\w+)", RECORD_LUA, re.MULTILINE))
+    defined = re.findall(r"^local function (\w+)", text, re.MULTILINE)
+    used = {name for name in shared if len(re.findall(rf"\b{name}\b", text)) > defined.count(name)}
+
+    assert set(defined) & shared == used
+
+
+@EACH_SCRIPT
+def test_a_script_has_numbers_in_place_of_their_names(script: Script) -> None:
+    names = set(re.findall(r"\b[A-Z][A-Z_]+\b", re.sub(r"'[^']*'", "", code(script.text))))
+
+    assert names <= {"KEYS", "ARGV", "RECORD", "ENVELOPE", "FORGET_INDEX", "ID", "RETENTION_MS", "TOMBSTONE_MS"}
 
 
 @EACH_SCRIPT
