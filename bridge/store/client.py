@@ -28,7 +28,7 @@ _PASSING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One script with its keys and arguments, ready to run. Its keys are all of one topic."""
+    """One script with its keys and arguments, ready to run. Its keys are all in one slot of a cluster."""
 
     script: Script
     keys: tuple[str, ...]
@@ -60,7 +60,7 @@ class Store:
         return max(self._servers.breakers, key=lambda breaker: breaker.state, default=Breaker())
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
-        """Runs the calls in one round trip, those of a topic in order; their answers as Redis gave them.
+        """Runs the calls in one round trip, those of a message in order; their answers as Redis gave them.
 
         Raises:
             StoreUnavailable: some of them may have run.
