@@ -5,7 +5,7 @@
 --       beginning.
 -- Returns: { id, due_ms, ... }, at most limit pairs
 -- Promise: writes nothing; its cost grows with the limit and the logarithm of the backlog only.
-local from, to, limit = ARGV[2], ARGV[3], tonumber(ARGV[6])
+local from, to, limit = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[6])
 local cursor_due, cursor_id = tonumber(ARGV[4]), ARGV[5]
 
 -- Whether a comes before b as Redis orders ids, by bytes: Lua's own `<` goes by the server's locale.
@@ -28,24 +28,26 @@ local function rank_behind(key)
   return low
 end
 
-local found = {}
+-- Each index is in order already: only their heads are compared.
+local lists = {}
 for digit in string.gmatch(ARGV[1], '%d') do
   local key = KEYS[tonumber(digit)]
   local start = redis.call('ZCOUNT', key, '-inf', '(' .. from)
   if cursor_id ~= '' then start = math.max(start, rank_behind(key)) end
   local entries = redis.call('ZRANGE', key, start, start + limit - 1, 'WITHSCORES')
-  for at = 1, #entries, 2 do
-    local due = tonumber(entries[at + 1])
-    if due > tonumber(to) then break end
-    found[#found + 1] = { entries[at], due }
-  end
+  if #entries > 0 then lists[#lists + 1] = { entries = entries, at = 1, due = tonumber(entries[2]) } end
 end
-table.sort(found, function(a, b)
-  if a[2] ~= b[2] then return a[2] < b[2] end
-  return before(a[1], b[1])
-end)
-local out = {}
-for at = 1, math.min(limit, #found) do
-  out[2 * at - 1], out[2 * at] = found[at][1], found[at][2]
+local out, count = {}, 0
+while #lists > 0 and count < limit do
+  local first = 1
+  for other = 2, #lists do
+    local a, b = lists[other], lists[first]
+    if a.due < b.due or (a.due == b.due and before(a.entries[a.at], b.entries[b.at])) then first = other end
+  end
+  local list = lists[first]
+  if list.due > to then break end
+  out[2 * count + 1], out[2 * count + 2] = list.entries[list.at], list.due
+  count, list.at = count + 1, list.at + 2
+  if list.at > #list.entries then table.remove(lists, first) else list.due = tonumber(list.entries[list.at + 1]) end
 end
 return out
