@@ -30,7 +30,10 @@ local now = clock()
 
 local function load()
   local stored = redis.call('GET', RECORD)
-  if not stored then return nil end
+  if not stored then
+    had_state, had_due, had_forget = nil, nil, nil
+    return nil
+  end
   local r = cmsgpack.unpack(stored)
   local due = r[DUE] + r[CREATED]
   r[DUE], r[ARRIVES], r[LAST] = due, r[ARRIVES] + due, r[LAST] + due
