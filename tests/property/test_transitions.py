@@ -177,6 +177,7 @@ class Transitions(RuleBasedStateMachine):
 
     @rule(name=ids, delay_ms=delays_ms, max_retry=retries, direct=rarely)
     def a_client_delays_by_key_alone(self, name: str, delay_ms: int, max_retry: int, direct: bool) -> None:
+        self.used.add(name)
         copy = Copy(
             topic=self.world.topic,
             id=name,
