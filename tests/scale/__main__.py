@@ -28,8 +28,8 @@ from bridge.store.records import Records, read
 
 TOPIC: Final = "orders"
 DAY_MS: Final = 86_400_000
-CALLS: Final = 4_000  # of each script
-AT_ONCE: Final = 100
+CALLS: Final = 2_000  # of each script
+AT_ONCE: Final = 50
 BODY: Final = b"\n" + b"x" * 200
 
 # KEYS: what records' keys begin with, waiting. ARGV: a record, first number, how many, due of the first.
@@ -152,8 +152,8 @@ class Scale:
         middle = (retried[0].due_ms - DAY_MS // 2, "5")
         for name, cursor in (("page of 100, the first", None), ("page of 100, from the middle", middle)):
             page = records.page(TOPIC, 0, states="1", due_from_ms=0, due_to_ms=2**53, cursor=cursor, limit=100)
-            await self.run(name, [page] * 1_000)
-        await self.run("counts", [records.counts(TOPIC, 0, edges_ms=(60_000, 3_600_000, DAY_MS))] * 2_000)
+            await self.run(name, [page] * 500)
+        await self.run("counts", [records.counts(TOPIC, 0, edges_ms=(60_000, 3_600_000, DAY_MS))] * 500)
 
     def _fire(self, one: Record) -> Call:
         return self.records.fire(first_copy(one, Envelope()), paused_ms=0, adopt=False)
