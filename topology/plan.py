@@ -135,11 +135,7 @@ def slot(names: Names, hand: str, value: int) -> Plan:
 
 
 def slots(names: Names) -> Plan:
-    """Every slot there is, 177 in each lane.
-
-    The same slot of each lane stands side by side: what gives a new queue's leader to the node that leads the fewest
-    gives the lanes' share of a delay to different nodes.
-    """
+    """Every slot there is, 177 in each lane; the lanes of a slot stand side by side."""
     return merged(slot(lane, hand.name, value) for hand in HANDS for value in hand.values for lane in names.each_lane)
 
 
