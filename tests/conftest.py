@@ -94,8 +94,9 @@ def bridge(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterat
             "BRIDGE_MANAGEMENT_URL": rabbit.management_url,
         },
     )
-    with process:
-        yield process
+    process.start()
+    yield process
+    process.kill()
 
 
 @pytest.fixture(scope="session")

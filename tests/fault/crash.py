@@ -28,14 +28,15 @@ class Mortal:
     """A service that reaches its servers by way of proxies. At the step it is told to die at, whatever runs stops
     there for ever; `die` then takes its connections away, as the end of a process does."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, *, grace_ms: int = 10_000) -> None:
         self._amqp, self._redis = Proxy(stage.rabbit.amqp_url), Proxy(stage.redis.url)
+        self._grace_ms = grace_ms
         self.reached = asyncio.Event()
 
     async def start(self) -> Service:
         await self._amqp.__aenter__()
         await self._redis.__aenter__()
-        settings = Settings(amqp_url=self._amqp.url, redis_url=self._redis.url, camellia=False)
+        settings = Settings(amqp_url=self._amqp.url, redis_url=self._redis.url, camellia=False, grace=self._grace_ms)
         self.service = assemble(settings)
         await self.service.start()
         return self.service
@@ -140,7 +141,8 @@ def on_way(way: Way) -> DyingAt:
 
 @asynccontextmanager
 async def dying(stage: Stage) -> AsyncIterator[tuple[Mortal, Service]]:
-    mortal = Mortal(stage)
+    # What has stopped at its step would be waited for.
+    mortal = Mortal(stage, grace_ms=100)
     yield mortal, await mortal.start()
 
 

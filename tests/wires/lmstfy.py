@@ -167,7 +167,7 @@ async def another_bridge(
     try:
         yield Lmstfy(port=port, admin_port=admin_port, own_port=own_port, vhost=first.vhost)
     finally:
-        await asyncio.to_thread(bridge.stop)
+        await asyncio.to_thread(bridge.kill)
 
 
 def _settings(port: int, admin_port: int) -> dict[str, str]:
