@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,7 +22,7 @@ class Former:
 
 
 def former(project: Path, folder: Path, against: str | None = None) -> Former:
-    """Unpacks into an empty `folder` the code of the commit `against`: if none is given, of HEAD when the checkout has
+    """Unpacks into a new `folder` the code of the commit `against`: if none is given, of HEAD when the checkout has
     other code than that, else of the commit before the last that changed it.
 
     Raises:
@@ -35,8 +33,8 @@ def former(project: Path, folder: Path, against: str | None = None) -> Former:
         raise Incomparable(f"{commit} is not there, or is made for other packages than {REQUIREMENTS} has now")
     archive = _git(project, "archive", commit, *CODE)
     says = _git(project, "log", "-1", "--format=%h %s", commit)
-    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-        files.extractall(folder, filter="data")
+    folder.mkdir()
+    subprocess.run(["tar", "--extract", f"--directory={folder}"], input=archive.stdout, check=True)
     return Former(folder=folder, says=says.stdout.decode().strip())
 
 
