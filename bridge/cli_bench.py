@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from time import monotonic
+from typing import Annotated, Any
 
 import orjson
 import typer
 import uvloop
 
-from bridge.bench import report
 from bridge.bench.bench import Bench
+from bridge.bench.document import commit, document, versions
 from bridge.bench.errors import BenchError
+from bridge.bench.page import drawings, line, page
 from bridge.bench.runs import RUNS, Run, chosen
 from bridge.bench.size import QUICK, Size
-from bridge.bench.stack import GivenStack, Stack, own_stack
+from bridge.bench.stack import OWN_TREE, GivenStack, Stack, own_stack
 from bridge.local.errors import LocalError
 
 _STDOUT = Path("-")
+_RUN_WITHIN_S = 600
 
 
 def bench(
     *,
     quick: Annotated[bool, typer.Option(help="Everything small, within a minute; the figures say nothing.")] = False,
     only: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(run.name for run in RUNS)}.")] = None,
-    backlog: Annotated[int | None, typer.Option(min=1, help="Messages that wait in the run `backlog`.")] = None,
+    backlog: Annotated[int | None, typer.Option(min=5, help="Messages that wait in the run `backlog`.")] = None,
+    peers: Annotated[bool, typer.Option(help="Fetch the peers that are not here from PyPI, npm and Debian.")] = False,
     http: Annotated[str | None, typer.Option(help="Address of a bridge that runs already.")] = None,
     amqp: Annotated[str | None, typer.Option(help="Address of its RabbitMQ.")] = None,
+    tree: Annotated[Path, typer.Option(help="The checkout whose bridge is measured.")] = OWN_TREE,
     json: Annotated[Path | None, typer.Option(help="Write the rows as JSON to this file, `-` for stdout.")] = None,
-    docs: Annotated[Path | None, typer.Option(help="Write the rows as a Markdown page to this file.")] = None,
+    docs: Annotated[
+        Path | None, typer.Option(help="Write the page to this file, its plots to `plots` beside it.")
+    ] = None,
+    before: Annotated[Path | None, typer.Option(help="JSON of another run, to stand beside in the page.")] = None,
+    from_: Annotated[Path | None, typer.Option("--from", help="Measure nothing: make the page from this JSON.")] = None,
     folder: Annotated[Path, typer.Option(help="Where the private servers keep their data.")] = Path(".local/bench"),
 ) -> None:
-    """Measure lateness, sends, checkpoint and memory on private servers, beside a plain Redis poller."""
+    """Measure sends, cycles, lateness, backlog and memory on private servers, beside other delay queues."""
     if (http is None) != (amqp is None):
         raise typer.BadParameter("give --http and --amqp together, or neither")
+    former = None if before is None else orjson.loads(before.read_bytes())
+    if from_ is not None:
+        if docs is not None:
+            _write_docs(docs, orjson.loads(from_.read_bytes()), former)
+        return
     size = QUICK if quick else Size()
     if backlog is not None:
         size = replace(size, backlog=backlog)
@@ -46,42 +61,62 @@ def bench(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     try:
-        with _stack(http, amqp, folder) as stack:
-            measured = Bench(stack, size, lambda row: typer.echo(report.line(row), err=json == _STDOUT))
-            failed = uvloop.run(_measure(measured, runs))
-            found = report.document(measured.rows, runs, failed, size, stack)
+        with _stack(http, amqp, folder, tree, quick=quick) as stack:
+            told = Bench(stack, size, lambda row: typer.echo(line(row), err=json == _STDOUT), may_install=peers)
+            about = {"versions": versions(stack), "commit": commit(tree)}
+
+            def done() -> dict[str, Any]:
+                found = document(told, runs, about)
+                if json is not None and json != _STDOUT:
+                    json.write_bytes(_as_bytes(found))
+                return found
+
+            uvloop.run(_measure(told, runs, done))
+            found = done()
     except (BenchError, LocalError) as error:
         typer.echo(f"delaybridge bench: {error}", err=True)
         raise typer.Exit(1) from None
-    if json is not None:
-        content = orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        sys.stdout.buffer.write(content) if json == _STDOUT else json.write_bytes(content)
+    if json == _STDOUT:
+        sys.stdout.buffer.write(_as_bytes(found))
     if docs is not None:
-        docs.write_text(report.page(found))
-    if failed:
+        _write_docs(docs, found, former)
+    if told.failed:
         raise typer.Exit(1)
 
 
+def _as_bytes(found: dict[str, Any]) -> bytes:
+    return orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _write_docs(docs: Path, found: dict[str, Any], before: dict[str, Any] | None) -> None:
+    docs.write_text(page(found, before))
+    plots = docs.parent / "plots"
+    for name, drawn in drawings(found).items():
+        plots.mkdir(exist_ok=True)
+        (plots / name).write_text(drawn)
+
+
 @contextmanager
-def _stack(http: str | None, amqp: str | None, folder: Path) -> Iterator[Stack]:
+def _stack(http: str | None, amqp: str | None, folder: Path, tree: Path, *, quick: bool) -> Iterator[Stack]:
     if http is not None and amqp is not None:
         yield GivenStack(http, amqp)
     else:
-        with own_stack(folder.resolve()) as stack:
+        with own_stack(folder.resolve(), tree=tree.resolve(), reuse=quick) as stack:
             yield stack
 
 
-async def _measure(measured: Bench, runs: Sequence[Run]) -> dict[str, str]:
-    """Does the runs; why some could not be done, by name. The rows of the others stand."""
-    failed: dict[str, str] = {}
+async def _measure(measured: Bench, runs: Sequence[Run], done: Callable[[], object]) -> None:
+    """Does the runs, and says after each that it is done. One that can't be leaves the rows of the others."""
     for run in runs:
         typer.echo(f"{run.name}: {run.says}", err=True)
-        if run.after in failed:
-            failed[run.name] = f"it is compared with {run.after}"
+        if run.after in measured.failed:
+            measured.failed[run.name] = f"it is compared with {run.after}"
             continue
-        try:
-            await run.measure(measured)
-        except Exception as error:  # noqa: BLE001 - whatever ends a run, the rows of the others are worth keeping
-            failed[run.name] = f"{type(error).__name__}: {error}"
-            typer.echo(f"{run.name} could not be done: {failed[run.name]}", err=True)
-    return failed
+        before, started_s = set(measured.failed), monotonic()
+        with measured.attempt(run.name):
+            async with asyncio.timeout(_RUN_WITHIN_S):
+                await run.measure(measured)
+        measured.took_s[run.name] = monotonic() - started_s
+        for name in measured.failed.keys() - before:
+            typer.echo(f"{name} could not be done: {measured.failed[name]}", err=True)
+        done()

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import aio_pika
 from aio_pika.abc import AbstractChannel
-from aiormq.abc import DeliveredMessage
 
+from bridge.bench.deliveries import Deliveries
 from bridge.bench.errors import BenchError
 
 POLL_S = 0.005
@@ -25,11 +25,12 @@ class Arrival(NamedTuple):
 
 
 class Arrivals:
-    """What a plain consumer of one queue got, by message id. The broker acknowledges for it."""
+    """What a consumer of one queue got, by message id."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Arrival] = {}
         self.twice = 0
+        self.count = 0
         self._awaited: set[str] = set()
         self._here = asyncio.Event()
 
@@ -46,13 +47,13 @@ class Arrivals:
                     await self._here.wait()
         return self._awaited
 
-    async def received(self, message: DeliveredMessage) -> None:
+    def received(self, message_id: str, due_ms: int) -> None:
         came_ms = time() * 1_000
-        properties = message.header.properties
-        message_id = properties.message_id or ""
-        self.twice += message_id in self.by_id
-        due_ms = int(str((properties.headers or {})["x-delay-due"]))
-        self.by_id.setdefault(message_id, Arrival(came_ms, due_ms))
+        self.count += 1
+        if message_id in self.by_id:
+            self.twice += 1
+            return
+        self.by_id[message_id] = Arrival(came_ms, due_ms)
         self._awaited.discard(message_id)
         if not self._awaited:
             self._here.set()
@@ -63,14 +64,6 @@ class Broker:
 
     def __init__(self, channel: AbstractChannel) -> None:
         self._channel = channel
-
-    async def arrivals(self, queue: str) -> Arrivals:
-        """Starts to consume the queue."""
-        arrivals = Arrivals()
-        # aio-pika's own messages would cost the consumer more than all else it does.
-        underlay = await self._channel.get_underlay_channel()
-        await underlay.basic_consume(queue, arrivals.received, no_ack=True)
-        return arrivals
 
     async def depth(self, queue: str) -> int:
         """How many messages stand in the queue, without those that are delivered and unacknowledged."""
@@ -103,3 +96,21 @@ class Broker:
 async def opened(url: str) -> AsyncIterator[Broker]:
     async with await aio_pika.connect(url) as connection:
         yield Broker(await connection.channel())
+
+
+@asynccontextmanager
+async def consumed(url: str, queue: str, *, prefetch: int = 0) -> AsyncIterator[Arrivals]:
+    """Consumes the queue; with a `prefetch` it acknowledges, without one the broker does for it.
+
+    Raises:
+        BenchError: it could not, or not to the end.
+    """
+    arrivals = Arrivals()
+    deliveries = Deliveries(arrivals.received, prefetch)
+    try:
+        await deliveries.consume(url, queue)
+        yield arrivals
+        if deliveries.error is not None:
+            raise BenchError(f"{queue} was consumed no further: {deliveries.error}")
+    finally:
+        deliveries.close()

@@ -1,16 +1,11 @@
-"""An HTTP/1.1 client that costs so little that the server is what is measured, and the two loops of requests.
-
-An open loop sends by a schedule, whatever the answers, so a slow server can't slow its clients and hide how late it is.
-A closed loop sends the next request when the last one was answered, so it finds out how much a server can do.
-"""
+"""An HTTP/1.1 client that costs so little that the server is what is measured."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from time import time
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -22,6 +17,8 @@ CREATED = 201
 OK = 200
 UNAVAILABLE = 503
 _TRIES = 10
+_PAUSE_S = 0.05  # after a 503
+_MOST = 512  # connections: what an open loop has to send beyond that waits here, and its moment counts all the same
 Message = TypeVar("Message")
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _END_OF_HEAD = b"\r\n\r\n"
@@ -67,13 +64,13 @@ class Connection(asyncio.Protocol):
             self._whole = 0
             self._answer.set_result(answer)
 
-    async def post(self, path: str, body: bytes) -> Answer:
+    async def request(self, method: str, path: str, body: bytes) -> Answer:
         """
         Raises:
             OSError: the connection is gone.
         """
         self._answer = asyncio.get_running_loop().create_future()
-        head = f"POST {path} HTTP/1.1\r\nhost: {self._host}\r\ncontent-type: application/json\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nhost: {self._host}\r\ncontent-type: application/json\r\n"
         self._transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         return await self._answer
 
@@ -82,9 +79,10 @@ class Connection(asyncio.Protocol):
 
 
 class Api:
-    """The bridge's HTTP API over as many connections as there are requests at once."""
+    """The bridge's HTTP API over as many connections as there are requests at once, up to `_MOST`."""
 
     def __init__(self, url: str) -> None:
+        self._turns = asyncio.Semaphore(_MOST)
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 80
         self._idle: list[Connection] = []
@@ -94,16 +92,30 @@ class Api:
         """Opens connections ahead of their first request."""
         self._idle += [await self._open() for _ in range(count)]
 
+    async def request(self, method: str, path: str, body: bytes = b"") -> Answer:
+        async with self._turns:
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.closed:
+                    break
+            else:
+                connection = await self._open()
+            answer = await connection.request(method, path, body)
+            self._idle.append(connection)
+            return answer
+
     async def post(self, path: str, body: bytes) -> Answer:
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.closed:
-                break
-        else:
-            connection = await self._open()
-        answer = await connection.post(path, body)
-        self._idle.append(connection)
-        return answer
+        return await self.request("POST", path, body)
+
+    async def put_policy(self, topic: str, **policy: object) -> None:
+        """Makes the topic, or changes it.
+
+        Raises:
+            BenchError: it was refused.
+        """
+        answer = await self.request("PUT", f"/v1/topics/{topic}", orjson.dumps(policy))
+        if answer.status != OK:
+            raise BenchError(f"the policy of {topic} was answered {answer.status}: {answer.body[:300]!r}")
 
     async def ask(self, path: str, content: object) -> Any:
         """The content of a 200. A 503 promises nothing, so it is asked again.
@@ -115,6 +127,7 @@ class Api:
             answer = await self.post(path, orjson.dumps(content))
             if answer.status != UNAVAILABLE:
                 break
+            await asyncio.sleep(_PAUSE_S)
         if answer.status != OK:
             raise BenchError(f"POST {path} was answered {answer.status}: {answer.body[:300].decode(errors='replace')}")
         return orjson.loads(answer.body)
@@ -132,12 +145,15 @@ class Api:
         """The same; returns those that were not accepted.
 
         Raises:
-            BenchError: the request was refused as a whole.
+            BenchError: the request was refused as a whole, otherwise than for now.
         """
         path = f"/v1/topics/{topic}/messages/batch"
         answer = await self.post(path, orjson.dumps({"messages": messages}))
         if answer.status == OK and answer.body.count(b'"status":201') == len(messages):
             return []
+        if answer.status == UNAVAILABLE:
+            await asyncio.sleep(_PAUSE_S)
+            return list(messages)
         if answer.status != OK:
             raise BenchError(f"a batch was answered {answer.status}: {answer.body[:300].decode(errors='replace')}")
         results = orjson.loads(answer.body)["results"]
@@ -166,56 +182,3 @@ async def opened(url: str, *, connections: int = 1) -> AsyncIterator[Api]:
         yield api
     finally:
         api.close()
-
-
-@asynccontextmanager
-async def together() -> AsyncIterator[asyncio.TaskGroup]:
-    """Tasks of which all are cancelled when one fails; its error is raised as it is."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            yield group
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
-
-
-async def open_loop(count: int, rate_per_s: float, send: Callable[[int], Awaitable[None]]) -> list[float]:
-    """Starts `send(0)`, `send(1)`, … at even distances, and returns when all have ended.
-
-    Returns: the moments they were to be started at, in Unix ms.
-    """
-    loop = asyncio.get_running_loop()
-    start_s = loop.time() + 0.05
-    unix_ms = (time() - loop.time()) * 1_000
-    moments_s = [start_s + number / rate_per_s for number in range(count)]
-    async with together() as group:
-        for number, moment_s in enumerate(moments_s):
-            if (left_s := moment_s - loop.time()) > 0:
-                await asyncio.sleep(left_s)
-            group.create_task(_awaited(send, number))
-    return [unix_ms + moment_s * 1_000 for moment_s in moments_s]
-
-
-async def closed_loop(clients: int, seconds: float, request: Callable[[], Awaitable[int]]) -> float:
-    """Lets `clients` send one request after the other for so long.
-
-    Returns: the sum of what `request` returned, by second.
-    """
-    loop = asyncio.get_running_loop()
-    start_s = loop.time()
-    done = 0
-
-    async def client() -> None:
-        nonlocal done
-        while loop.time() - start_s < seconds:
-            # In two steps: `done += await …` would read `done` before it waits, and lose what others add meanwhile.
-            finished = await request()
-            done += finished
-
-    async with together() as group:
-        for _ in range(clients):
-            group.create_task(client())
-    return done / (loop.time() - start_s)
-
-
-async def _awaited(send: Callable[[int], Awaitable[None]], number: int) -> None:
-    await send(number)

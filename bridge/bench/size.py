@@ -12,28 +12,44 @@ class Size:
 
     rate_per_s: int = 500  # of the open loop
     lateness_s: float = 20
+    fast_rate_per_s: int = 2_000
+    fast_s: float = 10
     backlog: int = 1_000_000
     instant: int = 10_000
-    sends_s: float = 10
-    sends_warm_s: float = 2
+    lone_rate_per_s: int = 20
+    lone_s: float = 10
+    sends_s: float = 6
+    warm_s: float = 2
     checkpoint: int = 30_000
-    memory: int = 50_000
-    cycle: int = 20_000
-    peer_s: float = 10
+    outage: int = 100_000
+    memory: int = 300_000
+    cycle_s: float = 8
+    cycle_window: int = 20_000  # sent and not yet acked
+    processes: tuple[int, ...] = (1, 2, 4)
+    peer_s: float = 4
+    peer_lateness_s: float = 10
     judged: bool = True
 
 
 QUICK: Final = Size(
     rate_per_s=100,
-    lateness_s=2,
-    backlog=2_000,
+    lateness_s=1,
+    fast_rate_per_s=200,
+    fast_s=0.5,
+    backlog=1_000,
     instant=200,
-    sends_s=0.5,
-    sends_warm_s=0.2,
+    lone_rate_per_s=50,
+    lone_s=0.2,
+    sends_s=0.3,
+    warm_s=0.1,
     checkpoint=400,
-    memory=1_000,
-    cycle=300,
-    peer_s=1,
+    outage=400,
+    memory=500,
+    cycle_s=1,
+    cycle_window=400,
+    processes=(1,),
+    peer_s=0.3,
+    peer_lateness_s=0.5,
     judged=False,
 )
 """Everything small: shows that all runs work, and says nothing of the figures."""

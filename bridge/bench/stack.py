@@ -9,20 +9,27 @@ import secrets
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import httpx2
 from redis.asyncio import Redis
 
+from bridge.bench import processes
 from bridge.bench.errors import BenchError
 from bridge.local.bridge import BridgeProcess
+from bridge.local.errors import LocalError
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import PASSWORD, USER, RabbitNode
 from bridge.local.redis import RedisNode
+from bridge.local.server import Server
 
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 CpuSeconds = Mapping[str, float]
+OWN_TREE: Final = Path(__file__).parents[2]
+_SETTLES_S = 3.0
+# What both happen in time anyway: the write-ahead log becomes segments, and garbage is collected.
+_SETTLE = "catch ra_log_wal:force_roll_over(ra_log_wal), [garbage_collect(P) || P <- processes()], ok."
 
 
 class Stack(ABC):
@@ -33,8 +40,8 @@ class Stack(ABC):
     topic_ending = ""
 
     @abstractmethod
-    async def fresh(self, **settings: str) -> None:
-        """An empty broker, an empty Redis and one bridge process with these settings beyond the defaults."""
+    async def fresh(self, *, processes: int = 1, **settings: str) -> None:
+        """An empty broker, an empty Redis and so many bridge processes with these settings beyond the defaults."""
 
     @abstractmethod
     def cpu_s(self) -> CpuSeconds:
@@ -52,9 +59,9 @@ class GivenStack(Stack):
         self.http_url, self.amqp_url = http_url.rstrip("/"), amqp_url
         self.topic_ending = f"-{secrets.token_hex(3)}"
 
-    async def fresh(self, **settings: str) -> None:
-        if settings:
-            raise BenchError("a running bridge can't be given other settings")
+    async def fresh(self, *, processes: int = 1, **settings: str) -> None:
+        if settings or processes != 1:
+            raise BenchError("a running bridge can't be given other settings or processes")
 
     def cpu_s(self) -> CpuSeconds:
         return {}
@@ -64,15 +71,21 @@ class GivenStack(Stack):
 
 
 class OwnStack(Stack):
-    """RabbitMQ, Redis (every write through to the disk) and one bridge process, on free loopback ports."""
+    """RabbitMQ, Redis (every write through to the disk) and bridge processes, on free loopback ports.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    The bridges are this tree's, or those of another checkout `tree`. With `reuse`, what `fresh` gives is empty only
+    where its settings are others than before: the runs keep to topics of their own, so nothing but figures suffers.
+    """
+
+    def __init__(self, folder: Path, *, tree: Path = OWN_TREE, reuse: bool = False) -> None:
+        self.folder = folder
         self.rabbitmq = RabbitNode(folder / "rabbitmq")
         self.redis = RedisNode(folder / "redis", appendfsync="always")
+        self.bridges: list[BridgeProcess] = []
+        self._tree, self._reuse = tree, reuse
         self._http_port = free_ports(1)[0]
         self._vhosts = 0
-        self.bridge: BridgeProcess | None = None
+        self._given: tuple[int, Mapping[str, str]] | None = None
 
     def start(self) -> None:
         """Starts the two stores; the bridge starts with the first `fresh`. LocalError when one does not."""
@@ -80,54 +93,97 @@ class OwnStack(Stack):
         self.rabbitmq.start()
 
     def stop(self) -> None:
-        if self.bridge is not None:
-            self.bridge.kill()
-        # What they hold is thrown away.
-        self.rabbitmq.kill()
-        self.redis.kill()
+        for server in (*self.bridges, self.rabbitmq, self.redis):
+            # What they hold is thrown away.
+            server.kill()
 
-    async def fresh(self, **settings: str) -> None:
-        if self.bridge is not None:
-            self.bridge.kill()
+    async def fresh(self, *, processes: int = 1, **settings: str) -> None:
+        if self._reuse and self._given == (processes, settings):
+            await self.start_bridge()
+            return
+        self._given = processes, settings
+        for bridge in self.bridges:
+            bridge.kill()
+        await asyncio.to_thread(self._start_stores)
+        await self.empty()
+        addresses = {"BRIDGE_AMQP_URL": self.amqp_url, "BRIDGE_REDIS_URL": self.redis.url}
+        addresses |= {"BRIDGE_WORKERS": str(processes)} | settings
+        # An older tree starts no workers of its own; there, as many bridges share the port.
+        bridges = 1 if (self._tree / "bridge" / "workers.py").exists() else processes
+        self.bridges = [
+            _Bridge(self.folder / "log" / f"bridge-{number}.log", self._http_port, addresses, self._tree, bridges > 1)
+            for number in range(bridges)
+        ]
+        self.http_url = self.bridges[0].url
+        await self.start_bridge()
+
+    async def empty(self) -> None:
+        """A virtual host and a Redis with nothing in them."""
         former, self._vhosts = self._vhosts, self._vhosts + 1
-        async with httpx2.AsyncClient(base_url=self.rabbitmq.management_url, timeout=60) as management:
+        async with httpx2.AsyncClient(base_url=self.rabbitmq.management_url, timeout=120) as management:
             if former:
                 (await management.delete(f"/api/vhosts/run-{former}")).raise_for_status()
             (await management.put(f"/api/vhosts/run-{self._vhosts}")).raise_for_status()
             grant = {"configure": ".*", "write": ".*", "read": ".*"}
             granted = await management.put(f"/api/permissions/run-{self._vhosts}/{USER}", json=grant)
             granted.raise_for_status()
-        async with Redis.from_url(self.redis.url) as redis:
+        async with Redis.from_url(self.redis.url, socket_timeout=120) as redis:
             await redis.flushall()
         self.amqp_url = f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.rabbitmq.port}/run-{self._vhosts}"
-        addresses = {"BRIDGE_AMQP_URL": self.amqp_url, "BRIDGE_REDIS_URL": self.redis.url}
-        self.bridge = BridgeProcess(self._folder / "log" / "bridge.log", self._http_port, addresses | settings)
-        self.http_url = self.bridge.url
-        await self.start_bridge()
 
     async def start_bridge(self) -> None:
-        if self.bridge is not None:
-            await asyncio.to_thread(self.bridge.start)
+        for bridge in self.bridges:
+            await asyncio.to_thread(bridge.start)
 
     async def stop_bridge(self) -> None:
-        """Ends the bridge as an operator would, so that it finishes what is under way."""
-        if self.bridge is not None:
-            await asyncio.to_thread(self.bridge.stop)
+        """Ends the bridges as an operator would, so that they finish what is under way."""
+        for bridge in self.bridges:
+            await asyncio.to_thread(bridge.stop)
+
+    async def settle(self) -> None:
+        """Has RabbitMQ do now what it does in time, so that memory does not depend on when it is looked at."""
+        with suppress(LocalError):
+            await asyncio.to_thread(self.rabbitmq.ctl, "eval", _SETTLE)
+        await asyncio.sleep(_SETTLES_S)
 
     def cpu_s(self) -> CpuSeconds:
         own = os.times()
-        return {part: _cpu_s(pid) for part, pid in self._pids().items()} | {"client": own.user + own.system}
+        return {part: processes.cpu_s(pids) for part, pids in self._pids().items()} | {"client": own.user + own.system}
 
     def memory_mib(self) -> Mapping[str, float]:
-        return {part: _resident_mib(pid) for part, pid in self._pids().items()}
+        return {part: processes.resident_mib(pids) for part, pids in self._pids().items()}
 
-    def _pids(self) -> dict[str, int]:
-        servers = {"bridge": self.bridge, "rabbitmq": self.rabbitmq, "redis": self.redis}
-        return {part: server.pid for part, server in servers.items() if server is not None and server.running}
+    def disk_bytes(self) -> Mapping[str, int]:
+        """What RabbitMQ and Redis take on the disk."""
+        return {part: processes.disk_bytes(self.folder / part) for part in ("rabbitmq", "redis")}
+
+    def _start_stores(self) -> None:
+        # A run may have ended one of them.
+        self.redis.start()
+        self.rabbitmq.start()
+
+    def _pids(self) -> dict[str, list[int]]:
+        servers: dict[str, list[Server]] = {
+            "bridge": [*self.bridges],
+            "rabbitmq": [self.rabbitmq],
+            "redis": [self.redis],
+        }
+        running = {part: [server.pid for server in each if server.running] for part, each in servers.items()}
+        return {part: pids for part, pids in running.items() if pids}
+
+
+class _Bridge(BridgeProcess):
+    def __init__(self, log_file: Path, port: int, settings: Mapping[str, str], tree: Path, shared: bool) -> None:
+        super().__init__(log_file, port, settings, port_is_shared=shared)
+        self._tree = tree
+
+    def command(self) -> list[str]:
+        # A module is looked for in the folder it is started in first; env becomes the bridge.
+        return ([] if self._tree == OWN_TREE else ["env", "-C", str(self._tree)]) + super().command()
 
 
 @contextmanager
-def own_stack(folder: Path) -> Iterator[OwnStack]:
+def own_stack(folder: Path, *, tree: Path = OWN_TREE, reuse: bool = False) -> Iterator[OwnStack]:
     """A stack in a folder that is emptied before, and after a run that went well.
 
     Raises:
@@ -141,7 +197,7 @@ def own_stack(folder: Path) -> Iterator[OwnStack]:
         except BlockingIOError:
             raise BenchError(f"another benchmark runs in {folder}") from None
         _empty(folder)
-        stack = OwnStack(folder)
+        stack = OwnStack(folder, tree=tree, reuse=reuse)
         try:
             stack.start()
             yield stack
@@ -151,16 +207,5 @@ def own_stack(folder: Path) -> Iterator[OwnStack]:
 
 
 def _empty(folder: Path) -> None:
-    for name in ("rabbitmq", "redis", "log"):
+    for name in ("rabbitmq", "redis", "log", "peers-data"):
         shutil.rmtree(folder / name, ignore_errors=True)
-
-
-def _cpu_s(pid: int) -> float:
-    """User and system time of all the process's threads (proc(5), fields 14 and 15 of stat)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
-
-
-def _resident_mib(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGESIZE") / 1024**2

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
-from bridge.bench.client import together
+from bridge.bench.loops import together
 from bridge.torture.amqp import Publisher
 from bridge.torture.api import Api
 from bridge.torture.history import History, What, now_ms

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bridge.bench.client import together
+from bridge.bench.loops import together
 from bridge.torture import api as http
 from bridge.torture.amqp import Publisher
 from bridge.torture.api import Api

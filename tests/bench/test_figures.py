@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.bench.figures import GOALS, Goal, Row, percentile, percentiles
+from bridge.bench.figures import CURVE, GOALS, Goal, Row, curve, percentile, percentiles
 from bridge.bench.runs import RUNS, chosen
 
 
@@ -51,6 +51,26 @@ def test_a_goal_is_met_at_its_limit(goal: Goal, value: float, met: bool) -> None
 
 def test_a_row_without_a_goal_is_neither_met_nor_missed() -> None:
     assert Row("row", 1.0, "ms").as_json() == {"row": "row", "value": 1.0, "unit": "ms", "goal": None, "met": None}
+
+
+def test_a_row_that_was_not_run_says_why_and_is_not_judged() -> None:
+    row = Row("row", None, "ms", Goal("≤", 3), "no node")
+    assert row.as_json() == {
+        "row": "row",
+        "value": None,
+        "unit": "ms",
+        "goal": "≤ 3",
+        "met": None,
+        "not_run": "no node",
+    }
+
+
+def test_a_curve_rises_to_the_last() -> None:
+    points = curve([float(value) for value in range(1_000, 0, -1)])
+    assert [percent for percent, _ in points] == list(CURVE)
+    assert points[-1] == (100, 1_000.0)
+    assert [value for _, value in points] == sorted(value for _, value in points)
+    assert curve([]) == []
 
 
 def test_every_goal_belongs_to_a_run() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridge.bench.bench import Bench
-from bridge.bench.runs import backlog, checkpoint, cycle, instant, lateness, memory, peer, sends
+from bridge.bench.runs import backlog, checkpoint, cycle, instant, lateness, lone, memory, outage, peers, sends
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,12 +24,15 @@ class Run:
 RUNS: Final = (
     Run(name="lateness", measure=lateness.run, says=lateness.SAYS),
     Run(name="backlog", measure=backlog.run, says=backlog.SAYS, after="lateness"),
-    Run(name="instant", measure=instant.run, says=instant.SAYS),
+    Run(name="lateness-2000", measure=lateness.fast, says=lateness.FAST_SAYS),
+    Run(name="lone", measure=lone.run, says=lone.SAYS),
     Run(name="sends", measure=sends.run, says=sends.SAYS),
-    Run(name="checkpoint", measure=checkpoint.run, says=checkpoint.SAYS, needs_own_servers=True),
-    Run(name="memory", measure=memory.run, says=memory.SAYS, needs_own_servers=True),
     Run(name="cycle", measure=cycle.run, says=cycle.SAYS),
-    Run(name="peer", measure=peer.run, says=peer.SAYS, needs_own_servers=True),
+    Run(name="instant", measure=instant.run, says=instant.SAYS),
+    Run(name="checkpoint", measure=checkpoint.run, says=checkpoint.SAYS, needs_own_servers=True),
+    Run(name="outage", measure=outage.run, says=outage.SAYS, needs_own_servers=True),
+    Run(name="memory", measure=memory.run, says=memory.SAYS, needs_own_servers=True),
+    Run(name="peer", measure=peers.run, says=peers.SAYS, needs_own_servers=True),
 )
 
 

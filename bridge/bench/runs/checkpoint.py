@@ -7,6 +7,7 @@ from time import time
 
 from bridge.bench import amqp
 from bridge.bench.bench import Bench
+from bridge.bench.bodies import BODY
 from bridge.bench.errors import BenchError
 from bridge.bench.runs.filling import fill
 
@@ -25,7 +26,7 @@ async def run(bench: Bench) -> None:
     await stack.fresh()
     topic = bench.topic("checkpoint")
     instant_ms = int((time() + _STOPPED_WITHIN_S + count / _SLOWEST_SENDS_PER_S) * 1_000)
-    await fill(stack.http_url, topic, count, lambda: {"body": 0, "deliver_at": instant_ms})
+    await fill(stack.http_url, topic, count, lambda: {"body": BODY, "deliver_at": instant_ms})
     await stack.stop_bridge()
     if time() * 1_000 > instant_ms:
         raise BenchError("the sends were not done, and the bridge not stopped, before the messages were due")

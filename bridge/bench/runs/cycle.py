@@ -1,52 +1,108 @@
-"""The whole way over HTTP: send, wait, pull, ack."""
+"""The whole way: send, wait, take, ack."""
 
 from __future__ import annotations
 
-from time import monotonic
+import asyncio
+from collections.abc import Awaitable, Callable
 
-from bridge.bench import client
+from bridge.bench import amqp, client, loops
 from bridge.bench.bench import Bench
+from bridge.bench.bodies import BODY
+from bridge.bench.client import Api
 
 SAYS = (
-    "Four senders with batches of 100 and a delay of 100 ms beside four consumers that pull 100 with a lease of 30 s "
-    "and ack them in one request, through one bridge process; from the first send to the last ack."
+    "Four senders with batches of 100 over HTTP and a delay of 1 s, at most 20,000 messages on their way, beside what "
+    "takes them: `http` is four consumers that pull 100 with a lease of 30 s and ack them in one request; `amqp` is "
+    "one AMQP consumer of the ready queue that acknowledges what it has, of a `checked` topic and of a `direct` one. "
+    "Messages acknowledged by second, once all is in flow; with one bridge process, then two; `best` is the better."
 )
-_BATCH = 100
-_SENDERS = 4
-_CONSUMERS = 4
+BATCH = 100
+SENDERS = TAKERS = 4
+DELAY_MS = 1_000
+_PREFETCH = 2_000
+_LOOK_S = 0.01
+Take = Callable[[], Awaitable[int]]
 
 
 async def run(bench: Bench) -> None:
-    await bench.stack.fresh()
-    topic, left = bench.topic("cycle"), bench.size.cycle
-    acked, last_ack_s = 0, 0.0
-    async with client.opened(bench.stack.http_url, connections=_SENDERS + _CONSUMERS) as api:
+    by_processes: dict[str, dict[int, float]] = {}
+    for processes in bench.processes(bench.size.processes[:2]):
+        ending = "" if processes == 1 else f" {processes} processes"
+        for name, cycle in {"http": _http, "amqp checked": _amqp_checked, "amqp direct": _amqp_direct}.items():
+            with bench.attempt(f"cycle {name}{ending}"):
+                await bench.stack.fresh(processes=processes)
+                async with client.opened(bench.stack.http_url, connections=SENDERS + TAKERS) as api:
+                    per_s = await cycle(bench, api, f"cycle {name}{ending}")
+                by_processes.setdefault(name, {})[processes] = per_s
+    for name, found in by_processes.items():
+        bench.add_best(f"cycle {name} best", found, "messages/s", best=max)
 
-        async def send() -> None:
-            nonlocal left
-            while (now := min(_BATCH, left)) > 0:
-                batch = [{"id": str(at), "body": 0, "delay": 100} for at in range(left - now, left)]
-                left -= now
-                while batch:
-                    batch = await api.offer_batch(topic, batch)
 
-        async def consume() -> None:
-            nonlocal acked, last_ack_s
-            while acked < bench.size.cycle:
-                pulled = await api.ask(f"/v1/topics/{topic}/pull", {"max": _BATCH, "wait": "1s", "lease": "30s"})
-                if receipts := [message["receipt"] for message in pulled["messages"]]:
-                    done = await api.ask(f"/v1/topics/{topic}/ack", {"receipts": receipts})
-                    acked += sum(one["result"] == "acked" for one in done["results"])
-                    last_ack_s = monotonic()
+async def _http(bench: Bench, api: Api, name: str) -> float:
+    topic = _topic(bench, name)
 
-        await api.send_batch(topic, [{"body": 0, "delay": "1s"}])
-        await api.ask(f"/v1/topics/{topic}/pull", {"wait": "30s"})
+    async def take() -> int:
+        pulled = await api.ask(f"/v1/topics/{topic}/pull", {"max": BATCH, "wait": "1s", "lease": "30s"})
+        receipts = [message["receipt"] for message in pulled["messages"]]
+        if not receipts:
+            return 0
+        done = await api.ask(f"/v1/topics/{topic}/ack", {"receipts": receipts})
+        return sum(one["result"] == "acked" for one in done["results"])
+
+    await api.put_policy(topic)
+    return await _measure(bench, api, name, take, TAKERS)
+
+
+async def _amqp_checked(bench: Bench, api: Api, name: str) -> float:
+    await api.put_policy(_topic(bench, name))
+    return await _consumed(bench, api, name)
+
+
+async def _amqp_direct(bench: Bench, api: Api, name: str) -> float:
+    await api.put_policy(_topic(bench, name), release="direct")
+    return await _consumed(bench, api, name)
+
+
+async def _consumed(bench: Bench, api: Api, name: str) -> float:
+    async with amqp.consumed(bench.stack.amqp_url, f"ready.{_topic(bench, name)}", prefetch=_PREFETCH) as arrivals:
+        seen = 0
+
+        async def take() -> int:
+            nonlocal seen
+            await asyncio.sleep(_LOOK_S)
+            before, seen = seen, len(arrivals.by_id)
+            return seen - before
+
+        return await _measure(bench, api, name, take, 1)
+
+
+async def _measure(bench: Bench, api: Api, name: str, take: Take, takers: int) -> float:
+    topic = _topic(bench, name)
+    batch = [{"body": BODY, "delay": DELAY_MS}] * BATCH
+
+    async def send() -> int:
+        return BATCH - len(await api.offer_batch(topic, batch))
+
+    before = bench.stack.cpu_s()
+
+    def begun() -> None:
+        nonlocal before
         before = bench.stack.cpu_s()
-        started_s = monotonic()
-        async with client.together() as group:
-            for _ in range(_SENDERS):
-                group.create_task(send())
-            for _ in range(_CONSUMERS):
-                group.create_task(consume())
-        bench.add("cycle", acked / (last_ack_s - started_s), "messages/s")
-        bench.add_cpu("cycle", before, acked)
+
+    per_s, messages = await loops.sustained(
+        send,
+        take,
+        senders=SENDERS,
+        takers=takers,
+        window=bench.size.cycle_window,
+        warm_s=DELAY_MS / 1_000 + bench.size.warm_s,
+        seconds=bench.size.cycle_s,
+        begun=begun,
+    )
+    bench.add(name, per_s, "messages/s")
+    bench.add_cpu(name, before, messages)
+    return per_s
+
+
+def _topic(bench: Bench, name: str) -> str:
+    return bench.topic(name.replace(" ", "-"))

@@ -6,12 +6,13 @@ from time import time
 
 from bridge.bench import amqp, client
 from bridge.bench.bench import Bench
+from bridge.bench.bodies import BODY
 from bridge.bench.errors import BenchError
 from bridge.bench.runs.filling import fill
 
 SAYS = (
-    "All messages have one `deliver_at`. Measured is the time from that instant until the ready queue holds them all; "
-    "`early` is what it held in the last look before the instant."
+    "All messages have one `deliver_at`. `last` is how long after it an AMQP consumer of the ready queue has the last "
+    "one, `first` the first; `early` is how many came before it."
 )
 _SLOWEST_SENDS_PER_S = 2_000
 _MARGIN_S = 2.0
@@ -21,26 +22,22 @@ _PATIENCE_S = 60.0
 async def run(bench: Bench) -> None:
     await bench.stack.fresh()
     topic, count = bench.topic("instant"), bench.size.instant
-    queue = f"ready.{topic}"
-    # A message that is due at once makes the topic's queues, and the consumer takes it away.
-    async with client.opened(bench.stack.http_url) as api, amqp.opened(bench.stack.amqp_url) as broker:
+    async with client.opened(bench.stack.http_url) as api:
+        # The topic's queues have to stand before they are consumed.
         await api.send_batch(topic, [{"id": "first", "body": 0}])
-        arrivals = await broker.arrivals(queue)
+    async with amqp.consumed(bench.stack.amqp_url, f"ready.{topic}") as arrivals:
         await arrivals.until({"first"}, _PATIENCE_S)
-    async with amqp.opened(bench.stack.amqp_url) as broker:
+        del arrivals.by_id["first"]
         instant_ms = int((time() + _MARGIN_S + count / _SLOWEST_SENDS_PER_S) * 1_000)
-        await fill(bench.stack.http_url, topic, count, lambda: {"body": 0, "deliver_at": instant_ms})
+        await fill(bench.stack.http_url, topic, count, lambda: {"body": BODY, "deliver_at": instant_ms})
         if time() * 1_000 > instant_ms - 500:
             raise BenchError("the sends were not done before the instant")
-        early = 0
-
-        def sampled(at_s: float, depth: int) -> None:
-            nonlocal early
-            if at_s * 1_000 < instant_ms:
-                early = depth
-
         before = bench.stack.cpu_s()
-        all_ready_s = await broker.until_depth(queue, count, instant_ms / 1_000 - time() + _PATIENCE_S, sampled)
-    bench.add("instant early", early, "messages")
-    bench.add("instant all ready", all_ready_s - instant_ms / 1_000, "s")
+        ids = {f"{at:026}" for at in range(count)}
+        if lost := await arrivals.until(ids, instant_ms / 1_000 - time() + _PATIENCE_S):
+            raise BenchError(f"{len(lost)} of {count} messages did not come")
+    late_ms = [arrival.came_ms - instant_ms for arrival in arrivals.by_id.values()]
+    bench.add("instant early", sum(late < 0 for late in late_ms), "messages")
+    bench.add("instant first", min(late_ms) / 1_000, "s")
+    bench.add("instant last", max(late_ms) / 1_000, "s")
     bench.add_cpu("instant", before, count)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import random
-from time import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import orjson
 
-from bridge.bench import amqp, client
+from bridge.bench import amqp, client, loops
 from bridge.bench.amqp import Arrivals
 from bridge.bench.bench import Bench
+from bridge.bench.bodies import BODY
 from bridge.bench.client import CREATED, Api
 from bridge.bench.errors import BenchError
-from bridge.bench.figures import percentiles
+from bridge.bench.figures import curve, percentiles
 
 SAYS = (
-    "An open loop sends single messages with random delays of 1-5 s. Lateness is the moment a plain AMQP consumer of "
-    "the ready queue has the message, less its `x-delay-due`; `from schedule` counts from the moment the send was to "
-    "start plus the delay, so it holds the way in as well."
+    "500 messages a second: an open loop sends single messages with random delays of 1-5 s. Lateness is the moment a "
+    "plain AMQP consumer of the ready queue has the message, less its `x-delay-due`; `from schedule` counts from the "
+    "moment the send was to start plus the delay, so it holds the way in as well."
+)
+FAST_SAYS = (
+    "The run of `lateness` with 2,000 messages a second, one bridge process and then two; `best` is the better of both."
 )
 _LEAST_MS, _MOST_MS = 1_000, 5_000
 _WARM_DELAYS_MS = range(0, _MOST_MS + 1, 100)
@@ -27,19 +32,33 @@ _CONNECTIONS = 32
 
 async def run(bench: Bench) -> None:
     await bench.stack.fresh()
-    await measure(bench, "lateness")
+    await measure(bench, "lateness", bench.size.rate_per_s, bench.size.lateness_s)
 
 
-async def measure(bench: Bench, name: str) -> None:
+async def fast(bench: Bench) -> None:
+    """The same at a higher rate, with one process and with two."""
+    by_processes: dict[int, float] = {}
+    for processes in bench.processes(bench.size.processes[:2]):
+        name = "lateness-2000" if processes == 1 else f"lateness-2000 {processes} processes"
+        with bench.attempt(name):
+            await bench.stack.fresh(processes=processes)
+            await measure(bench, name, bench.size.fast_rate_per_s, bench.size.fast_s)
+            by_processes[processes] = bench.value(f"{name} p99")
+    bench.add_best("lateness-2000 best p99", by_processes, "ms", best=min)
+
+
+async def measure(bench: Bench, name: str, rate_per_s: int, seconds: float) -> None:
     """Adds the rows of one such run under `name`."""
-    topic = bench.topic(name)
-    count = int(bench.size.rate_per_s * bench.size.lateness_s)
+    topic = bench.topic(name.replace(" ", "-"))
+    count = int(rate_per_s * seconds)
     delays_ms = [random.uniform(_LEAST_MS, _MOST_MS) for _ in range(count)]
     stack = bench.stack
-    async with client.opened(stack.http_url, connections=_CONNECTIONS) as api, amqp.opened(stack.amqp_url) as broker:
-        arrivals = await _warmed_up(api, broker, topic)
+    async with (
+        client.opened(stack.http_url, connections=_CONNECTIONS) as api,
+        _warmed_up(bench, api, topic) as arrivals,
+    ):
         before = stack.cpu_s()
-        accepted, scheduled_ms = await _send(api, topic, delays_ms, bench.size.rate_per_s)
+        accepted, scheduled_ms = await _send(api, topic, delays_ms, rate_per_s)
         lost = await arrivals.until(accepted, _MOST_MS / 1_000 + _PATIENCE_S)
         bench.add_cpu(name, before, count)
     came = arrivals.by_id
@@ -49,21 +68,23 @@ async def measure(bench: Bench, name: str) -> None:
         came[str(at)].came_ms - scheduled_ms[at] - int(delays_ms[at]) for at in range(count) if str(at) in came
     ]
     _add_percentiles(bench, f"{name} from schedule", from_schedule)
+    bench.add_series("lateness", "% of messages", "ms late", {name: curve(late_ms)})
     bench.add(f"{name} early", sum(late < 0 for late in late_ms), "messages")
     bench.add(f"{name} lost", len(lost), "messages")
     bench.add(f"{name} twice", arrivals.twice, "messages")
     bench.add(f"{name} refused", count - len(accepted), "messages")
 
 
-async def _warmed_up(api: Api, broker: amqp.Broker, topic: str) -> Arrivals:
+@asynccontextmanager
+async def _warmed_up(bench: Bench, api: Api, topic: str) -> AsyncIterator[Arrivals]:
     """A consumer of the topic's ready queue, once every slot these delays need has passed a message on."""
     messages = {f"warm-{ms}": {"id": f"warm-{ms}", "body": 0, "delay": ms} for ms in _WARM_DELAYS_MS}
     await api.send_batch(topic, list(messages.values()))
-    arrivals = await broker.arrivals(f"ready.{topic}")
-    if missing := await arrivals.until(messages.keys(), _PATIENCE_S):
-        raise BenchError(f"{len(missing)} of {len(messages)} messages of the warm-up did not come")
-    arrivals.by_id.clear()
-    return arrivals
+    async with amqp.consumed(bench.stack.amqp_url, f"ready.{topic}") as arrivals:
+        if missing := await arrivals.until(messages.keys(), _PATIENCE_S):
+            raise BenchError(f"{len(missing)} of {len(messages)} messages of the warm-up did not come")
+        arrivals.by_id.clear()
+        yield arrivals
 
 
 async def _send(api: Api, topic: str, delays_ms: list[float], rate_per_s: int) -> tuple[set[str], list[float]]:
@@ -72,12 +93,12 @@ async def _send(api: Api, topic: str, delays_ms: list[float], rate_per_s: int) -
     accepted: set[str] = set()
 
     async def send(at: int) -> None:
-        body = {"id": str(at), "body": {"at": time()}, "delay": int(delays_ms[at])}
+        body = {"id": str(at), "body": BODY, "delay": int(delays_ms[at])}
         answer = await api.post(path, orjson.dumps(body))
         if answer.status == CREATED:
             accepted.add(str(at))
 
-    scheduled_ms = await client.open_loop(len(delays_ms), rate_per_s, send)
+    scheduled_ms = await loops.open_loop(len(delays_ms), rate_per_s, send)
     return accepted, scheduled_ms
 
 

@@ -1,4 +1,4 @@
-"""What a waiting message costs in Redis."""
+"""What a waiting message costs in memory when its body is not kept in Redis."""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ import random
 
 from redis.asyncio import Redis
 
-from bridge.bench import client
 from bridge.bench.bench import Bench
+from bridge.bench.bodies import BODY
 from bridge.bench.runs.filling import fill
 
 SAYS = (
-    "Growth of Redis' `used_memory` (less the buffers of its clients and of its append-only file) by message that "
-    "waits with an id of 26 characters, without its body (BRIDGE_KEEP_BODY_MAX=0): record, index entry and all."
+    "With BRIDGE_KEEP_BODY_MAX=0, and bodies of 200 bytes: the growth of memory by message that waits with an id of "
+    "26 characters, measured as in `backlog`. `per waiting message` is Redis' `used_memory` alone (less the buffers "
+    "of its clients and of its append-only file): record, index entry and all."
 )
+_FIFTHS = 5
 
 
 async def run(bench: Bench) -> None:
-    stack, count, topic = bench.own, bench.size.memory, bench.topic("memory")
+    stack, topic = bench.own, bench.topic("memory")
+    fifth = bench.size.memory // _FIFTHS
     await stack.fresh(BRIDGE_KEEP_BODY_MAX="0")
-    async with client.opened(stack.http_url) as api:
-        await api.send_batch(topic, [_message()])
     async with Redis.from_url(stack.redis.url) as redis:
-        before = await _data_bytes(redis)
-        await fill(stack.http_url, topic, count, _message)
-        bench.add("memory per waiting message", (await _data_bytes(redis) - before) / count, "bytes")
+        await fill(stack.http_url, topic, fifth, _message)
+        await stack.settle()
+        before, before_bytes = stack.memory_mib(), await _data_bytes(redis)
+        more = fifth * (_FIFTHS - 1)
+        await fill(stack.http_url, topic, more, _message, first=fifth)
+        await stack.settle()
+        bench.add("memory per waiting message", (await _data_bytes(redis) - before_bytes) / more, "bytes")
+    by_message = {part: (mib - before[part]) * 1024**2 / more for part, mib in stack.memory_mib().items()}
+    for part in ("rabbitmq", "redis"):
+        bench.add(f"memory {part} by message", by_message[part], "bytes")
+    bench.add("memory by message, body not kept", by_message["rabbitmq"] + by_message["redis"], "bytes")
 
 
 async def _data_bytes(redis: Redis) -> int:
@@ -33,4 +42,4 @@ async def _data_bytes(redis: Redis) -> int:
 
 
 def _message() -> dict[str, object]:
-    return {"body": {"order": random.randrange(10**6)}, "delay": random.randint(10, 20) * 3_600_000 + 101}
+    return {"body": BODY, "delay": random.randint(10, 20) * 3_600_000 + 101}

@@ -1,0 +1,8 @@
+"""The body of every message, ours and the peers': 200 bytes of JSON."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BODY: Final = {"order": 100_000, "customer": "C-20451", "note": "x" * 153}
+"""Its compact JSON is 200 bytes."""

@@ -1,0 +1,114 @@
+"""The loops of requests.
+
+An open loop sends by a schedule, whatever the answers, so a slow server can't slow its clients and hide how late it is.
+A closed loop sends the next request when the last one was answered, so it finds out how much a server can do.
+A sustained flow is a closed loop of two ends: what is sent is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from time import time
+
+
+@asynccontextmanager
+async def together() -> AsyncIterator[asyncio.TaskGroup]:
+    """Tasks of which all are cancelled when one fails; its error is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
+async def open_loop(count: int, rate_per_s: float, send: Callable[[int], Awaitable[None]]) -> list[float]:
+    """Starts `send(0)`, `send(1)`, … at even distances, and returns when all have ended.
+
+    Returns: the moments they were to be started at, in Unix ms.
+    """
+    loop = asyncio.get_running_loop()
+    start_s = loop.time() + 0.05
+    unix_ms = (time() - loop.time()) * 1_000
+    moments_s = [start_s + number / rate_per_s for number in range(count)]
+    async with together() as group:
+        for number, moment_s in enumerate(moments_s):
+            if (left_s := moment_s - loop.time()) > 0:
+                await asyncio.sleep(left_s)
+            group.create_task(_awaited(send, number))
+    return [unix_ms + moment_s * 1_000 for moment_s in moments_s]
+
+
+async def closed_loop(clients: int, seconds: float, request: Callable[[], Awaitable[int]]) -> float:
+    """Lets `clients` send one request after the other for so long.
+
+    Returns: the sum of what `request` returned, by second.
+    """
+    loop = asyncio.get_running_loop()
+    start_s = loop.time()
+    done = 0
+
+    async def client() -> None:
+        nonlocal done
+        while loop.time() - start_s < seconds:
+            # In two steps: `done += await …` would read `done` before it waits, and lose what others add meanwhile.
+            finished = await request()
+            done += finished
+
+    async with together() as group:
+        for _ in range(clients):
+            group.create_task(client())
+    return done / (loop.time() - start_s)
+
+
+async def sustained(
+    send: Callable[[], Awaitable[int]],
+    take: Callable[[], Awaitable[int]],
+    *,
+    senders: int,
+    takers: int,
+    window: int,
+    warm_s: float,
+    seconds: float,
+    begun: Callable[[], None] = lambda: None,
+) -> tuple[float, int]:
+    """Lets senders send and takers take side by side, at most `window` messages sent and not yet taken.
+
+    `send` and `take` return how many. `begun` is called after `warm_s`, when counting begins.
+
+    Returns: messages taken by second, and their number.
+    """
+    loop = asyncio.get_running_loop()
+    sent = taken = 0
+
+    async def sender() -> None:
+        nonlocal sent
+        while True:
+            if sent - taken >= window:
+                await asyncio.sleep(0.005)
+                continue
+            now = await send()
+            sent += now
+
+    async def taker() -> None:
+        nonlocal taken
+        while True:
+            now = await take()
+            taken += now
+
+    async with together() as group:
+        tasks = [group.create_task(sender()) for _ in range(senders)]
+        tasks += [group.create_task(taker()) for _ in range(takers)]
+        await asyncio.sleep(warm_s)
+        begun()
+        start_s, before = loop.time(), taken
+        await asyncio.sleep(seconds)
+        messages, took_s = taken - before, loop.time() - start_s
+        for task in tasks:
+            task.cancel()
+    return messages / took_s, messages
+
+
+async def _awaited(send: Callable[[int], Awaitable[None]], number: int) -> None:
+    await send(number)
