@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from time import time
+from time import monotonic, time
 
 
 @asynccontextmanager
@@ -28,13 +28,12 @@ async def open_loop(count: int, rate_per_s: float, send: Callable[[int], Awaitab
 
     Returns: the moments they were to be started at, in Unix ms.
     """
-    loop = asyncio.get_running_loop()
-    start_s = loop.time() + 0.05
-    unix_ms = (time() - loop.time()) * 1_000
+    start_s = monotonic() + 0.05
+    unix_ms = (time() - monotonic()) * 1_000
     moments_s = [start_s + number / rate_per_s for number in range(count)]
     async with together() as group:
         for number, moment_s in enumerate(moments_s):
-            if (left_s := moment_s - loop.time()) > 0:
+            if (left_s := moment_s - monotonic()) > 0:
                 await asyncio.sleep(left_s)
             group.create_task(_awaited(send, number))
     return [unix_ms + moment_s * 1_000 for moment_s in moments_s]
@@ -45,13 +44,12 @@ async def closed_loop(clients: int, seconds: float, request: Callable[[], Awaita
 
     Returns: the sum of what `request` returned, by second.
     """
-    loop = asyncio.get_running_loop()
-    start_s = loop.time()
+    start_s = monotonic()
     done = 0
 
     async def client() -> None:
         nonlocal done
-        while loop.time() - start_s < seconds:
+        while monotonic() - start_s < seconds:
             # In two steps: `done += await …` would read `done` before it waits, and lose what others add meanwhile.
             finished = await request()
             done += finished
@@ -59,7 +57,7 @@ async def closed_loop(clients: int, seconds: float, request: Callable[[], Awaita
     async with together() as group:
         for _ in range(clients):
             group.create_task(client())
-    return done / (loop.time() - start_s)
+    return done / (monotonic() - start_s)
 
 
 async def sustained(
@@ -79,7 +77,6 @@ async def sustained(
 
     Returns: messages taken by second, and their number.
     """
-    loop = asyncio.get_running_loop()
     sent = taken = 0
 
     async def sender() -> None:
@@ -102,9 +99,9 @@ async def sustained(
         tasks += [group.create_task(taker()) for _ in range(takers)]
         await asyncio.sleep(warm_s)
         begun()
-        start_s, before = loop.time(), taken
+        start_s, before = monotonic(), taken
         await asyncio.sleep(seconds)
-        messages, took_s = taken - before, loop.time() - start_s
+        messages, took_s = taken - before, monotonic() - start_s
         for task in tasks:
             task.cancel()
     return messages / took_s, messages

@@ -75,7 +75,10 @@ def drawings(found: Found) -> dict[str, str]:
     if cpu:
         drawn["cpu.svg"] = plots.bars("CPU seconds for 1,000 messages", cpu, "s")
     series = {one["name"]: one for one in found.get("series", [])}
-    for name, title in {"lateness": "How late messages are", "peers": "How late the peers' messages are"}.items():
+    for name, title in {
+        "lateness": "How late messages are",
+        "peers": "How late the messages of each are, from the planned moment of the send",
+    }.items():
         if name in series:
             drawn[f"{name}.svg"] = _curves(title, series[name]["lines"])
     if "memory" in series and series["memory"]["lines"]:

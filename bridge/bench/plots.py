@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from typing import Final, NamedTuple
 
 _WIDTH, _HEIGHT = 760, 380
-_LEFT, _TOP, _RIGHT, _BOTTOM = 70, 40, 200, 50
+_LEFT, _TOP, _RIGHT, _BOTTOM = 70, 52, 200, 50
 _BAR, _LABELS = 22, 240  # px: a bar with the space below it, and what stands left of it
 _COLOURS: Final = ("#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22")
 

@@ -12,31 +12,35 @@ class Size:
 
     rate_per_s: int = 500  # of the open loop
     lateness_s: float = 20
+    longest_ms: int = 5_000  # delay, the shortest being 1 s
     fast_rate_per_s: int = 2_000
     fast_s: float = 10
     backlog: int = 1_000_000
+    backlog_parts: int = 5  # after each of which memory is looked at
+    settles_s: float = 3  # before it is
     instant: int = 10_000
     lone_rate_per_s: int = 20
     lone_s: float = 10
-    sends_s: float = 6
+    sends_s: float = 5
     warm_s: float = 2
     checkpoint: int = 30_000
     outage: int = 100_000
     memory: int = 300_000
-    cycle_s: float = 8
+    cycle_s: float = 6
     cycle_window: int = 20_000  # sent and not yet acked
     processes: tuple[int, ...] = (1, 2, 4)
-    peer_s: float = 4
-    peer_lateness_s: float = 10
     judged: bool = True
 
 
 QUICK: Final = Size(
     rate_per_s=100,
     lateness_s=1,
+    longest_ms=1_300,
     fast_rate_per_s=200,
     fast_s=0.5,
     backlog=1_000,
+    backlog_parts=2,
+    settles_s=0.1,
     instant=200,
     lone_rate_per_s=50,
     lone_s=0.2,
@@ -45,11 +49,9 @@ QUICK: Final = Size(
     checkpoint=400,
     outage=400,
     memory=500,
-    cycle_s=1,
+    cycle_s=1.5,
     cycle_window=400,
     processes=(1,),
-    peer_s=0.3,
-    peer_lateness_s=0.5,
     judged=False,
 )
 """Everything small: shows that all runs work, and says nothing of the figures."""

@@ -27,7 +27,6 @@ from bridge.local.server import Server
 
 CpuSeconds = Mapping[str, float]
 OWN_TREE: Final = Path(__file__).parents[2]
-_SETTLES_S = 3.0
 # What both happen in time anyway: the write-ahead log becomes segments, and garbage is collected.
 _SETTLE = "catch ra_log_wal:force_roll_over(ra_log_wal), [garbage_collect(P) || P <- processes()], ok."
 
@@ -140,11 +139,11 @@ class OwnStack(Stack):
         for bridge in self.bridges:
             await asyncio.to_thread(bridge.stop)
 
-    async def settle(self) -> None:
-        """Has RabbitMQ do now what it does in time, so that memory does not depend on when it is looked at."""
+    async def settle(self, seconds: float) -> None:
+        """Has RabbitMQ do within so long what it does in time, so that memory depends on no chance."""
         with suppress(LocalError):
             await asyncio.to_thread(self.rabbitmq.ctl, "eval", _SETTLE)
-        await asyncio.sleep(_SETTLES_S)
+        await asyncio.sleep(seconds)
 
     def cpu_s(self) -> CpuSeconds:
         own = os.times()

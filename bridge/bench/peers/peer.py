@@ -22,7 +22,7 @@ BATCH_CLIENTS: Final = 8
 BATCH: Final = 100
 SENDERS = TAKERS = 4
 CYCLE_DELAY_MS: Final = 1_000
-LEAST_MS, MOST_MS = 1_000, 5_000
+LEAST_MS: Final = 1_000
 LATE_WITHIN_S: Final = 60.0  # what is later counts as lost
 _FAR_MS: Final = 600_000
 _BODY: Final = orjson.dumps(BODY)
@@ -37,10 +37,12 @@ class Load:
     """How long, how much: as for the bridge."""
 
     seconds: float
+    cycle_s: float
     warm_s: float
     window: int
     rate_per_s: int
     lateness_s: float
+    longest_ms: int
 
 
 class Peer(ABC):
@@ -137,13 +139,13 @@ class Queue(Peer):
                 takers=TAKERS,
                 window=load.window,
                 warm_s=CYCLE_DELAY_MS / 1_000 + load.warm_s,
-                seconds=load.seconds,
+                seconds=load.cycle_s,
             )
         return per_s
 
     async def lateness_ms(self, load: Load) -> list[float]:
         messages = int(load.rate_per_s * load.lateness_s)
-        delays_ms = random_delays_ms(messages, whole_seconds=self.whole_seconds)
+        delays_ms = random_delays_ms(messages, load.longest_ms, whole_seconds=self.whole_seconds)
         came_ms: dict[int, float] = {}
 
         async def send(at: int) -> None:
@@ -164,7 +166,7 @@ class Queue(Peer):
         return [came_ms[at] - planned_ms[at] - delays_ms[at] for at in range(messages)]
 
 
-def random_delays_ms(messages: int, *, whole_seconds: bool) -> list[int]:
-    """Delays of 1-5 s, in whole seconds for those who know no others."""
+def random_delays_ms(messages: int, longest_ms: int, *, whole_seconds: bool) -> list[int]:
+    """Delays from 1 s, in whole seconds for those who know no others."""
     unit_ms = 1_000 if whole_seconds else 1
-    return [unit_ms * random.randint(LEAST_MS // unit_ms, MOST_MS // unit_ms) for _ in range(messages)]
+    return [unit_ms * random.randint(LEAST_MS // unit_ms, longest_ms // unit_ms) for _ in range(messages)]

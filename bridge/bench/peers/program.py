@@ -45,12 +45,12 @@ class ProgramPeer(Peer):
         return float(await self._load("batches", load, load.seconds, clients=BATCH_CLIENTS))
 
     async def cycle(self, load: Load) -> float:
-        seconds = load.warm_s + CYCLE_DELAY_MS / 1_000 + load.seconds
+        seconds = load.warm_s + CYCLE_DELAY_MS / 1_000 + load.cycle_s
         return float(await self._load("cycle", load, seconds, clients=SENDERS, delay_ms=CYCLE_DELAY_MS))
 
     async def lateness_ms(self, load: Load) -> list[float]:
         messages = int(load.rate_per_s * load.lateness_s)
-        delays_ms = random_delays_ms(messages, whole_seconds=self.whole_seconds)
+        delays_ms = random_delays_ms(messages, load.longest_ms, whole_seconds=self.whole_seconds)
         found = await self._load("lateness", load, load.lateness_s + LATE_WITHIN_S, delays_ms=delays_ms)
         return [float(each) for each in found]
 
@@ -59,7 +59,7 @@ class ProgramPeer(Peer):
             "what": what,
             "body": BODY,
             "batch": BATCH,
-            "seconds": load.seconds,
+            "seconds": load.cycle_s if what == "cycle" else load.seconds,
             "warm_s": load.warm_s,
             "window": load.window,
             "rate_per_s": load.rate_per_s,

@@ -79,7 +79,12 @@ class ZsetQueue(Queue):
         try:
             yield
         finally:
-            polling.cancel()
+            # The client may take a cancel for a connection that is lost, and try again.
+            while not polling.done():
+                polling.cancel()
+                await asyncio.wait([polling], timeout=1)
+        if not polling.cancelled() and (error := polling.exception()) is not None:
+            raise error
 
     async def _poll(self) -> None:
         """Moves what is due to the ready list at every tick; runs for ever."""

@@ -23,7 +23,6 @@ SAYS = (
     "stopped and started: until it answers, and until a bridge beside it has delivered a message."
 )
 _HOUR_MS = 3_600_000
-_FIFTHS = 5
 _CALLS = 20
 _PATIENCE_S = 180.0
 
@@ -43,20 +42,21 @@ async def run(bench: Bench) -> None:
 
 async def _fill(bench: Bench, topic: str, count: int) -> None:
     stack, took_s = bench.stack, 0.0
-    fifth = count // _FIFTHS
+    parts = bench.size.backlog_parts
+    share = count // parts
     memory: list[Mapping[str, float]] = []
     disk: list[Mapping[str, int]] = []
     before = stack.cpu_s()
-    for done in range(0, fifth * _FIFTHS, fifth):
-        took_s += await fill(stack.http_url, topic, fifth, _message, first=done)
+    for done in range(0, share * parts, share):
+        took_s += await fill(stack.http_url, topic, share, _message, first=done)
         if isinstance(stack, OwnStack):
-            await stack.settle()
+            await stack.settle(bench.size.settles_s)
             disk.append(stack.disk_bytes())
         memory.append(stack.memory_mib())
     bench.add("backlog messages", count, "messages")
     bench.add("backlog filled at", count / took_s, "messages/s")
     bench.add_cpu("backlog filling", before, count)
-    grown_by = fifth * (_FIFTHS - 1)
+    grown_by = share * (parts - 1)
     for part, mib in memory[-1].items():
         bench.add(f"backlog memory {part}", mib, "MiB")
     by_message = {part: (mib - memory[0][part]) * 1024**2 / grown_by for part, mib in memory[-1].items()}
@@ -67,7 +67,7 @@ async def _fill(bench: Bench, topic: str, count: int) -> None:
         bench.add("backlog memory bridge growth", memory[-1]["bridge"] - memory[0]["bridge"], "MiB")
     for part in disk[-1] if disk else ():
         bench.add(f"backlog disk {part} by message", (disk[-1][part] - disk[0][part]) / grown_by, "bytes")
-    lines = {part: [(fifth * (at + 1), each[part]) for at, each in enumerate(memory)] for part in memory[0]}
+    lines = {part: [(share * (at + 1), each[part]) for at, each in enumerate(memory)] for part in memory[0]}
     bench.add_series("memory", "messages waiting", "MiB", lines)
 
 

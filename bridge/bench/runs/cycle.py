@@ -11,10 +11,11 @@ from bridge.bench.bodies import BODY
 from bridge.bench.client import Api
 
 SAYS = (
-    "Four senders with batches of 100 over HTTP and a delay of 1 s, at most 20,000 messages on their way, beside what "
-    "takes them: `http` is four consumers that pull 100 with a lease of 30 s and ack them in one request; `amqp` is "
-    "one AMQP consumer of the ready queue that acknowledges what it has, of a `checked` topic and of a `direct` one. "
-    "Messages acknowledged by second, once all is in flow; with one bridge process, then two; `best` is the better."
+    "Four senders with batches of 100 over HTTP and a delay of 1 s, at most 20,000 messages on their way (so no more "
+    "than that a second), beside what takes them: `http` is four consumers that pull 100 with a lease of 30 s and ack "
+    "them in one request; `amqp` is one AMQP consumer of the ready queue that acknowledges what it has, of a "
+    "`checked` topic and of a `direct` one. Messages acknowledged by second, once all is in flow; with one bridge "
+    "process, then two; `best` is the better."
 )
 BATCH = 100
 SENDERS = TAKERS = 4

@@ -24,11 +24,11 @@ async def run(bench: Bench) -> None:
     await stack.fresh(BRIDGE_KEEP_BODY_MAX="0")
     async with Redis.from_url(stack.redis.url) as redis:
         await fill(stack.http_url, topic, fifth, _message)
-        await stack.settle()
+        await stack.settle(bench.size.settles_s)
         before, before_bytes = stack.memory_mib(), await _data_bytes(redis)
         more = fifth * (_FIFTHS - 1)
         await fill(stack.http_url, topic, more, _message, first=fifth)
-        await stack.settle()
+        await stack.settle(bench.size.settles_s)
         bench.add("memory per waiting message", (await _data_bytes(redis) - before_bytes) / more, "bytes")
     by_message = {part: (mib - before[part]) * 1024**2 / more for part, mib in stack.memory_mib().items()}
     for part in ("rabbitmq", "redis"):

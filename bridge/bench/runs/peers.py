@@ -23,11 +23,13 @@ SAYS = (
 async def run(bench: Bench) -> None:
     size = bench.size
     load = Load(
-        seconds=size.peer_s,
-        warm_s=size.warm_s,
+        seconds=size.sends_s,
+        cycle_s=size.cycle_s,
+        warm_s=size.warm_s / 2,
         window=size.cycle_window,
         rate_per_s=size.rate_per_s,
-        lateness_s=size.peer_lateness_s,
+        lateness_s=size.lateness_s,
+        longest_ms=size.longest_ms,
     )
     await bench.own.stop_bridge()
     await bench.own.empty()
