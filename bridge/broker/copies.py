@@ -33,7 +33,7 @@ _PERSISTENT = 2
 # Numbers that Lua holds exactly: anything else is no copy of ours.
 _COPY = re.compile(r"([1-9][0-9]{0,14})\.([0-9a-f]{1,12})")
 # The broker refuses a longer one. Until such a message is pulled over HTTP nobody holds it to its time to live.
-_LONGEST_EXPIRATION_MS = 2**32 - 1
+LONGEST_EXPIRATION_MS = 2**32 - 1
 _KEPT_PROPERTIES = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
 
 
@@ -62,7 +62,7 @@ def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, rea
         headers=headers,
         delivery_mode=_PERSISTENT,
         timestamp=datetime.fromtimestamp(copy.created_ms // 1_000, UTC),
-        expiration=str(live_for_ms) if 0 < live_for_ms <= _LONGEST_EXPIRATION_MS else None,
+        expiration=str(live_for_ms) if 0 < live_for_ms <= LONGEST_EXPIRATION_MS else None,
     )
 
 

@@ -1,26 +1,37 @@
 """Publishing in bursts: persistent, mandatory, confirmed, within a time limit; returned messages are an error.
 
 A burst writes the frames of all its messages at once and waits for their confirms together. aio-pika's `publish` costs
-100 µs a message, most of it for a task, a lock and a drained socket each.
+100 µs a message, most of it for a task, a lock and a drained socket each; pamqp's frames another 20.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-import pamqp.frame
 from aiormq import Channel
 from aiormq.abc import ChannelFrame
 from aiormq.exceptions import PublishError
-from pamqp import commands as spec
-from pamqp.body import ContentBody
-from pamqp.header import ContentHeader
 
+from bridge.broker import frames
 from bridge.broker.link import Link, Refused
 from bridge.errors import BrokerUnavailable, Unpublishable, Unroutable
+
+
+class Properties(Protocol):
+    """Those of a message, as pamqp has them or `copies` writes them."""
+
+    @property
+    def message_id(self) -> str | None: ...
+
+    def marshal(self) -> bytes:
+        """
+        Raises:
+            TypeError, ValueError, ArithmeticError, struct.error: they can't be written.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +40,7 @@ class Outgoing:
 
     exchange: str
     routing_key: str
-    properties: spec.Basic.Properties
+    properties: Properties
     body: bytes
 
 
@@ -155,11 +166,11 @@ async def _write(channel: Channel, messages: list[Outgoing], futures: list[async
         _Unwritable: before anything is written or registered.
     """
     loop = asyncio.get_running_loop()
-    frames: list[bytes] = []
+    parts: list[bytes] = []
     unwritable: dict[int, Unpublishable] = {}
     for at, message in enumerate(messages):
         try:
-            frames.extend(_frames(channel, message))
+            parts += _frames(channel, message)
         except (TypeError, ValueError, ArithmeticError, struct.error) as error:
             unwritable[at] = Unpublishable(f"it can't be written as AMQP: {error}")
     if unwritable:
@@ -171,20 +182,20 @@ async def _write(channel: Channel, messages: list[Outgoing], futures: list[async
             futures.append(future)
             channel.confirmations[channel.delivery_tag] = future
             channel.message_id_delivery_tag[message.properties.message_id or ""] = channel.delivery_tag
-        await channel.write_queue.put(ChannelFrame(payload=b"".join(frames), should_close=False))
+        await channel.write_queue.put(ChannelFrame(payload=b"".join(parts), should_close=False))
 
 
-def _frames(channel: Channel, message: Outgoing) -> Iterator[bytes]:
-    marshal, number, body = pamqp.frame.marshal, channel.number, message.body
-    publish = spec.Basic.Publish(exchange=message.exchange, routing_key=message.routing_key, mandatory=True)
-    yield marshal(publish, number)
-    header = marshal(ContentHeader(properties=message.properties, body_size=len(body)), number)
-    if len(header) > channel.max_content_size:
+def _frames(channel: Channel, message: Outgoing) -> list[bytes]:
+    number, most = channel.number, channel.max_content_size
+    header = frames.header(number, message.properties.marshal(), len(message.body))
+    if len(header) > most:
         # The broker ends a connection over it.
-        raise ValueError(f"its headers are {len(header)} bytes, and a frame holds {channel.max_content_size}")
-    yield header
-    for start in range(0, len(body), channel.max_content_size):
-        yield marshal(ContentBody(body[start : start + channel.max_content_size]), number)
+        raise ValueError(f"its headers are {len(header)} bytes, and a frame holds {most}")
+    return [
+        frames.publish(number, message.exchange, message.routing_key),
+        header,
+        *frames.body(number, message.body, most),
+    ]
 
 
 async def _settled(channel: Channel, futures: list[asyncio.Future[object]]) -> None:

@@ -10,8 +10,9 @@ from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 from ulid import ULID
 
-from bridge.broker.copies import as_refused, to_properties
+from bridge.broker.copies import as_refused
 from bridge.broker.objects import Objects
+from bridge.broker.packing import CopyProperties
 from bridge.broker.publisher import Outgoing, Publisher
 from bridge.errors import BrokerUnavailable, Unpublishable, Unroutable
 from bridge.message import Copy
@@ -119,8 +120,8 @@ def _outgoing(names: Names, publication: Publication) -> Outgoing:
     if publication.way is Way.WHEEL:
         stay_ms = parked_ms(publication.left_ms, exact=publication.exact)
         way = route(names.lane_for(copy.id), stay_ms, copy.topic, publication.kind)
-        return Outgoing(way.exchange, way.routing_key, to_properties(copy, parked=True), body)
+        return Outgoing(way.exchange, way.routing_key, CopyProperties(copy, parked=True), body)
     if publication.way is Way.READY:
-        properties = to_properties(copy, live_for_ms=publication.live_for_ms)
+        properties = CopyProperties(copy, live_for_ms=publication.live_for_ms)
         return Outgoing(names.ready_exchange, copy.topic, properties, body)
-    return Outgoing("", names.dead_queue(copy.topic), to_properties(copy, reason=publication.reason), body)
+    return Outgoing("", names.dead_queue(copy.topic), CopyProperties(copy, reason=publication.reason), body)

@@ -1,0 +1,93 @@
+"""The frames of a publish as bytes: what pamqp writes, in a fifth of its time. Pure.
+
+pamqp builds an object for each frame and asks each attribute for its type: 20 us for a copy. What is the same for many
+is made once here, by pamqp itself; lengths and numbers are put around it. Values of any other type go through pamqp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from struct import Struct
+from typing import Final
+
+from pamqp import encode
+from pamqp.commands import Basic
+
+_END: Final = b"\xce"
+_METHOD, _HEADER, _BODY = 1, 2, 3
+_BASIC: Final = 60
+
+_FRAME: Final = Struct(">BHI")  # kind, channel, size of what stands between it and the end
+_CONTENT: Final = Struct(">BHIHxxQ")  # the same, and class, weight and size of the body
+_LONG: Final = Struct(">I")
+_LONG_LONG: Final = Struct(">q")
+_SMALL: Final = tuple(encode.encode_table_value(number) for number in range(128))
+
+
+@lru_cache(maxsize=256)
+def _publish_to(exchange: str) -> bytes:
+    """
+    Raises:
+        ValueError, TypeError: it is no name of an exchange.
+    """
+    payload = Basic.Publish(exchange=exchange, mandatory=True).marshal()
+    return _LONG.pack(Basic.Publish.index) + payload[:-2]  # without the empty key and the bits
+
+
+def publish(number: int, exchange: str, routing_key: str) -> bytes:
+    """The frame of a mandatory publish on the channel of that number.
+
+    Raises:
+        ValueError, TypeError: the broker would not take such a name.
+    """
+    payload = _publish_to(exchange) + short_text(routing_key)
+    return _FRAME.pack(_METHOD, number, len(payload) + 1) + payload + b"\x01" + _END
+
+
+def header(number: int, properties: bytes, body_size: int) -> bytes:
+    """The frame of a content's header. `properties`: with their flags, as they `marshal`."""
+    return _CONTENT.pack(_HEADER, number, 12 + len(properties), _BASIC, body_size) + properties + _END
+
+
+def body(number: int, content: bytes, frame_size: int) -> Iterator[bytes]:
+    """What makes up the frames of a body, each with up to `frame_size` bytes of it."""
+    for start in range(0, len(content), frame_size):
+        part = content if len(content) <= frame_size else content[start : start + frame_size]
+        yield _FRAME.pack(_BODY, number, len(part))
+        yield part
+        yield _END
+
+
+def short_text(text: str) -> bytes:
+    """
+    Raises:
+        ValueError: it is no Unicode, or longer than 255 bytes.
+    """
+    packed = text.encode()
+    if len(packed) > 255:
+        raise ValueError("string exceeds maximum length of 255 bytes")
+    return b"%c%b" % (len(packed), packed)
+
+
+def long(size: int) -> bytes:
+    return _LONG.pack(size)
+
+
+def text_value(text: str) -> bytes:
+    """A text as a value in a table."""
+    packed = text.encode()
+    return b"S" + _LONG.pack(len(packed)) + packed
+
+
+def whole_value(number: int) -> bytes:
+    """A whole number as a value in a table, in the smallest type that holds it, as pamqp chooses.
+
+    Raises:
+        TypeError: none holds it.
+    """
+    if 0 <= number < 128:
+        return _SMALL[number]
+    if 2**32 <= number < 2**63:
+        return b"l" + _LONG_LONG.pack(number)
+    return encode.table_integer(number)

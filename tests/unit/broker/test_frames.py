@@ -1,0 +1,131 @@
+"""Frames that are written by hand are, byte for byte, those that pamqp writes."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pamqp import commands as spec
+from pamqp.body import ContentBody
+from pamqp.frame import marshal
+from pamqp.header import ContentHeader
+
+from bridge.broker import codec, frames
+from bridge.broker.copies import to_properties
+from bridge.broker.packing import CopyProperties
+from bridge.message import Copy, Envelope
+
+codec.install()
+
+_UNWRITABLE = (TypeError, ValueError, ArithmeticError, struct.error)
+
+WHOLE = st.integers(0, 300) | st.integers(0, 2**63 - 1) | st.integers(-(2**70), 2**70)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**64), 2**64)
+    | st.floats(allow_nan=False)
+    | st.decimals()
+    | st.text()
+    | st.binary()
+    | st.datetimes(timezones=st.just(UTC)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = st.text(max_size=9) | st.sampled_from(
+    [
+        "a",
+        "x-delay",
+        "x-delay-",
+        "x-delay-due",
+        "x-delay-mine",
+        "x-delayed",
+        "z",
+        "x" * 32,
+        "ä" * 32,
+        "ä" * 70,
+        "\ud800",
+    ]
+)
+ENVELOPES = st.builds(
+    Envelope,
+    content_type=st.sampled_from(["application/json", "text/plain", ""]) | st.text(max_size=300),
+    headers=st.just({}) | st.dictionaries(NAMES, VALUES, max_size=5),
+    properties=st.just({})
+    | st.fixed_dictionaries(
+        {}, optional={"priority": st.integers(0, 300), "correlation_id": st.text(max_size=9), "app_id": st.text()}
+    ),
+)
+COPIES = st.builds(
+    Copy,
+    topic=st.text(max_size=20),
+    id=st.text(max_size=300),
+    epoch=st.integers(0, 2**50),
+    nonce=st.integers(0, 2**48),
+    attempt=WHOLE,
+    max_retry=WHOLE,
+    due_ms=WHOLE,
+    expires_ms=WHOLE,
+    created_ms=st.integers(0, 4 * 10**12) | st.integers(-(10**6), 10**16),
+    asked=WHOLE,
+    envelope=ENVELOPES,
+)
+PLAIN = Copy(
+    topic="orders", id="o-1", epoch=1, nonce=10, attempt=1, max_retry=3, due_ms=1_769_850_000_123, expires_ms=0,
+    created_ms=1_769_850_000_000, envelope=Envelope(),
+)  # fmt: skip
+
+
+def packed(properties: spec.Basic.Properties | CopyProperties) -> bytes | None:
+    """None: they can't be written."""
+    try:
+        return properties.marshal()
+    except _UNWRITABLE:
+        return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(COPIES, st.booleans(), st.integers(0, 2**33), st.just("") | st.text(max_size=20))
+@example(PLAIN, True, 0, "")
+@example(PLAIN, False, 1, "rejected")
+def test_a_copys_properties_are_those_that_pamqp_writes_or_refused_as_there(
+    copy: Copy, parked: bool, live_for_ms: int, reason: str
+) -> None:
+    given: dict[str, Any] = {"parked": parked, "live_for_ms": live_for_ms, "reason": reason}
+    try:
+        expected = packed(to_properties(copy, **given))
+    except _UNWRITABLE:
+        expected = None
+
+    written = CopyProperties(copy, **given)
+
+    assert packed(written) == expected
+    assert written.message_id == copy.id
+
+
+@pytest.mark.parametrize("exchange", ["", "delay.ready", "no name!", "x" * 200])
+@pytest.mark.parametrize("key", ["", "orders", "0.0.0.0.30.5.2.ä", "k" * 255, "k" * 256, "\ud800"])
+def test_the_frame_of_a_publish_is_pamqps_or_refused_as_there(exchange: str, key: str) -> None:
+    try:
+        expected = marshal(spec.Basic.Publish(exchange=exchange, routing_key=key, mandatory=True), 513)
+    except _UNWRITABLE:
+        with pytest.raises(_UNWRITABLE):
+            frames.publish(513, exchange, key)
+    else:
+        assert frames.publish(513, exchange, key) == expected
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 20, 25])
+def test_header_and_body_are_cut_into_frames_as_pamqp_does(size: int) -> None:
+    content = bytes(range(size))
+    properties = spec.Basic.Properties(message_id="o-1", timestamp=datetime(2026, 1, 31, tzinfo=UTC))
+
+    header = marshal(ContentHeader(properties=properties, body_size=size), 7)
+    parts = [marshal(ContentBody(content[start : start + 10]), 7) for start in range(0, size, 10)]
+
+    assert frames.header(7, properties.marshal(), size) == header
+    assert b"".join(frames.body(7, content, 10)) == b"".join(parts)
