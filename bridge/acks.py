@@ -52,13 +52,13 @@ class AckListener:
         while len(batch) < _BATCH and not self._arrived.empty():
             batch.append(self._arrived.get_nowait())
         acks = [
-            (one.routing_key or "", one.header.properties.message_id or "", one.delivery_tag or 0)
+            (one.routing_key, one.properties.message_id or "", one.delivery_tag)
             for one in batch
-            if valid_topic(one.routing_key or "") and valid_id(one.header.properties.message_id or "")
+            if valid_topic(one.routing_key) and valid_id(one.properties.message_id or "")
         ]
         if len(acks) < len(batch):
             log.warning("acks.unreadable", count=len(batch) - len(acks))
-        await feed.ack({one.delivery_tag or 0 for one in batch} - {tag for _, _, tag in acks})
+        await feed.ack({one.delivery_tag for one in batch} - {tag for _, _, tag in acks})
         calls = [self._records.ack(topic, message_id, epoch=None, copy_gone=True) for topic, message_id, _ in acks]
         failure: StoreUnavailable | None = None
         for places in self._store.apart([call.keys[0] for call in calls]):

@@ -8,8 +8,9 @@ from pamqp import commands as spec
 
 from bridge.broker.codec import UNREADABLE
 from bridge.broker.copies import from_properties
+from bridge.broker.reading import deaths, latest_death
 from bridge.message import Copy
-from topology.deaths import deaths, latest_death, left_of_key_ms
+from topology.deaths import left_of_key_ms
 from topology.names import Names
 from topology.wheel import parse_key
 
@@ -49,7 +50,11 @@ Arrival = Due | Back | Strange
 def read(
     names: Names, routing_key: str, properties: spec.Basic.Properties, body: bytes, *, now_ms: int, max_retry: int
 ) -> Arrival:
-    """Reads a delivery. An AMQP client's own message has no headers of ours: its key says what it is."""
+    """Reads a delivery. An AMQP client's own message has no headers of ours: its key says what it is.
+
+    Raises:
+        ValueError: its deaths can't be read.
+    """
     if properties.headers and UNREADABLE in properties.headers:
         return Strange(f"its properties can't be read: {properties.headers[UNREADABLE]!s}")
     death = latest_death(properties.headers)

@@ -23,10 +23,11 @@ UNREADABLE: Final = "x-delay-unreadable"
 """The header that says why the properties of a delivery could not be read. A client may forge it, to no other end than
 to have its message put aside."""
 
-_DEEPEST: Final = 32  # JSON, which HTTP answers are, holds 254
+DEEPEST: Final = 32
+"""Levels of tables in headers; JSON, which HTTP answers are, holds 254."""
 
-# Whatever else comes of bytes that are not what they say they are would end the connection too.
-_FAULTS: Final = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError, struct.error)
+FAULTS: Final = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError, struct.error)
+"""What comes of bytes that are not what they say they are. Any of it would end the connection."""
 
 _unmarshal = ContentHeader.unmarshal
 _encode = encode.encode_table_value
@@ -41,18 +42,19 @@ def install() -> None:
 def _read(header: ContentHeader, data: bytes) -> None:
     try:
         _unmarshal(header, data)
-        reason = f"tables nested deeper than {_DEEPEST}" if _too_deep(header.properties.headers, _DEEPEST) else ""
-    except _FAULTS as error:
+        reason = f"tables nested deeper than {DEEPEST}" if too_deep(header.properties.headers, DEEPEST) else ""
+    except FAULTS as error:
         reason = f"{type(error).__name__}: {error}"[:200]
     if reason:
         header.properties = Basic.Properties(headers={UNREADABLE: reason})
 
 
-def _too_deep(value: object, levels: int) -> bool:
+def too_deep(value: object, levels: int) -> bool:
+    """Whether tables and arrays are nested in more than so many levels."""
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_too_deep(one, levels - 1) for one in inner)
+    return levels == 0 or any(too_deep(one, levels - 1) for one in inner)
 
 
 def _write(value: FieldValue) -> bytes:

@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from aiormq.abc import DeliveredMessage
 from pamqp import commands as spec
 from ulid import ULID
 
+from bridge.broker.deliveries import Delivery
 from bridge.message import JSON_TYPE, Copy, Envelope, valid_id
 from topology.deaths import DEATH_HEADERS, strip
 from topology.wheel import MAX_DELAY_MS
@@ -102,9 +102,9 @@ def _kept(properties: spec.Basic.Properties, headers: Mapping[str, Any]) -> dict
     return kept | {"priority": priority} if 0 <= priority <= 255 else kept
 
 
-def as_refused(message: DeliveredMessage, reason: str) -> spec.Basic.Properties:
+def as_refused(delivery: Delivery, reason: str) -> spec.Basic.Properties:
     """The properties of a message that is put aside: its own, and why."""
-    properties = message.header.properties
+    properties = delivery.properties
     properties.headers = {**strip(properties.headers), "x-delay-reason": reason}
     properties.message_id = properties.message_id or str(ULID())
     # The broker refuses a user id that is not the connection's, and an expiration would lose the message.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from aiormq import Channel
 from aiormq.abc import ChannelFrame
-from aiormq.abc import DeliveredMessage as Delivery
 from pamqp import commands as spec
 from pamqp.frame import marshal
 
+from bridge.broker.deliveries import Delivery
+from bridge.broker.intake import Received
 from bridge.broker.link import Link, Refused, translated
 from bridge.broker.window import Window
 from bridge.errors import BrokerUnavailable
@@ -24,9 +25,10 @@ _QUIET_S = 5.0  # a consumer that heard nothing for so long asks whether the nod
 class Feed:
     """Calls `received` for each delivery, with at most `prefetch` of them unacknowledged."""
 
-    def __init__(self, link: Link, channel: Channel, queue: str, received: Callable[[Delivery], None]) -> None:
+    def __init__(self, link: Link, channel: Channel, queue: str, received: Received) -> None:
         self._link = link
         self._channel = channel
+        self._intake = link.intake(channel)
         self._queue = queue
         self._received = received
         self._window = Window()
@@ -34,7 +36,7 @@ class Feed:
         self._quiet = True
 
     @classmethod
-    async def open(cls, link: Link, queue: str, *, prefetch: int, received: Callable[[Delivery], None]) -> Feed:
+    async def open(cls, link: Link, queue: str, *, prefetch: int, received: Received) -> Feed:
         """
         Raises:
             BrokerUnavailable
@@ -92,11 +94,12 @@ class Feed:
             await self._channel.basic_cancel(self._tag)
 
     async def close(self) -> None:
-        """Hands back what is not acknowledged.
+        """Hands back what is not acknowledged; nothing is received from here on.
 
         Raises:
             BrokerUnavailable
         """
+        self._intake.forget(self._tag)
         async with translated(_STEP_S):
             await self._channel.close()
 
@@ -107,12 +110,12 @@ class Feed:
         async with self._link.asking(_STEP_S):
             await self._consume()
             await self._channel.basic_cancel(last)
+        self._intake.forget(last)
 
     async def _consume(self) -> None:
-        consuming = await self._channel.basic_consume(self._queue, self._delivered)
-        self._tag = consuming.consumer_tag or ""
+        self._tag = await self._intake.consume(self._channel, self._queue, self._delivered)
 
-    async def _delivered(self, message: Delivery) -> None:
+    def _delivered(self, delivery: Delivery) -> None:
         self._quiet = False
-        self._window.delivered(message.delivery_tag or 0)
-        self._received(message)
+        self._window.delivered(delivery.delivery_tag)
+        self._received(delivery)

@@ -14,12 +14,12 @@ from ssl import SSLContext
 from typing import Any, cast
 
 import aio_pika
-from aio_pika.abc import AbstractConnection
 from aiormq import Channel
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity
 from yarl import URL
 
 from bridge.breaker import Breaker, Call, asking
+from bridge.broker.intake import Connection, Intake
 from bridge.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.tls import plainly
 from topology.errors import TopologyError
@@ -86,7 +86,7 @@ class Link:
         self._check = check
         self._breaker = breaker
         self._tls = tls
-        self._connection: AbstractConnection | None = None
+        self._connection: Connection | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._opening = asyncio.Lock()
         self._tries = -1  # the next node's turn comes with the next try
@@ -103,7 +103,7 @@ class Link:
         transport = None if self._connection is None else self._connection.transport
         return transport is not None and not transport.connection.is_closed
 
-    async def connection(self) -> AbstractConnection:
+    async def connection(self) -> Connection:
         """The open connection.
 
         Raises:
@@ -123,6 +123,7 @@ class Link:
                     timeout=self._timeout_s,
                     client_properties={"connection_name": f"delaybridge {self._purpose}"},
                     ssl_context=self._tls,
+                    connection_class=Connection,
                 )
             try:
                 self._check(_server_properties(connection))
@@ -150,6 +151,18 @@ class Link:
                     raise
                 # All that aiormq says of a connection that was lost a moment ago.
                 raise BrokerUnavailable(f"RabbitMQ is away: {error}") from error
+
+    def intake(self, channel: Channel) -> Intake:
+        """What takes the deliveries of a channel.
+
+        Raises:
+            BrokerUnavailable: its connection is gone.
+        """
+        connection = self._connection
+        transport = None if connection is None else connection.transport
+        if connection is None or transport is None or transport.connection is not channel.connection:
+            raise BrokerUnavailable("the connection to RabbitMQ was lost")
+        return connection.intake
 
     @asynccontextmanager
     async def asking(self, limit_s: float) -> AsyncIterator[Call]:
@@ -206,13 +219,13 @@ class Link:
             await asyncio.wait({closing}, timeout=2 * _CLOSED_WITHIN_S)
 
 
-async def _closed(connection: AbstractConnection) -> None:
+async def _closed(connection: Connection) -> None:
     with suppress(BrokerUnavailable):
         async with translated(_CLOSED_WITHIN_S):
             await connection.close()
 
 
-def _server_properties(connection: AbstractConnection) -> dict[str, Any]:
+def _server_properties(connection: Connection) -> dict[str, Any]:
     transport = connection.transport
     return dict(transport.connection.server_properties) if transport is not None else {}
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from aiormq.abc import DeliveredMessage
 
+from bridge.broker.deliveries import delivery_of
 from bridge.broker.link import Link, translated
 from bridge.broker.taking import Taken
 from bridge.errors import QueueMissing
@@ -45,7 +46,7 @@ class Sifter:
             for _ in range(count):
                 try:
                     async with asyncio.timeout(_STEP_S):
-                        taken = Taken(queue, await seen.get())
+                        taken = Taken(queue, delivery_of(await seen.get()))
                 except TimeoutError:
                     break  # others took the rest
                 if is_it(taken):

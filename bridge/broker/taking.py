@@ -18,6 +18,7 @@ from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 from pamqp import commands as spec
 
+from bridge.broker.deliveries import Delivery, delivery_of
 from bridge.broker.link import Link, translated
 from bridge.errors import BrokerUnavailable, QueueMissing
 
@@ -29,11 +30,11 @@ class Taken:
     """A delivery that is not acknowledged yet."""
 
     queue: str
-    message: DeliveredMessage
+    message: Delivery
 
     @property
     def properties(self) -> spec.Basic.Properties:
-        return self.message.header.properties
+        return self.message.properties
 
     @property
     def live_for_ms(self) -> int:
@@ -44,13 +45,13 @@ class Taken:
     async def ack(self) -> None:
         """Acknowledges it. On a lost channel nothing is to be done: the copy comes again, as a ghost."""
         with suppress(AMQPError, ChannelInvalidStateError, OSError):
-            await self.message.channel.basic_ack(self.message.delivery_tag or 0, wait=False)
+            await self.message.channel.basic_ack(self.message.delivery_tag, wait=False)
 
     async def requeue(self) -> None:
         """Puts it back where it was, which counts as one of the queue's deliveries."""
         with suppress(AMQPError, ChannelInvalidStateError, OSError):
             # From RabbitMQ 4.3 on a nack does not count, and what no pull can lease would come round for ever.
-            await self.message.channel.basic_reject(self.message.delivery_tag or 0, requeue=True, wait=False)
+            await self.message.channel.basic_reject(self.message.delivery_tag, requeue=True, wait=False)
 
 
 class Taker:
@@ -114,7 +115,7 @@ class Taker:
                 arrived.set()
 
         async def received(queue: str, message: DeliveredMessage) -> None:
-            taken.append(Taken(queue, message))
+            taken.append(Taken(queue, delivery_of(message)))
             arrived.set()
 
         channel.on_consumer_cancel_callbacks.add(ended)
@@ -149,7 +150,7 @@ class Taker:
                 channel = self._getting[at] = await self._link.channel()
         async with self._link.asking(self._timeout_s):
             message = await channel.basic_get(queue, timeout=self._timeout_s)
-        return None if isinstance(message.delivery, spec.Basic.GetEmpty) else Taken(queue, message)
+        return None if isinstance(message.delivery, spec.Basic.GetEmpty) else Taken(queue, delivery_of(message))
 
     async def _waiting_channel(self) -> Channel:
         async with self._opening_waiting:

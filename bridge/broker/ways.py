@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 from ulid import ULID
 
 from bridge.broker.copies import as_refused
+from bridge.broker.deliveries import Delivery
 from bridge.broker.objects import Objects
 from bridge.broker.packing import CopyProperties
 from bridge.broker.publisher import Outgoing, Publisher
@@ -79,7 +79,7 @@ class Ways:
         await self._objects.settled({one.copy.topic for one in publications if one.way is not Way.WHEEL})
         return errors
 
-    async def refuse(self, message: DeliveredMessage, reason: str) -> None:
+    async def refuse(self, message: Delivery, reason: str) -> None:
         """Puts aside what can't be understood, for an operator to see.
 
         Raises:

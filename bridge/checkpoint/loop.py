@@ -160,7 +160,7 @@ class Session:
         # Raised from here, it would leave the message with nobody.
         except (ValueError, TypeError, LookupError, ArithmeticError, OSError) as error:
             arrival = Strange(f"it can't be read: {type(error).__name__}: {error}")
-        tag = message.delivery_tag or 0
+        tag = message.delivery_tag
         if isinstance(arrival, Strange):
             self._hold(_Refused(tag, message, arrival.reason), now_ms)
             return
@@ -169,7 +169,7 @@ class Session:
         self._hold(Item(tag, arrival, message), arrival.copy.due_ms if held else now_ms)
 
     def _read(self, message: Delivery, now_ms: int) -> Arrival:
-        key, properties = message.routing_key or "", message.header.properties
+        key, properties = message.routing_key, message.properties
         return read(self._names, key, properties, message.body, now_ms=now_ms, max_retry=self._max_retry)
 
     def _hold(self, item: Item | _Refused, due_ms: float) -> None:
