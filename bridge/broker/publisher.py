@@ -14,11 +14,11 @@ from typing import Protocol
 
 from aiormq import Channel
 from aiormq.abc import ChannelFrame
-from aiormq.exceptions import PublishError
 
 from bridge.broker import frames
+from bridge.broker.confirms import Confirms
 from bridge.broker.link import Link, Refused
-from bridge.errors import BrokerUnavailable, Unpublishable, Unroutable
+from bridge.errors import BrokerUnavailable, Unpublishable
 
 
 class Properties(Protocol):
@@ -44,6 +44,14 @@ class Outgoing:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A channel for one burst at a time."""
+
+    channel: Channel
+    confirms: Confirms
+
+
 class _Unwritable(Exception):
     """Nothing of a burst was written, since some of it can't be. `errors`: by place."""
 
@@ -57,7 +65,7 @@ class Publisher:
     def __init__(self, link: Link, *, timeout_ms: int, channels: int = 8) -> None:
         self._link = link
         self._timeout_s = timeout_ms / 1_000
-        self._free: asyncio.Queue[Channel | None] = asyncio.Queue()
+        self._free: asyncio.Queue[_Place | None] = asyncio.Queue()
         for _ in range(channels):
             self._free.put_nowait(None)
 
@@ -95,52 +103,44 @@ class Publisher:
         return errors
 
     async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
-        futures: list[asyncio.Future[object]] = []
-        channel: Channel | None = None
-        errors: list[BrokerUnavailable | None]
         if await self._link.blocked():
             # Waiting would only have callers wait behind each other.
             return [BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")] * len(messages)
         try:
             async with asyncio.timeout(self._timeout_s):
-                channel = await self._free.get()
+                place = await self._free.get()
         except TimeoutError:
             return [BrokerUnavailable("all publishing channels are waiting for RabbitMQ")] * len(messages)
         generation = self._link.generation
+        written = False
         try:
-            if channel is None or channel.is_closed:
-                channel = None
+            if place is None or place.channel.is_closed:
+                place = None
                 channel = await self._link.channel(confirms=True)
+                place = _Place(channel, self._link.intake(channel).publisher(channel))
                 generation = self._link.generation
-            async with self._link.asking(self._timeout_s) as call:
+            async with self._link.asking(self._timeout_s):
                 # Waits while the broker blocks publishers.
-                await channel.connection.ready()
-                await _write(channel, messages, futures)
-                await _settled(channel, futures)
-                # A channel that closed may have been closed from here, with a connection given up on.
-                call.telling = not any(future.cancelled() for future in futures)
-            errors = [_error_of(future) for future in futures]
+                await place.channel.connection.ready()
+                await _write(place.channel, messages)
+                told = place.confirms.begin([message.properties.message_id or "" for message in messages])
+                written = True
+                await _settled(place.channel, told)
+            return place.confirms.errors()
         except Refused as error:
             # The connection is left alone: another call may be trying it.
-            errors = [error] * len(messages)
+            return [error] * len(messages)
         except BrokerUnavailable as error:
-            errors = [_error_of(future) if future.done() else error for future in futures]
-            errors += [error] * (len(messages) - len(futures))
-            await self._give_up(futures, generation)
-            channel = None
+            errors: list[BrokerUnavailable | None] = [error] * len(messages)
+            if place is not None and written:
+                errors = place.confirms.errors(error)
+            place = None
+            # A connection that did not confirm is left, unless the broker only blocks it: it would hold ever more.
+            if not await self._link.blocked():
+                await self._link.drop(generation)
+            return errors
         finally:
-            self._free.put_nowait(channel)
-            if channel is not None:
-                for message in messages:
-                    channel.message_id_delivery_tag.pop(message.properties.message_id or "", None)
-        return errors
-
-    async def _give_up(self, futures: list[asyncio.Future[object]], generation: int) -> None:
-        """Leaves a connection that did not confirm, unless the broker only blocks it: it would hold ever more."""
-        for future in futures:
-            future.cancel()
-        if not await self._link.blocked():
-            await self._link.drop(generation)
+            self._free.put_nowait(place)
 
 
 def _without_twins(messages: Sequence[Outgoing]) -> list[list[int]]:
@@ -159,13 +159,12 @@ def _without_twins(messages: Sequence[Outgoing]) -> list[list[int]]:
     return parts
 
 
-async def _write(channel: Channel, messages: list[Outgoing], futures: list[asyncio.Future[object]]) -> None:
-    """Writes all frames as one, and registers with the channel what its confirms and returns will be told by.
+async def _write(channel: Channel, messages: list[Outgoing]) -> None:
+    """Writes all frames as one. Once it returns, and not before, the broker may answer.
 
     Raises:
-        _Unwritable: before anything is written or registered.
+        _Unwritable: before anything is written.
     """
-    loop = asyncio.get_running_loop()
     parts: list[bytes] = []
     unwritable: dict[int, Unpublishable] = {}
     for at, message in enumerate(messages):
@@ -176,12 +175,6 @@ async def _write(channel: Channel, messages: list[Outgoing], futures: list[async
     if unwritable:
         raise _Unwritable(unwritable)
     async with channel.lock:
-        for message in messages:
-            channel.delivery_tag += 1
-            future: asyncio.Future[object] = loop.create_future()
-            futures.append(future)
-            channel.confirmations[channel.delivery_tag] = future
-            channel.message_id_delivery_tag[message.properties.message_id or ""] = channel.delivery_tag
         await channel.write_queue.put(ChannelFrame(payload=b"".join(parts), should_close=False))
 
 
@@ -198,30 +191,17 @@ def _frames(channel: Channel, message: Outgoing) -> list[bytes]:
     ]
 
 
-async def _settled(channel: Channel, futures: list[asyncio.Future[object]]) -> None:
-    """Waits for all confirms and returns.
+async def _settled(channel: Channel, told: asyncio.Future[None]) -> None:
+    """Waits until all of a burst is told.
 
     Raises:
         BrokerUnavailable: the channel is gone, and the rest will never be told.
     """
     closing = channel.closing
     try:
-        for future in futures:
-            if not future.done():
-                await asyncio.wait((future, closing), return_when=asyncio.FIRST_COMPLETED)
-                if not future.done():
-                    raise BrokerUnavailable("the channel closed before RabbitMQ confirmed")
+        await asyncio.wait((told, closing), return_when=asyncio.FIRST_COMPLETED)
+        if not told.done():
+            raise BrokerUnavailable("the channel closed before RabbitMQ confirmed")
     finally:
         if not closing.done():
             closing.cancel()
-
-
-def _error_of(future: asyncio.Future[object]) -> BrokerUnavailable | None:
-    if future.cancelled():
-        return BrokerUnavailable("the channel closed before RabbitMQ confirmed")
-    error = future.exception()
-    if error is None:
-        return None
-    if isinstance(error, PublishError):
-        return Unroutable(f"no queue takes it: {error}")
-    return BrokerUnavailable(f"RabbitMQ did not take the message: {type(error).__name__}")

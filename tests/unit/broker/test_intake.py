@@ -19,8 +19,10 @@ from pamqp.frame import FrameTypes, marshal
 from pamqp.header import ContentHeader
 from pamqp.heartbeat import Heartbeat
 
+from bridge.broker.confirms import Confirms
 from bridge.broker.deliveries import Delivery
 from bridge.broker.intake import Intake, Reader
+from bridge.errors import BrokerUnavailable, Unroutable
 
 FRAME_MAX = 16
 CHANNEL = cast(Channel, object())
@@ -139,6 +141,34 @@ async def test_a_consumer_that_fails_ends_no_connection() -> None:
 
     assert [one.delivery_tag for one in world.taken] == [2]
     assert [str(failure["exception"]) for failure in failures] == ["of a consumer"]
+
+
+def confirmed(*told: spec.Basic.Ack | spec.Basic.Nack) -> bytes:
+    return b"".join(marshal(frame, 5) for frame in told)
+
+
+def returned(message_id: str) -> bytes:
+    frame = spec.Basic.Return(reply_code=312, reply_text="NO_ROUTE", exchange="delay.ready", routing_key="orders")
+    header = ContentHeader(properties=spec.Basic.Properties(message_id=message_id), body_size=3)
+    return b"".join(marshal(part, 5) for part in (frame, header, ContentBody(b"abc")))
+
+
+async def test_who_publishes_is_told_what_became_of_each_and_aiormq_of_other_channels() -> None:
+    world = World()
+    confirms = world.intake.confirms[5] = Confirms()
+    told = confirms.begin(["a", "b", "c", "d"])
+    bytes_of_another = marshal(spec.Basic.Ack(delivery_tag=1), 6)
+
+    found = await world.passed_on(
+        returned("b"), confirmed(spec.Basic.Ack(2, multiple=True), spec.Basic.Nack(4)), bytes_of_another
+    )
+
+    assert found == [(6, "Basic.Ack")]
+    assert not told.done()
+    assert [str(error) for error in confirms.errors(BrokerUnavailable("away"))] == [
+        "None", "no queue takes it: NO_ROUTE", "away", "RabbitMQ did not take the message",
+    ]  # fmt: skip
+    assert [type(error) for error in confirms.errors()] == [type(None), Unroutable, type(None), BrokerUnavailable]
 
 
 async def test_aiormq_sees_that_a_connection_lives_on_which_nothing_comes_but_deliveries() -> None:

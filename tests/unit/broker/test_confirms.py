@@ -1,0 +1,52 @@
+"""What became of each message of a burst, in whatever order and however many at once the broker tells it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bridge.broker.confirms import Confirms
+from bridge.errors import BrokerUnavailable, Unroutable
+
+AWAY = BrokerUnavailable("away")
+TOLD = st.lists(st.tuples(st.integers(1, 14), st.booleans(), st.booleans()), max_size=12)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 4), st.integers(1, 10), TOLD)
+async def test_each_is_what_it_was_told_first(before: int, count: int, told: list[tuple[int, bool, bool]]) -> None:
+    confirms = Confirms()
+    confirms.begin([f"before-{at}" for at in range(before)])
+    done = confirms.begin([str(at) for at in range(count)])
+    expected: dict[int, bool] = {}
+    for tag, multiple, refused in told:
+        assert done.done() == (len(expected) == count)
+        (confirms.refused if refused else confirms.confirmed)(tag, multiple=multiple)
+        for one in range(1, tag + 1) if multiple else (tag,):
+            if before < one <= before + count:
+                expected.setdefault(one - before - 1, refused)
+
+    assert done.done() == (len(expected) == count)
+    refusals = [expected.get(at, True) for at in range(count)]
+    assert [error is not None for error in confirms.errors(AWAY)] == refusals
+    assert [error is AWAY for error in confirms.errors(AWAY)] == [at not in expected for at in range(count)]
+
+
+async def test_a_returned_message_is_unroutable_also_once_it_is_confirmed() -> None:
+    confirms = Confirms()
+    done = confirms.begin(["a", "b"])
+    confirms.returned("b", "NO_ROUTE")
+    confirms.returned("of another burst", "NO_ROUTE")
+    confirms.returned(None, "NO_ROUTE")
+    confirms.confirmed(2, multiple=True)
+
+    assert done.done()
+    first, second = confirms.errors()
+    assert first is None
+    with pytest.raises(Unroutable, match="no queue takes it: NO_ROUTE"):
+        raise second or AWAY
+
+
+async def test_of_nothing_all_is_told() -> None:
+    assert Confirms().begin([]).done()
