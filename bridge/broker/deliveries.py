@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
-from aiormq.abc import AbstractChannel, DeliveredMessage
+from aiormq import Channel
+from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
+
+from bridge.broker.window import Window
 
 
 @dataclass(slots=True)
 class Delivery:
-    channel: AbstractChannel
+    channel: Channel
     delivery_tag: int
     routing_key: str
     properties: Basic.Properties
     body: bytes
+    window: Window | None = None
+    """Of its channel, where many are acknowledged together."""
 
 
 def delivery_of(message: DeliveredMessage) -> Delivery:
     """One that aiormq has read."""
     return Delivery(
-        channel=message.channel,
+        channel=cast(Channel, message.channel),
         delivery_tag=message.delivery_tag or 0,
         routing_key=message.routing_key or "",
         properties=message.header.properties,

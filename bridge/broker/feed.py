@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 from aiormq import Channel
 from aiormq.abc import ChannelFrame
-from pamqp import commands as spec
-from pamqp.frame import marshal
 
+from bridge.broker import frames
 from bridge.broker.deliveries import Delivery
 from bridge.broker.intake import Received
 from bridge.broker.link import Link, Refused, translated
@@ -78,10 +77,7 @@ class Feed:
         if self._channel.is_closed:
             raise BrokerUnavailable("the channel is closed: what it delivered comes again")
         acks = self._window.done(tags)
-        frames = [spec.Basic.Ack(acks.up_to, multiple=True)] if acks.up_to else []
-        frames += [spec.Basic.Ack(tag) for tag in acks.single]
-        if frames:
-            payload = b"".join(marshal(frame, self._channel.number) for frame in frames)
+        if payload := frames.acks(self._channel.number, acks.up_to, acks.single):
             await self._channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
 
     async def stop(self) -> None:

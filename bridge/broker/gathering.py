@@ -16,6 +16,7 @@ from pamqp import commands as spec
 
 from bridge.broker.deliveries import Delivery
 from bridge.broker.link import Link, translated
+from bridge.broker.window import Window
 from bridge.errors import BrokerUnavailable
 
 _AT_ONCE = 32  # channels
@@ -28,16 +29,20 @@ class _Place:
 
     channel: Channel
     prefetch: int = 0
+    window: Window = field(default_factory=Window)
 
 
 @dataclass(slots=True)
 class _Consumer:
     wanted: int
+    window: Window
     tag: str = ""
     arrived: list[Delivery] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)  # all are there, or the queue is gone
 
     def received(self, delivery: Delivery) -> None:
+        delivery.window = self.window
+        self.window.delivered(delivery.delivery_tag)
         self.arrived.append(delivery)
         if len(self.arrived) == self.wanted:
             self.ended.set()
@@ -66,7 +71,8 @@ class Gatherer:
         async with translated(self._timeout_s):
             await self._turns.acquire()
         try:
-            return await self._gather(await self._place(), queue, _Consumer(wanted))
+            place = await self._place()
+            return await self._gather(place, queue, _Consumer(wanted, place.window))
         finally:
             self._turns.release()
 

@@ -8,20 +8,22 @@ the message ready.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from uuid import uuid4
 
 from aiormq import Channel
-from aiormq.abc import DeliveredMessage
+from aiormq.abc import ChannelFrame, DeliveredMessage
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 from pamqp import commands as spec
 
+from bridge.broker import frames
 from bridge.broker.deliveries import Delivery, delivery_of
 from bridge.broker.gathering import Gatherer
 from bridge.broker.link import Link, translated
+from bridge.broker.window import Acks, Window
 from bridge.errors import BrokerUnavailable, QueueMissing
 
 _CHANNELS = 8  # one channel gets 900 messages a second, eight of them 3,900
@@ -47,14 +49,31 @@ class Taken:
 
     async def ack(self) -> None:
         """Acknowledges it. On a lost channel nothing is to be done: the copy comes again, as a ghost."""
-        with suppress(AMQPError, ChannelInvalidStateError, OSError):
-            await self.message.channel.basic_ack(self.message.delivery_tag, wait=False)
+        await ack_all([self])
 
     async def requeue(self) -> None:
         """Puts it back where it was, which counts as one of the queue's deliveries."""
+        if self.message.window is not None:
+            self.message.window.done([self.message.delivery_tag])
         with suppress(AMQPError, ChannelInvalidStateError, OSError):
             # From RabbitMQ 4.3 on a nack does not count, and what no pull can lease would come round for ever.
             await self.message.channel.basic_reject(self.message.delivery_tag, requeue=True, wait=False)
+
+
+async def ack_all(taken: Iterable[Taken]) -> None:
+    """Acknowledges them: one frame for all of a channel that came one after the other."""
+    tags: dict[Channel, list[int]] = {}
+    windows: dict[Channel, Window] = {}
+    for one in taken:
+        delivery = one.message
+        tags.setdefault(delivery.channel, []).append(delivery.delivery_tag)
+        if delivery.window is not None:
+            windows[delivery.channel] = delivery.window
+    for channel, of_channel in tags.items():
+        if not channel.is_closed:
+            acks = windows[channel].done(of_channel) if channel in windows else Acks(0, tuple(of_channel))
+            payload = frames.acks(channel.number, acks.up_to, acks.single)
+            await channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
 
 
 class Taker:

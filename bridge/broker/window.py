@@ -19,16 +19,20 @@ class Window:
 
     def __init__(self) -> None:
         self._outstanding: dict[int, None] = {}
+        self._last = 0
 
     def __len__(self) -> int:
         return len(self._outstanding)
 
     def delivered(self, tag: int) -> None:
-        self._outstanding[tag] = None
+        # What nobody has noted before it stays outstanding: one acknowledgement for many would lose it.
+        for one in range(self._last + 1, tag + 1):
+            self._outstanding[one] = None
+        self._last = tag
 
     def done(self, tags: Iterable[int]) -> Acks:
-        """Takes note of tags that are done with; what to tell the broker."""
-        finished = set(tags)
+        """Takes note of tags that are done with; what to tell the broker. It hears of none twice."""
+        finished = self._outstanding.keys() & set(tags)
         up_to = 0
         for tag in self._outstanding:
             if tag not in finished:

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from bridge.broker.copies import from_properties
-from bridge.broker.taking import Taken
+from bridge.broker.taking import Taken, ack_all
 from bridge.errors import BodyNotKept, NotFound, QueueMissing
 from bridge.message import Copy, Message, Record, State, new_nonce
 from bridge.service.looking import Looking
@@ -155,8 +155,7 @@ class Dead:
                 for one in taken:
                     await one.requeue()
                 raise
-            for one in taken:
-                await one.ack()
+            await ack_all(taken)
         return count
 
     async def _dead(self, topic: str, message_id: str) -> Message:

@@ -15,7 +15,7 @@ from typing import Any
 
 from bridge import metrics
 from bridge.broker.copies import from_properties
-from bridge.broker.taking import Taken
+from bridge.broker.taking import Taken, ack_all
 from bridge.broker.ways import Publication, Way, parked_ms
 from bridge.errors import BrokerUnavailable, QueueMissing, StoreUnavailable, Unavailable
 from bridge.message import Copy, Envelope, Message, new_nonce
@@ -195,9 +195,10 @@ class Pulling:
             await asyncio.gather(*(self._give_back(topic, one.taken) for one in published))
             raise
         leased: list[Leased] = []
+        settled: list[Taken] = []
         for one, outcome in zip(published, outcomes, strict=True):
             if await self._settled(one, outcome):
-                await one.taken.ack()
+                settled.append(one.taken)
             if outcome.verdict == "leased":
                 metrics.DELIVERED.add(topic)
                 record = outcome.found
@@ -207,6 +208,7 @@ class Pulling:
                         receipt=receipts.make(record.epoch, record.id),
                     )
                 )
+        await ack_all(settled)
         return leased
 
     async def _outcomes(self, candidates: list[_Candidate], *, counted: bool) -> list[Outcome]:

@@ -129,3 +129,11 @@ def test_header_and_body_are_cut_into_frames_as_pamqp_does(size: int) -> None:
 
     assert frames.header(7, properties.marshal(), size) == header
     assert b"".join(frames.body(7, content, 10)) == b"".join(parts)
+
+
+@pytest.mark.parametrize(("up_to", "single"), [(0, ()), (5, ()), (0, (7,)), (2**40, (2**40 + 2, 2**40 + 3))])
+def test_acknowledgements_are_pamqps(up_to: int, single: tuple[int, ...]) -> None:
+    expected = [spec.Basic.Ack(up_to, multiple=True)] if up_to else []
+    expected += [spec.Basic.Ack(tag) for tag in single]
+
+    assert frames.acks(9, up_to, single) == b"".join(marshal(frame, 9) for frame in expected)

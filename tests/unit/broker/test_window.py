@@ -37,3 +37,23 @@ def test_one_acknowledgement_for_many_never_covers_what_is_outstanding() -> None
     assert window.done([4]) == Acks(0, (4,))
     assert window.done([1]) == Acks(1, ())
     assert len(window) == 1
+
+
+def test_what_is_done_is_told_once() -> None:
+    window = Window()
+    for tag in (1, 2, 3):
+        window.delivered(tag)
+    window.done([1, 3])
+
+    assert window.done([1, 3, 9]) == Acks(0, ())
+    assert window.done([1, 2]) == Acks(2, ())
+
+
+def test_a_delivery_that_nobody_noted_is_never_acknowledged_along() -> None:
+    window = Window()
+    window.delivered(1)
+    window.delivered(3)
+
+    assert window.done([1, 3]) == Acks(1, (3,))
+    window.delivered(4)
+    assert window.done([4]) == Acks(0, (4,))
