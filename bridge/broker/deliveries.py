@@ -9,7 +9,7 @@ from aiormq import Channel
 from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 
-from bridge.broker.window import Window
+from bridge.broker.acknowledging import Acknowledging
 
 
 @dataclass(slots=True)
@@ -19,8 +19,8 @@ class Delivery:
     routing_key: str
     properties: Basic.Properties
     body: bytes
-    window: Window | None = None
-    """Of its channel, where many are acknowledged together."""
+    acknowledging: Acknowledging | None = None
+    """Its channel's, where many are acknowledged together."""
 
 
 def delivery_of(message: DeliveredMessage) -> Delivery:

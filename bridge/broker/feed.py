@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Iterable
 
 from aiormq import Channel
-from aiormq.abc import ChannelFrame
 
-from bridge.broker import frames
+from bridge.broker.acknowledging import Acknowledging
 from bridge.broker.deliveries import Delivery
 from bridge.broker.intake import Received
 from bridge.broker.link import Link, Refused, translated
-from bridge.broker.window import Window
 from bridge.errors import BrokerUnavailable
 
 __all__ = ["Delivery", "Feed"]
@@ -30,7 +28,8 @@ class Feed:
         self._intake = link.intake(channel)
         self._queue = queue
         self._received = received
-        self._window = Window()
+        self._generation = link.generation
+        self._acknowledging = Acknowledging(channel)
         self._tag = ""
         self._quiet = True
 
@@ -49,7 +48,7 @@ class Feed:
 
     @property
     def outstanding(self) -> int:
-        return len(self._window)
+        return len(self._acknowledging)
 
     async def until_closed(self) -> None:
         """Returns when the channel is gone, the broker has cancelled the consumer (its queue was deleted), or a node of
@@ -74,11 +73,7 @@ class Feed:
         Raises:
             BrokerUnavailable: the channel is gone, and they come again.
         """
-        if self._channel.is_closed:
-            raise BrokerUnavailable("the channel is closed: what it delivered comes again")
-        acks = self._window.done(tags)
-        if payload := frames.acks(self._channel.number, acks.up_to, acks.single):
-            await self._channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
+        await self._acknowledging.ack(tags)
 
     async def stop(self) -> None:
         """No more deliveries.
@@ -96,6 +91,10 @@ class Feed:
             BrokerUnavailable
         """
         self._intake.forget(self._tag)
+        if self._channel.is_closed:
+            # By RabbitMQ. aiormq may not have told it that it knows, and then what the channel holds is kept from all.
+            await self._link.drop(self._generation)
+            return
         async with translated(_STEP_S):
             await self._channel.close()
 
@@ -113,5 +112,5 @@ class Feed:
 
     def _delivered(self, delivery: Delivery) -> None:
         self._quiet = False
-        self._window.delivered(delivery.delivery_tag)
+        self._acknowledging.delivered(delivery.delivery_tag)
         self._received(delivery)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from aiormq import Channel
 from pamqp import commands as spec
 
+from bridge.broker.acknowledging import Acknowledging
 from bridge.broker.deliveries import Delivery
 from bridge.broker.link import Link, translated
-from bridge.broker.window import Window
 from bridge.errors import BrokerUnavailable
 
 _AT_ONCE = 32  # channels
@@ -29,20 +29,23 @@ class _Place:
 
     channel: Channel
     prefetch: int = 0
-    window: Window = field(default_factory=Window)
+    acknowledging: Acknowledging = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.acknowledging = Acknowledging(self.channel)
 
 
 @dataclass(slots=True)
 class _Consumer:
     wanted: int
-    window: Window
+    acknowledging: Acknowledging
     tag: str = ""
     arrived: list[Delivery] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)  # all are there, or the queue is gone
 
     def received(self, delivery: Delivery) -> None:
-        delivery.window = self.window
-        self.window.delivered(delivery.delivery_tag)
+        delivery.acknowledging = self.acknowledging
+        self.acknowledging.delivered(delivery.delivery_tag)
         self.arrived.append(delivery)
         if len(self.arrived) == self.wanted:
             self.ended.set()
@@ -72,7 +75,7 @@ class Gatherer:
             await self._turns.acquire()
         try:
             place = await self._place()
-            return await self._gather(place, queue, _Consumer(wanted, place.window))
+            return await self._gather(place, queue, _Consumer(wanted, place.acknowledging))
         finally:
             self._turns.release()
 

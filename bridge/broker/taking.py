@@ -20,10 +20,10 @@ from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 from pamqp import commands as spec
 
 from bridge.broker import frames
+from bridge.broker.acknowledging import Acknowledging
 from bridge.broker.deliveries import Delivery, delivery_of
 from bridge.broker.gathering import Gatherer
 from bridge.broker.link import Link, translated
-from bridge.broker.window import Acks, Window
 from bridge.errors import BrokerUnavailable, QueueMissing
 
 _CHANNELS = 8  # one channel gets 900 messages a second, eight of them 3,900
@@ -53,27 +53,31 @@ class Taken:
 
     async def requeue(self) -> None:
         """Puts it back where it was, which counts as one of the queue's deliveries."""
-        if self.message.window is not None:
-            self.message.window.done([self.message.delivery_tag])
+        delivery = self.message
         with suppress(AMQPError, ChannelInvalidStateError, OSError):
-            # From RabbitMQ 4.3 on a nack does not count, and what no pull can lease would come round for ever.
-            await self.message.channel.basic_reject(self.message.delivery_tag, requeue=True, wait=False)
+            if delivery.acknowledging is not None:
+                await delivery.acknowledging.requeue(delivery.delivery_tag)
+            else:
+                await delivery.channel.basic_reject(delivery.delivery_tag, requeue=True, wait=False)
 
 
 async def ack_all(taken: Iterable[Taken]) -> None:
     """Acknowledges them: one frame for all of a channel that came one after the other."""
-    tags: dict[Channel, list[int]] = {}
-    windows: dict[Channel, Window] = {}
+    alone: dict[Channel, list[int]] = {}
+    together: dict[Acknowledging, list[int]] = {}
     for one in taken:
         delivery = one.message
-        tags.setdefault(delivery.channel, []).append(delivery.delivery_tag)
-        if delivery.window is not None:
-            windows[delivery.channel] = delivery.window
-    for channel, of_channel in tags.items():
+        if delivery.acknowledging is not None:
+            together.setdefault(delivery.acknowledging, []).append(delivery.delivery_tag)
+        else:
+            alone.setdefault(delivery.channel, []).append(delivery.delivery_tag)
+    for channel, tags in alone.items():
         if not channel.is_closed:
-            acks = windows[channel].done(of_channel) if channel in windows else Acks(0, tuple(of_channel))
-            payload = frames.acks(channel.number, acks.up_to, acks.single)
+            payload = frames.acks(channel.number, 0, tags)
             await channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
+    for acknowledging, tags in together.items():
+        with suppress(BrokerUnavailable):
+            await acknowledging.ack(tags)
 
 
 class Taker:

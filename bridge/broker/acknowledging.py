@@ -1,0 +1,53 @@
+"""What one channel has delivered, and the acknowledgements of it, which RabbitMQ is told in turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from aiormq import Channel
+from aiormq.abc import ChannelFrame
+
+from bridge.broker import frames
+from bridge.broker.window import Window
+from bridge.errors import BrokerUnavailable
+
+
+class Acknowledging:
+    """Of one channel, over which nothing else is acknowledged.
+
+    One acknowledgement may stand for many. Were a later one written before it, the tags it names would be known no more
+    then, and RabbitMQ closes a channel over such a tag. So each is written before the next is made.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._window = Window()
+        self._turn = asyncio.Lock()
+
+    def __len__(self) -> int:
+        """How many are outstanding."""
+        return len(self._window)
+
+    def delivered(self, tag: int) -> None:
+        self._window.delivered(tag)
+
+    async def ack(self, tags: Iterable[int]) -> None:
+        """Acknowledges deliveries, many with one frame where all before them are done too.
+
+        Raises:
+            BrokerUnavailable: the channel is gone, and they come again.
+        """
+        async with self._turn:
+            if self._channel.is_closed:
+                raise BrokerUnavailable("the channel is closed: what it delivered comes again")
+            acks = self._window.done(tags)
+            if payload := frames.acks(self._channel.number, acks.up_to, acks.single):
+                await self._channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
+
+    async def requeue(self, tag: int) -> None:
+        """Puts a delivery back where it was; raises what aiormq does."""
+        async with self._turn:
+            self._window.done([tag])
+            # A nack does not count from RabbitMQ 4.3 on, and what no pull can lease would come round for ever.
+            await self._channel.basic_reject(tag, requeue=True, wait=False)

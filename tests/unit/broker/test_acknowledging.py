@@ -1,0 +1,31 @@
+"""The order in which acknowledgements are written."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from bridge.broker import frames
+from bridge.broker.acknowledging import Acknowledging
+
+
+async def test_an_acknowledgement_that_waits_to_be_written_is_passed_by_no_later_one() -> None:
+    written: asyncio.Queue[Any] = asyncio.Queue(1)
+    channel: Any = SimpleNamespace(number=1, is_closed=False, write_queue=written)
+    acknowledging = Acknowledging(channel)
+    for tag in (1, 2, 3):
+        acknowledging.delivered(tag)
+    await acknowledging.ack([1])
+    waiting = asyncio.create_task(acknowledging.ack([2]))
+    await asyncio.sleep(0)
+    told = [written.get_nowait().payload]
+    rest = asyncio.create_task(_two(written))
+    # There is room now, which the one that waits for it has not noticed yet.
+    await acknowledging.ack([3])
+    await waiting
+    assert told + await rest == [frames.acks(1, tag, ()) for tag in (1, 2, 3)]
+
+
+async def _two(written: asyncio.Queue[Any]) -> list[bytes]:
+    return [(await written.get()).payload, (await written.get()).payload]
