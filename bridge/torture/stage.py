@@ -47,12 +47,12 @@ class Stage:
         return [self.proxies[name].url for name in BRIDGES]
 
     def errors(self) -> list[str]:
-        """What the bridges logged as errors: whatever happens to the servers, none of it is to be a fault of theirs."""
+        """What the bridges logged with a traceback: whatever happens to the servers, no fault is to be theirs."""
         return [
             f"{name}: {line}"
             for name in BRIDGES
             for line in self._log(name).read_text(errors="replace").splitlines()
-            if '"level": "error"' in line
+            if '"level": "error"' in line and '"exception": ' in line
         ]
 
     def _log(self, name: str) -> Path:

@@ -30,7 +30,7 @@ async def test_a_ready_queue_deleted_while_messages_wait_stands_again_when_they_
 
 
 async def test_a_topic_whose_queues_were_deleted_can_be_pulled(topic: Topic, amqp: Amqp) -> None:
-    await topic.send(id="waiting", delay="1.5s")
+    await topic.send(id="waiting", delay="4s")
     for queue in (topic.ready_queue, topic.dead_queue):
         await amqp.delete_queue(queue)
     assert await topic.pull(wait=0) == []
