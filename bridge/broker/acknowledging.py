@@ -25,10 +25,6 @@ class Acknowledging:
         self._window = Window()
         self._turn = asyncio.Lock()
 
-    def __len__(self) -> int:
-        """How many are outstanding."""
-        return len(self._window)
-
     def delivered(self, tag: int) -> None:
         self._window.delivered(tag)
 

@@ -46,10 +46,6 @@ class Feed:
             await feed._consume()
         return feed
 
-    @property
-    def outstanding(self) -> int:
-        return len(self._acknowledging)
-
     async def until_closed(self) -> None:
         """Returns when the channel is gone, the broker has cancelled the consumer (its queue was deleted), or a node of
         several has lost the queue's majority."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 from typing import ClassVar
 
 from bridge.local.installation import HERE, Installation
-from bridge.local.ports import free_ports
+from bridge.local.ports import free_ports, is_served
 from bridge.local.server import Server
 
 
@@ -37,8 +36,4 @@ class Epmd(Server):
         return {"PATH": os.environ["PATH"]}
 
     def is_ready(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-        except OSError:
-            return False
-        return True
+        return is_served(self.port)

@@ -38,6 +38,15 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
     return True
 
 
+def is_served(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether a server takes connections on the port now."""
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 def _first_ephemeral_port() -> int:
     setting = Path("/proc/sys/net/ipv4/ip_local_port_range")
     first = int(setting.read_text().split()[0]) if setting.exists() else 32_768

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from math import ceil
@@ -14,7 +13,7 @@ from typing import ClassVar, Final
 from bridge.bench.errors import BenchError
 from bridge.bench.peers import installing
 from bridge.bench.peers.peer import BATCH, BATCH_CLIENTS, CLIENTS, NotRun, Queue
-from bridge.local.ports import free_ports
+from bridge.local.ports import free_ports, is_served
 from bridge.local.server import Server
 
 _TTR_S: Final = 30
@@ -37,11 +36,7 @@ class _Server(Server):
         return [str(self._program), "-l", "127.0.0.1", "-p", str(self.port), "-b", str(self.data_dir), self._fsync]
 
     def is_ready(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-        except OSError:
-            return False
-        return True
+        return is_served(self.port)
 
 
 class _Connection:
