@@ -24,7 +24,7 @@ from bridge.broker.acknowledging import Acknowledging
 from bridge.broker.deliveries import Delivery, delivery_of
 from bridge.broker.gathering import Gatherer
 from bridge.broker.link import Link, translated
-from bridge.errors import BrokerUnavailable, QueueMissing
+from bridge.errors import BridgeError, BrokerUnavailable, QueueMissing
 
 _CHANNELS = 8  # one channel gets 900 messages a second, eight of them 3,900
 _FEW = 8  # a turn of each channel; a consumer for more takes two or three round trips
@@ -133,7 +133,7 @@ class Taker:
 
     async def wait(self, queues: Sequence[str], wait_ms: int, ending: asyncio.Event) -> list[Taken]:
         """Waits until a message stands in one of the queues and takes it; empty when none came in time, or before
-        `ending` was set.
+        `ending` was set. Cancelled, it puts back what it was handed.
 
         More than one comes where several queues got one at the same moment.
 
@@ -141,6 +141,19 @@ class Taker:
             BrokerUnavailable
             QueueMissing: one of the queues does not stand, or no longer.
         """
+        left = asyncio.Event()
+        # A task of its own, which a caller that goes away can't end between a message's coming and its being put back.
+        polling = asyncio.create_task(self._poll(queues, wait_ms, (ending, left)))
+        try:
+            return await asyncio.shield(polling)
+        except asyncio.CancelledError:
+            left.set()
+            with suppress(BridgeError):
+                for one in await polling:
+                    await one.requeue()
+            raise
+
+    async def _poll(self, queues: Sequence[str], wait_ms: int, endings: Sequence[asyncio.Event]) -> list[Taken]:
         arrived = asyncio.Event()
         taken: list[Taken] = []
         tags: list[str] = []
@@ -163,14 +176,11 @@ class Taker:
                     tag = f"poll-{uuid4().hex}"
                     tags.append(tag)
                     await channel.basic_consume(queue, partial(received, queue), consumer_tag=tag)
-            await _first(arrived, ending, channel, wait_ms / 1_000)
-        except asyncio.CancelledError:
+            await _first((arrived, *endings), channel, wait_ms / 1_000)
+        except BaseException:
             await self._stop(channel, tags)
             for one in taken:
                 await one.requeue()
-            raise
-        except BaseException:
-            await self._stop(channel, tags)
             raise
         finally:
             channel.on_consumer_cancel_callbacks.discard(ended)
@@ -212,13 +222,9 @@ class Taker:
                         await channel.basic_cancel(tag)
 
 
-async def _first(arrived: asyncio.Event, ending: asyncio.Event, channel: Channel, wait_s: float) -> None:
-    """Until a message arrived, the time is over, waiting is ended, or the channel is gone."""
-    awaited = (
-        asyncio.ensure_future(arrived.wait()),
-        asyncio.ensure_future(ending.wait()),
-        asyncio.shield(channel.closing),
-    )
+async def _first(events: Iterable[asyncio.Event], channel: Channel, wait_s: float) -> None:
+    """Until one of the events is set, the time is over, or the channel is gone."""
+    awaited = (*(asyncio.ensure_future(event.wait()) for event in events), asyncio.shield(channel.closing))
     try:
         await asyncio.wait(awaited, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -152,17 +152,18 @@ class Pulling:
         queues = {self._objects.names.ready_queue(topic): topic for topic in open_topics}
         arrived = await self._taker.wait(list(queues), wait_ms, self._ending)
         taken = sorted(arrived, key=lambda one: list(queues).index(one.queue))
-        await asyncio.gather(*(self._give_back(queues[one.queue], one) for one in taken[limit:]))
-        return await self._kept(self._lease_each(taken[:limit], queues, terms))
+        return await self._kept(self._lease_first(taken, limit, queues, terms))
 
-    async def _lease_each(self, taken: list[Taken], topics: dict[str, str], terms: _Terms) -> list[Leased]:
+    async def _lease_first(self, taken: list[Taken], limit: int, topics: dict[str, str], terms: _Terms) -> list[Leased]:
+        """Leases each by itself; those beyond the limit are given back."""
+        await asyncio.gather(*(self._give_back(topics[one.queue], one) for one in taken[limit:]))
         leased: list[Leased] = []
-        for at, one in enumerate(taken):
+        for at, one in enumerate(taken[:limit]):
             try:
                 policy = await self._topics.policy(topics[one.queue])
                 leased += await self._lease(topics[one.queue], [one], terms, policy)
             except Unavailable:
-                await asyncio.gather(*(self._give_back(topics[rest.queue], rest) for rest in taken[at + 1 :]))
+                await asyncio.gather(*(self._give_back(topics[rest.queue], rest) for rest in taken[at + 1 : limit]))
                 if not leased:
                     raise
                 break

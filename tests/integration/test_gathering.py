@@ -9,6 +9,7 @@ from uuid import uuid4
 import aio_pika
 import pytest
 import pytest_asyncio
+from aiormq import Channel
 
 from bridge.breaker import Breaker
 from bridge.broker import gathering
@@ -125,3 +126,28 @@ async def test_a_pull_of_many_over_http_comes_in_the_order_of_the_queue(topic: T
     sent = [(await topic.send())["id"] for _ in range(12)]
 
     assert [message["id"] for message in await topic.pull(max=100)] == sent
+
+
+class Watched(Taker):
+    """Says when its long poll was handed a message, and ends its consumers."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link, timeout_ms=10_000)
+        self.handed = asyncio.Event()
+
+    async def _stop(self, channel: Channel, tags: list[str]) -> None:
+        self.handed.set()
+        await super()._stop(channel, tags)
+
+
+async def test_a_long_poll_that_is_left_as_it_is_handed_a_message_puts_it_back(
+    amqp: Amqp, link: Link, queue: str
+) -> None:
+    taker = Watched(link)
+    poll = asyncio.create_task(taker.wait([queue], 10_000, asyncio.Event()))
+    await taker.handed.wait()
+    poll.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await poll
+    assert sorted(number for number, _ in await left(amqp, queue)) == list(range(120))
+    await amqp.until_consumers(queue, 0)
