@@ -67,6 +67,7 @@ def serve() -> None:
         timeout_keep_alive=settings.keep_alive // 1_000,
         log_config=None,
         access_log=False,
+        proxy_headers=False,  # nothing asks from where a request came, and each would be looked at
         ssl_certfile=settings.http_cert,
         ssl_keyfile=settings.http_key,
         timeout_graceful_shutdown=settings.grace // 1_000,

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from bridge.access.access import Access
 from bridge.http import problems
@@ -54,6 +55,16 @@ OPERATIONS = (
 )
 
 
+class _Shortened(FastAPI):
+    """With the shortcut in front of all that FastAPI does with a request."""
+
+    def shorten(self, **how: Any) -> None:
+        self._shortcut = Shortcut(super().__call__, **how)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._shortcut(scope, receive, send)
+
+
 def create_app(service: Service) -> FastAPI:
     """The application over the service, which it starts and stops.
 
@@ -71,7 +82,7 @@ def create_app(service: Service) -> FastAPI:
         finally:
             await service.stop()
 
-    app = FastAPI(
+    app = _Shortened(
         title="delaybridge",
         version=version("delaybridge"),
         description="Messages delivered later, on RabbitMQ.",
@@ -94,15 +105,17 @@ def create_app(service: Service) -> FastAPI:
     if service.settings.youzan:
         app.include_router(youzan.router(service, guard))
     problems.install(app)
+    limit_bytes = _LARGEST_BODIES * service.settings.max_body + _BESIDE_BODIES_BYTES
     # The one added last sees a request first.
-    busiest = {place: guard.handler(service, operation) for place, operation in _BUSIEST.items()}
-    app.add_middleware(Shortcut, handlers=busiest)
     app.add_middleware(RawPath, under="/v1/")
-    app.add_middleware(SizeLimit, limit_bytes=_LARGEST_BODIES * service.settings.max_body + _BESIDE_BODIES_BYTES)
+    app.add_middleware(SizeLimit, limit_bytes=limit_bytes)
     app.add_middleware(RequestId)
     if service.settings.lmstfy:
         # Outermost: it has request ids, limits and errors of its own.
         app.add_middleware(lmstfy.Beside, wire=lmstfy.Wire(service))
+    busiest = {place: guard.handler(service, operation) for place, operation in _BUSIEST.items()}
+    of_lmstfy = (service.settings.lmstfy_port, service.settings.lmstfy_admin_port) if service.settings.lmstfy else ()
+    app.shorten(handlers=busiest, limit_bytes=limit_bytes, ports={port for port in of_lmstfy if port is not None})
 
     @cache
     def document() -> dict[str, Any]:

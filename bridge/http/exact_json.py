@@ -14,7 +14,9 @@ import orjson
 
 # 15 significant digits survive a float always, and an exponent of two digits is in range. Sixteen digits and a dot, or
 # seventeen digits, may not; nor may an exponent of three digits. A string that looks so only takes the slower way.
-_PERHAPS_INEXACT = re.compile(rb"[0-9.]{17}|[eE][+-]?[0-9]{3}")
+# Searched for where all digits and dots are one character: a regular expression for the same takes ten times as long.
+_ALIKE = bytes.maketrans(b"123456789.E-", b"0000000000e+")
+_LONG = b"0" * 17
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -34,7 +36,8 @@ def loads(document: bytes) -> Any:
         ValueError: the document is not JSON (RFC 8259: no NaN, no Infinity), nests too deep to be read, or holds half
             of a surrogate pair.
     """
-    if not _PERHAPS_INEXACT.search(document):
+    alike = document.translate(_ALIKE)
+    if not (_LONG in alike or b"e000" in alike or b"e+000" in alike):
         return orjson.loads(document)
     try:
         value = json.loads(document.decode(), parse_int=_integer, parse_float=_float, parse_constant=_refuse)

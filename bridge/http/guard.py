@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
-from fastapi import Request, Response
+from starlette.responses import Response
+from starlette.types import Scope
 
 from bridge.access.access import Access
 from bridge.access.caller import ANYBODY, Caller
@@ -16,7 +18,12 @@ from bridge.http.v1.operation import Operation
 if TYPE_CHECKING:
     from bridge.service.service import Service
 
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+class _Scoped(Protocol):
+    @property
+    def scope(self) -> Scope: ...
 
 
 class Guard:
@@ -25,7 +32,7 @@ class Guard:
     def __init__(self, access: Access | None) -> None:
         self._access = access
 
-    async def admit(self, request: Request, need: Need, topic: Callable[[], str] | None = None) -> Caller:
+    async def admit(self, request: _Scoped, need: Need, topic: Callable[[], str] | None = None) -> Caller:
         """Who asks; errors and `topic` are those of `Access.admit`."""
         if self._access is None:
             return ANYBODY
@@ -33,16 +40,12 @@ class Guard:
         return await self._access.admit(given, need, topic)
 
     def handler(self, service: Service, operation: Operation) -> Handler:
-        """What answers a request for the operation."""
+        """What answers a call of the operation."""
         run, need = operation.run, operation.need
 
-        async def answer(request: Request) -> Response:
-            return await run(service, Call(request))
-
-        async def answer_if_it_may(request: Request) -> Response:
+        async def answer_if_it_may(call: Call) -> Response:
             assert need is not None
-            call = Call(request)
-            call.caller = await self.admit(request, need, (lambda: call.topic) if operation.of_topic else None)
+            call.caller = await self.admit(call, need, (lambda: call.topic) if operation.of_topic else None)
             return await run(service, call)
 
-        return answer if self._access is None or need is None else answer_if_it_may
+        return partial(run, service) if self._access is None or need is None else answer_if_it_may

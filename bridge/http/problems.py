@@ -137,14 +137,21 @@ async def _validation_error(request: Request, error: Exception) -> Response:
     return answer(request, errors.InvalidRequest(*found))
 
 
+def unforeseen(request: Request) -> Response:
+    """What is answered to an error that the server's log has."""
+    identity = request_id.of(request.scope)
+    return _response(internal(identity), None)
+
+
 async def _client_gone(request: Request, error: Exception) -> Response:
     return Response(status_code=499)  # read by nobody
 
 
 async def _anything(request: Request, error: Exception) -> Response:
+    response = unforeseen(request)
     # Answered outside of the middleware that adds the id to other answers.
-    identity = request_id.of(request.scope)
-    return _response(internal(identity), {"X-Request-ID": identity})
+    response.headers["X-Request-ID"] = request_id.of(request.scope)
+    return response
 
 
 def _allowed(request: Request) -> list[str]:

@@ -23,5 +23,11 @@ class RawPath:
         if scope["type"] == "http":
             raw: bytes = scope.get("raw_path") or b""
             if b"%" in raw and scope["path"].startswith(scope.get("root_path", "") + self._under):
-                scope["path"] = "/".join(quote(unquote(part), safe="") for part in raw.decode("ascii").split("/"))
+                scope["path"] = as_written(raw)
         await self._app(scope, receive, send)
+
+
+def as_written(raw: bytes) -> str:
+    """The path with each segment encoded in the one way."""
+    path = raw.decode("ascii")
+    return "/".join(quote(unquote(part), safe="") for part in path.split("/")) if "%" in path else path

@@ -7,7 +7,7 @@ from random import getrandbits
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_HEADER = b"x-request-id"
+HEADER = b"x-request-id"
 _SANE = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
@@ -21,16 +21,22 @@ class RequestId:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = next((value for name, value in scope["headers"] if name == _HEADER), b"")
-        request_id = given if _SANE.fullmatch(given) else new()
-        scope["request_id"] = request_id.decode()
+        given = next((value for name, value in scope["headers"] if name == HEADER), b"")
+        request_id = give(scope, given)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), (_HEADER, request_id)]
+                message["headers"] = [*message.get("headers", ()), (HEADER, request_id)]
             await send(message)
 
         await self._app(scope, receive, send_with_id)
+
+
+def give(scope: Scope, given: bytes) -> bytes:
+    """The request's id from here on: what it was `given`, if that is a sane one."""
+    identity = given if given and _SANE.fullmatch(given) else new()
+    scope["request_id"] = identity.decode()
+    return identity
 
 
 def new() -> bytes:

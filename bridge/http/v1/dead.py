@@ -9,7 +9,7 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1 import examples
-from bridge.http.v1.call import Call, json_answer
+from bridge.http.v1.call import Call, JsonAnswer, json_answer
 from bridge.http.v1.operation import TOPIC, Answer, Operation
 from bridge.http.v1.queries import DropQuery, PageQuery
 from bridge.http.v1.requests import ManyRequest
@@ -24,12 +24,12 @@ _DEAD = f"{TOPIC}/dead"
 async def list_dead(service: Service, call: Call) -> Response:
     """A page of the topic's dead letters, each with its reason and its attempts."""
     topic, query = call.topic, call.query(PageQuery)
-    return json_answer(page_json(await service.dead.page(topic, limit=query.limit, cursor=query.cursor)))
+    return JsonAnswer(page_json(await service.dead.page(topic, limit=query.limit, cursor=query.cursor)))
 
 
 async def replay(service: Service, call: Call) -> Response:
     """Sends one dead letter again; its attempts start anew."""
-    return json_answer(message_json(await service.dead.replay(call.topic, call.message_id)))
+    return JsonAnswer(message_json(await service.dead.replay(call.topic, call.message_id)))
 
 
 async def replay_many(service: Service, call: Call) -> Response:
@@ -40,7 +40,7 @@ async def replay_many(service: Service, call: Call) -> Response:
 
 async def drop(service: Service, call: Call) -> Response:
     """Forgets one dead letter."""
-    return json_answer(message_json(await service.dead.drop(call.topic, call.message_id)))
+    return JsonAnswer(message_json(await service.dead.drop(call.topic, call.message_id)))
 
 
 async def drop_many(service: Service, call: Call) -> Response:

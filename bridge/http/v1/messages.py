@@ -9,7 +9,7 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1 import examples
-from bridge.http.v1.call import Call, json_answer
+from bridge.http.v1.call import Call, JsonAnswer
 from bridge.http.v1.operation import TOPIC, Answer, Operation
 from bridge.http.v1.queries import DeleteQuery, ListQuery
 from bridge.http.v1.requests import MoveRequest
@@ -23,7 +23,7 @@ _MESSAGE = f"{TOPIC}/messages/{{id}}"
 
 async def look_up(service: Service, call: Call) -> Response:
     """Ended messages are known for the retention time, by default an hour."""
-    return json_answer(message_json(await service.looking.get(call.topic, call.message_id)))
+    return JsonAnswer(message_json(await service.looking.get(call.topic, call.message_id)))
 
 
 async def list_messages(service: Service, call: Call) -> Response:
@@ -37,7 +37,7 @@ async def list_messages(service: Service, call: Call) -> Response:
         limit=query.limit,
         cursor=query.cursor,
     )
-    return json_answer(page_json(page))
+    return JsonAnswer(page_json(page))
 
 
 async def move(service: Service, call: Call) -> Response:
@@ -45,13 +45,13 @@ async def move(service: Service, call: Call) -> Response:
     earlier and its body was not kept."""
     topic, message_id, wanted = call.topic, call.message_id, await call.body(MoveRequest)
     moved = await service.changing.move(topic, message_id, delay_ms=wanted.delay, deliver_at_ms=wanted.deliver_at)
-    return json_answer(message_json(moved))
+    return JsonAnswer(message_json(moved))
 
 
 async def delete(service: Service, call: Call) -> Response:
     """Final when answered before the due moment. Again: 200 again. 409: the message has ended otherwise."""
     topic, message_id, query = call.topic, call.message_id, call.query(DeleteQuery)
-    return json_answer(message_json(await service.changing.delete(topic, message_id, release=query.release == "true")))
+    return JsonAnswer(message_json(await service.changing.delete(topic, message_id, release=query.release == "true")))
 
 
 OPERATIONS = (

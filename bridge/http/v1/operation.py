@@ -72,11 +72,15 @@ def everywhere(operation: Operation) -> tuple[Operation, ...]:
     return operation, replace(operation, name=f"{operation.name}_in_namespace", path=path)
 
 
-def add(app: FastAPI, operation: Operation, handler: Callable[[Request], Awaitable[Response]]) -> None:
-    """Routes the operation's requests to the handler."""
+def add(app: FastAPI, operation: Operation, handler: Callable[[Call], Awaitable[Response]]) -> None:
+    """Routes the operation's calls to the handler."""
+
+    async def answer(request: Request) -> Response:
+        return await handler(Call(request.scope, request.receive))
+
     app.router.add_api_route(
         operation.path,
-        handler,
+        answer,
         methods=[operation.method],
         name=operation.name,
         operation_id=operation.name,

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1 import examples
-from bridge.http.v1.call import Call, json_answer
+from bridge.http.v1.call import Call, JsonAnswer
 from bridge.http.v1.operation import TOPIC, Answer, Operation
 from bridge.http.v1.requests import PullManyRequest, PullRequest
-from bridge.http.v1.results import PulledOut, leased_json
+from bridge.http.v1.results import PulledOut, pulled_json
 
 if TYPE_CHECKING:
     from bridge.service.service import Service
@@ -37,7 +37,7 @@ async def _pull(service: Service, call: Call, topics: Sequence[str], wanted: Pul
     wait_ms = wanted.wait or 0
     work = service.pulling.pull(topics, limit=wanted.max or 1, wait_ms=wait_ms, lease_ms=wanted.lease)
     leased = await (call.while_connected(work) if wait_ms else work)
-    return json_answer({"messages": [leased_json(one) for one in leased]})
+    return JsonAnswer(pulled_json(leased))
 
 
 _ANSWERS = {

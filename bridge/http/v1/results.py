@@ -1,17 +1,23 @@
-"""What callers are answered: the models document it, the functions write it."""
+"""What callers are answered: the models document it, the functions write it.
+
+What there may be by the hundred in one answer is written as JSON piece by piece, which costs a third of what a dict
+and its dump do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import BaseModel, Field
 
 from bridge.durations import format_instant
+from bridge.http import exact_json
 from bridge.http.v1.content import body_json
 from bridge.http.v1.policy import PolicyOut, policy_json
-from bridge.message import JSON_TYPE, Message
+from bridge.message import JSON_TYPE, Envelope, Message, State
 from bridge.service.values import AckResult, Leased, Page, TopicInfo
 from bridge.store.envelopes import as_text
 
@@ -127,36 +133,43 @@ class RemovedOut(BaseModel):
     removed: Literal[True]
 
 
-def message_json(message: Message) -> dict[str, Any]:
+def message_json(message: Message, *, plain: bool = False) -> bytes:
+    """`plain`: the body is known to be JSON."""
     record, envelope = message.record, message.envelope
-    return {
-        "topic": record.topic,
-        "id": record.id,
-        "state": record.state.label,
-        **body_json(envelope),
-        "content_type": JSON_TYPE if envelope is None else envelope.content_type,
-        "headers": {} if envelope is None else _in_json(envelope.headers),
-        "created_at": format_instant(record.created_ms),
-        "due_at": format_instant(record.due_ms),
-        "expires_at": _instant(record.expires_ms),
-        "attempts": record.attempts,
-        "max_retry": record.max_retry,
-        "lease_until": _instant(record.lease_until_ms),
-        "ended_at": _instant(record.ended_ms),
-        "reason": record.reason or None,
-    }
+    return (
+        b'{"topic":%b,"id":%b,"state":%b,%b"content_type":%b,"headers":%b,"created_at":%b,"due_at":%b,"expires_at":%b,'
+        b'"attempts":%d,"max_retry":%d,"lease_until":%b,"ended_at":%b,"reason":%b}'
+    ) % (
+        orjson.dumps(record.topic),
+        orjson.dumps(record.id),
+        _STATES[record.state],
+        _body(envelope, plain),
+        _JSON_TYPE if envelope is None else orjson.dumps(envelope.content_type),
+        exact_json.dumps(_in_json(envelope.headers)) if envelope is not None and envelope.headers else b"{}",
+        _instant(record.created_ms),
+        _instant(record.due_ms),
+        _instant(record.expires_ms) if record.expires_ms else b"null",
+        record.attempts,
+        record.max_retry,
+        _instant(record.lease_until_ms) if record.lease_until_ms else b"null",
+        _instant(record.ended_ms) if record.ended_ms else b"null",
+        orjson.dumps(record.reason) if record.reason else b"null",
+    )
 
 
-def leased_json(leased: Leased) -> dict[str, Any]:
-    return {**message_json(leased.message), "receipt": leased.receipt}
+def pulled_json(pulled: Iterable[Leased]) -> bytes:
+    messages = [b'%b,"receipt":%b}' % (message_json(one.message)[:-1], orjson.dumps(one.receipt)) for one in pulled]
+    return b'{"messages":[%b]}' % b",".join(messages)
 
 
-def page_json(page: Page) -> dict[str, Any]:
-    return {"items": [message_json(message) for message in page.items], "next_cursor": page.next_cursor}
+def page_json(page: Page) -> bytes:
+    items = b",".join(message_json(message) for message in page.items)
+    return b'{"items":[%b],"next_cursor":%b}' % (items, orjson.dumps(page.next_cursor))
 
 
-def acked_json(results: list[AckResult]) -> dict[str, Any]:
-    return {"results": [{"id": one.id, "result": one.verdict.value} for one in results]}
+def acked_json(results: Iterable[AckResult]) -> bytes:
+    items = [b'{"id":%b,"result":%b}' % (orjson.dumps(one.id), orjson.dumps(one.verdict)) for one in results]
+    return b'{"results":[%b]}' % b",".join(items)
 
 
 def topic_json(info: TopicInfo) -> dict[str, Any]:
@@ -180,5 +193,23 @@ def _in_json(headers: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _instant(instant_ms: int) -> str | None:
-    return format_instant(instant_ms) if instant_ms else None
+def _body(envelope: Envelope | None, plain: bool) -> bytes:
+    """The member that the body is, and a comma; nothing where it was not kept."""
+    if plain and envelope is not None and envelope.body is not None:
+        return b'"body":%b,' % envelope.body
+    shown = exact_json.dumps(body_json(envelope))
+    return b"%b," % shown[1:-1] if len(shown) > 2 else b""
+
+
+def _instant(instant_ms: int) -> bytes:
+    second, ms = divmod(instant_ms, 1_000)
+    return b'"%b.%03dZ"' % (_second(second), ms)
+
+
+@lru_cache(maxsize=4_096)
+def _second(second: int) -> bytes:
+    return format_instant(second * 1_000).encode()[: -len(".000Z")]
+
+
+_STATES = {state: orjson.dumps(state.label) for state in State}
+_JSON_TYPE = orjson.dumps(JSON_TYPE)

@@ -17,6 +17,7 @@ from bridge.service.values import MAX_DELAY_MS
 
 ID_FORM = 'must be 1-200 printable ASCII characters without "/"'
 TOPIC_FORM = "must be a name or namespace/name, each of 1-100 letters, digits, _ . -"
+MAX_RETRIES = 10_000
 _HOUR_MS = 3_600_000
 _WHOLE = re.compile(r"-?[0-9]{1,64}")
 _MAX_MEDIA_TYPE = 255  # what an AMQP short string holds
@@ -106,5 +107,5 @@ Instant = Annotated[int, PlainValidator(_instant), _INSTANT_SCHEMA]
 QueryInstant = Annotated[int, PlainValidator(lambda value: _instant(whole_number(value))), _INSTANT_SCHEMA]
 Base64 = Annotated[bytes, PlainValidator(_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
 MediaType = Annotated[StrictStr, Field(max_length=_MAX_MEDIA_TYPE, pattern=MEDIA_TYPE_PATTERN)]
-Retries = Annotated[int, Field(strict=True, ge=0, le=10_000), BeforeValidator(whole)]
+Retries = Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES), BeforeValidator(whole)]
 Reason = Annotated[StrictStr, Field(max_length=500)]

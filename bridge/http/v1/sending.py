@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -10,13 +11,14 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.errors import BridgeError, InvalidRequest
-from bridge.http import problems
+from bridge.http import exact_json, problems
 from bridge.http.errors import TooLarge
 from bridge.http.fields import parse, renamed
 from bridge.http.v1 import examples
-from bridge.http.v1.call import Call, json_answer
+from bridge.http.v1.call import Call, JsonAnswer
 from bridge.http.v1.content import envelope_of
 from bridge.http.v1.operation import TOPIC, Answer, Operation
+from bridge.http.v1.plain import plain_draft
 from bridge.http.v1.requests import BatchRequest, SendRequest
 from bridge.http.v1.results import BatchOut, MessageOut, message_json
 from bridge.service.values import Draft, Sent
@@ -30,11 +32,11 @@ async def send(service: Service, call: Call) -> Response:
     that has it. 503: nothing was promised, send again with the same id. The `body` reaches consumers as compact JSON in
     UTF-8 (its numbers digit for digit), or as UTF-8 where the content type is text; `body_base64` as its bytes."""
     max_body_bytes = call.caller.max_body(service.settings.max_body)
-    draft = _draft(call.topic, await call.body(SendRequest), max_body_bytes)
+    draft, plain = _draft(call.topic, await call.value(), max_body_bytes)
     sent = await service.sending.send(draft)
     if sent.replayed:
-        return json_answer(message_json(sent.message), headers={"Idempotent-Replay": "true"})
-    return json_answer(message_json(sent.message), 201, {"Location": _location(sent)})
+        return JsonAnswer(message_json(sent.message), headers=_REPLAYED)
+    return JsonAnswer(message_json(sent.message, plain=plain), 201, [(b"location", _location(sent))])
 
 
 async def send_many(service: Service, call: Call) -> Response:
@@ -42,26 +44,31 @@ async def send_many(service: Service, call: Call) -> Response:
     would have been refused with. One bad message harms no other."""
     topic, max_body_bytes = call.topic, call.caller.max_body(service.settings.max_body)
     given = (await call.body(BatchRequest)).messages
-    results: list[dict[str, Any]] = [{}] * len(given)
-    drafts: dict[int, Draft] = {}
+    results = [b""] * len(given)
+    drafts: dict[int, tuple[Draft, bool]] = {}
     for place, item in enumerate(given):
         try:
-            request = parse(SendRequest, item)
-            drafts[place] = _draft(topic, request, max_body_bytes)
+            drafts[place] = _draft(topic, item, max_body_bytes)
         except BridgeError as error:
-            results[place] = _failure(error, place, call.request_id)
-    outcomes = await service.sending.send_many(list(drafts.values())) if drafts else []
-    for place, outcome in zip(drafts, outcomes, strict=True):
-        if isinstance(outcome, Sent):
-            status = 200 if outcome.replayed else 201
-            results[place] = {"status": status, "message": message_json(outcome.message)}
+            results[place] = exact_json.dumps(_failure(error, place, call.request_id))
+    outcomes = await service.sending.send_many([draft for draft, _ in drafts.values()]) if drafts else []
+    for (place, (_, plain)), outcome in zip(drafts.items(), outcomes, strict=True):
+        if isinstance(outcome, Sent) and outcome.replayed:
+            results[place] = b'{"status":200,"message":%b}' % message_json(outcome.message)
+        elif isinstance(outcome, Sent):
+            results[place] = b'{"status":201,"message":%b}' % message_json(outcome.message, plain=plain)
         else:
-            results[place] = _failure(outcome, place, call.request_id)
-    return json_answer({"results": results})
+            results[place] = exact_json.dumps(_failure(outcome, place, call.request_id))
+    return JsonAnswer(b'{"results":[%b]}' % b",".join(results))
 
 
-def _draft(topic: str, request: SendRequest, max_body_bytes: int) -> Draft:
-    return Draft(
+def _draft(topic: str, message: Any, max_body_bytes: int) -> tuple[Draft, bool]:
+    """The message as a draft, and whether it is a plain one."""
+    plain = plain_draft(topic, message, max_body_bytes)
+    if plain is not None:
+        return plain, True
+    request = parse(SendRequest, message)
+    draft = Draft(
         topic=topic,
         envelope=envelope_of(request, max_body_bytes),
         id=request.id,
@@ -70,6 +77,7 @@ def _draft(topic: str, request: SendRequest, max_body_bytes: int) -> Draft:
         ttl_ms=request.ttl,
         max_retry=request.max_retry,
     )
+    return draft, False
 
 
 def _failure(error: BridgeError, place: int, identity: str) -> dict[str, Any]:
@@ -82,12 +90,21 @@ def _failure(error: BridgeError, place: int, identity: str) -> dict[str, Any]:
     return {"status": problem["status"], "error": problem}
 
 
-def _location(sent: Sent) -> str:
-    record = sent.message.record
-    return f"/v1/topics/{quote(record.topic, safe='')}/messages/{quote(record.id, safe='')}"
+def _location(sent: Sent) -> bytes:
+    topic, message_id = sent.message.record.topic, sent.message.record.id
+    return b"%b%b" % (
+        _messages_of(topic),
+        (message_id if message_id.isalnum() else quote(message_id, safe="")).encode(),
+    )
+
+
+@lru_cache(maxsize=1_024)
+def _messages_of(topic: str) -> bytes:
+    return f"/v1/topics/{quote(topic, safe='')}/messages/".encode()
 
 
 _REPLAY = {"Idempotent-Replay": "true"}
+_REPLAYED = [(b"idempotent-replay", b"true")]
 
 OPERATIONS = (
     Operation(

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1 import examples
-from bridge.http.v1.call import Call, json_answer
+from bridge.http.v1.call import Call, JsonAnswer
 from bridge.http.v1.operation import TOPIC, Answer, Operation
 from bridge.http.v1.requests import AckManyRequest, AckRequest, ExtendRequest, NackRequest
 from bridge.http.v1.results import AckedOut, MessageOut, acked_json, message_json
@@ -26,14 +26,14 @@ async def ack_many(service: Service, call: Call) -> Response:
     result for each, in order: `acked`, `stale` (its lease, or the message, has ended) or `unknown`."""
     topic, wanted = call.topic, await call.body(AckManyRequest)
     if wanted.receipts is not None:
-        return json_answer(acked_json(await service.settling.ack_receipts(topic, wanted.receipts)))
-    return json_answer(acked_json(await service.settling.ack_ids(topic, wanted.ids or [])))
+        return JsonAnswer(acked_json(await service.settling.ack_receipts(topic, wanted.receipts)))
+    return JsonAnswer(acked_json(await service.settling.ack_ids(topic, wanted.ids or [])))
 
 
 async def ack(service: Service, call: Call) -> Response:
     """Ends the message. With a `receipt`, only under the lease it was given for: 409 when that has ended."""
     topic, message_id, wanted = call.topic, call.message_id, await call.body(AckRequest)
-    return json_answer(message_json(await service.settling.ack(topic, message_id, wanted.receipt)))
+    return JsonAnswer(message_json(await service.settling.ack(topic, message_id, wanted.receipt)))
 
 
 async def nack(service: Service, call: Call) -> Response:
@@ -43,14 +43,14 @@ async def nack(service: Service, call: Call) -> Response:
     message = await service.settling.nack(
         topic, message_id, receipt=wanted.receipt, delay_ms=wanted.delay, reason=wanted.reason
     )
-    return json_answer(message_json(message))
+    return JsonAnswer(message_json(message))
 
 
 async def extend(service: Service, call: Call) -> Response:
     """Has the lease end at `lease` from now."""
     topic, message_id, wanted = call.topic, call.message_id, await call.body(ExtendRequest)
     message = await service.settling.extend(topic, message_id, receipt=wanted.receipt, lease_ms=wanted.lease)
-    return json_answer(message_json(message))
+    return JsonAnswer(message_json(message))
 
 
 OPERATIONS = (

@@ -1,0 +1,60 @@
+"""The messages that most send, checked by hand: a JSON body, and perhaps an id, a delay, a time to live, retries.
+
+Half the price of the model's check. Whatever is taken here the model takes and reads alike, which a test holds it to;
+all else, and every error, is left to the model.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from bridge.durations import parse_duration_ms
+from bridge.http import exact_json
+from bridge.http.v1.scalars import MAX_RETRIES
+from bridge.message import Envelope, valid_id
+from bridge.service.values import MAX_DELAY_MS, Draft
+
+_FIELDS = frozenset({"body", "id", "delay", "ttl", "max_retry"})
+
+
+def plain_draft(topic: str, message: Any, max_body_bytes: int) -> Draft | None:
+    """The message as a draft, with its body in JSON; None: it takes the model to say."""
+    if type(message) is not dict or "body" not in message or not _FIELDS.issuperset(message):
+        return None
+    delay_ms, ttl_ms, max_retry = message.get("delay"), message.get("ttl"), message.get("max_retry")
+    if type(delay_ms) is str:
+        delay_ms = _duration_ms(delay_ms)
+        if delay_ms is None:
+            return None
+    if delay_ms is not None and not (type(delay_ms) is int and 0 <= delay_ms <= MAX_DELAY_MS):
+        return None
+    if ttl_ms is not None and not (type(ttl_ms) is int and 1 <= ttl_ms <= MAX_DELAY_MS):
+        return None
+    if max_retry is not None and not (type(max_retry) is int and 0 <= max_retry <= MAX_RETRIES):
+        return None
+    message_id = message.get("id")
+    if message_id is not None and not (type(message_id) is str and valid_id(message_id)):
+        return None
+    try:
+        body = exact_json.dumps(message["body"])
+    except TypeError:
+        return None
+    if len(body) > max_body_bytes:
+        return None
+    return Draft(
+        topic=topic,
+        envelope=Envelope(body=body),
+        id=message_id,
+        delay_ms=delay_ms,
+        ttl_ms=ttl_ms,
+        max_retry=max_retry,
+    )
+
+
+@lru_cache(maxsize=1_024)
+def _duration_ms(text: str) -> int | None:
+    try:
+        return parse_duration_ms(text)
+    except ValueError:
+        return None
