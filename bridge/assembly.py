@@ -1,4 +1,4 @@
-"""A whole bridge process but for its front end: the service of each pool, and the loops beside it."""
+"""A whole bridge process but for its front end: the service of each pool, and the loops of its roles beside it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from bridge.audit import Audit
 from bridge.checkpoint.lanes import Checkpoints
 from bridge.pool_settings import DEFAULT
 from bridge.push.loop import Push
+from bridge.roles import Role
 from bridge.service.pools import Pools, Routes
 from bridge.service.service import Service
 from bridge.settings import Settings
@@ -22,11 +23,12 @@ def assemble(settings: Settings) -> Service:
 
 def _pool(settings: Settings, name: str) -> Service:
     service = Service(settings, pool=name)
-    checkpoint = Checkpoints(service.parts)
-    service.add(checkpoint)
-    service.add(AckListener(service.parts))
-    if settings.audit_every:
-        service.add(Audit(service.parts, checkpoint))
-    if settings.push:
+    if Role.CHECKPOINT in settings.roles:
+        checkpoint = Checkpoints(service.parts)
+        service.add(checkpoint)
+        service.add(AckListener(service.parts))
+        if settings.audit_every:
+            service.add(Audit(service.parts, checkpoint))
+    if Role.PUSH in settings.roles:
         service.add(Push(service))
     return service

@@ -1,12 +1,17 @@
-"""What the process counts, for Prometheus. Counters are this process's; gauges are read from Redis when scraped."""
+"""What the process counts, for Prometheus. Counters are this process's; gauges are read from Redis when scraped.
+
+Where several worker processes answer on one port, each shows what all of them count, told apart by a label. Summed up
+they would shrink when one of them is started again, which Prometheus takes for all having begun anew.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
 
 REGISTRY: Final = CollectorRegistry()
 _TOPIC: Final = ["topic"]
@@ -117,6 +122,40 @@ def lateness_ms(topic: str) -> Mapping[str, float | None]:
     }
 
 
-def render() -> tuple[bytes, str]:
-    """The exposition and its content type."""
-    return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
+_OF_ALL: Final = frozenset({"delaybridge_messages"})  # read from Redis: of no process
+
+
+def counted_here() -> list[Any]:
+    """What this process counts, as JSON has it, for `render` in another."""
+    return [
+        [family.name, [[sample.name, sample.labels, sample.value] for sample in family.samples]]
+        for family in REGISTRY.collect()
+        if family.name not in _OF_ALL
+    ]
+
+
+class _Processes:
+    """What several processes count, as one collector."""
+
+    def __init__(self, name: str, others: Mapping[str, Any]) -> None:
+        self._name = name
+        self._others = {other: dict(counted) for other, counted in others.items() if counted is not None}
+
+    def collect(self) -> Iterable[Metric]:
+        for family in REGISTRY.collect():
+            if family.name in _OF_ALL:
+                yield family
+                continue
+            own = [[sample.name, sample.labels, sample.value] for sample in family.samples]
+            told = {self._name: own} | {other: counted.get(family.name, ()) for other, counted in self._others.items()}
+            each = Metric(family.name, family.documentation, family.type)
+            for process, samples in told.items():
+                for name, labels, value in samples:
+                    each.add_sample(name, {**labels, "process": process}, value)
+            yield each
+
+
+def render(name: str, others: Mapping[str, Any]) -> tuple[bytes, str]:
+    """The exposition and its content type: of this process `name`, and with it what each of the `others` counts (None:
+    it did not say). With no name it is the only one, and no label says which it is."""
+    return generate_latest(_Processes(name, others) if name else REGISTRY), CONTENT_TYPE_LATEST

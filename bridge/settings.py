@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from bridge.addresses import Allowed, parse_allowed
 from bridge.durations import parse_duration_ms
 from bridge.pool_settings import DEFAULT, Pool, check_apart, parse_pools
+from bridge.roles import EVERY_ROLE, Roles, parse_roles
 from bridge.store.servers.address import redis_url
 from bridge.task_services import TaskService, parse_task_services
 from bridge.tls import check_server_files, client_context
@@ -51,6 +52,9 @@ Pools = Annotated[
     NoDecode,
     BeforeValidator(lambda value: parse_pools(value) if isinstance(value, str | bytes) else value),
     Field(repr=False),
+]
+RolesOf = Annotated[
+    Roles, NoDecode, BeforeValidator(lambda value: parse_roles(value) if isinstance(value, str) else value)
 ]
 Seconds = Annotated[int, Field(ge=0, lt=2**32)]
 
@@ -90,6 +94,8 @@ class Settings(BaseSettings):
     tls_ca: Path | None = None  # PEM; of all servers that are reached by TLS. None: the system's
     tls_cert: Path | None = None  # PEM; for servers that ask who we are
     tls_key: Path | None = None
+    roles: RolesOf = EVERY_ROLE
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
     http_host: str = "127.0.0.1"
     http_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     reuse_port: bool = False
@@ -127,7 +133,6 @@ class Settings(BaseSettings):
     drain: DurationMs = 500  # how long calls are taken after it was told to stop, and ends their connections
     grace: DurationMs = 10_000  # for what is under way when the process is told to stop
 
-    push: bool = True  # this process calls receivers
     push_allow: PushAllow = None
     camellia: bool = True
     ouqiang: bool = True

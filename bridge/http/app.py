@@ -22,6 +22,7 @@ from bridge.http.v1 import dead, health, messages, openapi, pulling, sending, se
 from bridge.http.v1.operation import TOPIC, add, everywhere
 from bridge.http.wires import camellia, changsongl, ouqiang, tasks, youzan
 from bridge.http.wires.lmstfy import wire as lmstfy
+from bridge.roles import Role
 
 if TYPE_CHECKING:
     from bridge.service.service import Service
@@ -66,7 +67,7 @@ class _Shortened(FastAPI):
 
 
 def create_app(service: Service) -> FastAPI:
-    """The application over the service, which it starts and stops.
+    """The application over the service, which it starts and stops. A process without the API has health and metrics.
 
     Raises:
         Undecided: who may do what.
@@ -91,9 +92,34 @@ def create_app(service: Service) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    operations = [placed for operation in OPERATIONS for placed in everywhere(operation)]
+    api = Role.API in service.settings.roles
+    operations = [placed for one in (OPERATIONS if api else health.OPERATIONS) for placed in everywhere(one)]
     for operation in operations:
         add(app, operation, guard.handler(service, operation))
+    if api:
+        _add_wires(app, service, guard)
+    problems.install(app)
+    limit_bytes = _LARGEST_BODIES * service.settings.max_body + _BESIDE_BODIES_BYTES
+    # The one added last sees a request first.
+    app.add_middleware(RawPath, under="/v1/")
+    app.add_middleware(SizeLimit, limit_bytes=limit_bytes)
+    app.add_middleware(RequestId)
+    if api and service.settings.lmstfy:
+        # Outermost: it has request ids, limits and errors of its own.
+        app.add_middleware(lmstfy.Beside, wire=lmstfy.Wire(service))
+    busiest = {place: guard.handler(service, operation) for place, operation in _BUSIEST.items()} if api else {}
+    of_lmstfy = (service.settings.lmstfy_port, service.settings.lmstfy_admin_port) if service.settings.lmstfy else ()
+    app.shorten(handlers=busiest, limit_bytes=limit_bytes, ports={port for port in of_lmstfy if port is not None})
+
+    @cache
+    def document() -> dict[str, Any]:
+        return openapi.document(app, operations, tokens=access is not None)
+
+    app.openapi = document  # type: ignore[method-assign]
+    return app
+
+
+def _add_wires(app: FastAPI, service: Service, guard: Guard) -> None:
     if service.settings.camellia:
         app.include_router(camellia.router(service, guard))
     if service.settings.tasks:
@@ -104,22 +130,3 @@ def create_app(service: Service) -> FastAPI:
         app.include_router(changsongl.router(service, guard))
     if service.settings.youzan:
         app.include_router(youzan.router(service, guard))
-    problems.install(app)
-    limit_bytes = _LARGEST_BODIES * service.settings.max_body + _BESIDE_BODIES_BYTES
-    # The one added last sees a request first.
-    app.add_middleware(RawPath, under="/v1/")
-    app.add_middleware(SizeLimit, limit_bytes=limit_bytes)
-    app.add_middleware(RequestId)
-    if service.settings.lmstfy:
-        # Outermost: it has request ids, limits and errors of its own.
-        app.add_middleware(lmstfy.Beside, wire=lmstfy.Wire(service))
-    busiest = {place: guard.handler(service, operation) for place, operation in _BUSIEST.items()}
-    of_lmstfy = (service.settings.lmstfy_port, service.settings.lmstfy_admin_port) if service.settings.lmstfy else ()
-    app.shorten(handlers=busiest, limit_bytes=limit_bytes, ports={port for port in of_lmstfy if port is not None})
-
-    @cache
-    def document() -> dict[str, Any]:
-        return openapi.document(app, operations, tokens=access is not None)
-
-    app.openapi = document  # type: ignore[method-assign]
-    return app

@@ -34,25 +34,23 @@ class StackSettings:
     http_port: int = 8080  # 0: any free one
     amqp_url: str | None = None
     redis_url: str | None = None
-    workers: int = 1
     data_dir: Path = Path(".local")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """From BRIDGE_HTTP_PORT, BRIDGE_AMQP_URL, BRIDGE_REDIS_URL, BRIDGE_WORKERS and BRIDGE_LOCAL_DIR."""
+        """From BRIDGE_HTTP_PORT, BRIDGE_AMQP_URL, BRIDGE_REDIS_URL and BRIDGE_LOCAL_DIR."""
         return cls(
-            http_port=_number(environment, "BRIDGE_HTTP_PORT", 8080, lowest=0, highest=65_535),
+            http_port=_port(environment, "BRIDGE_HTTP_PORT", 8080),
             amqp_url=environment.get("BRIDGE_AMQP_URL") or None,
             redis_url=environment.get("BRIDGE_REDIS_URL") or None,
-            workers=_number(environment, "BRIDGE_WORKERS", 1, lowest=1, highest=64),
             data_dir=Path(environment.get("BRIDGE_LOCAL_DIR") or ".local"),
         )
 
 
-def _number(environment: Mapping[str, str], name: str, default: int, *, lowest: int, highest: int) -> int:
+def _port(environment: Mapping[str, str], name: str, default: int) -> int:
     text = environment.get(name) or str(default)
-    if not text.isdecimal() or not lowest <= int(text) <= highest:
-        raise LocalError(f"{name} is {text!r}; it must be a whole number from {lowest} to {highest}")
+    if not text.isdecimal() or int(text) > 65_535:
+        raise LocalError(f"{name} is {text!r}; it must be a whole number from 0 to 65535")
     return int(text)
 
 
@@ -71,11 +69,8 @@ class Stack:
         addresses = {"BRIDGE_AMQP_URL": self.amqp_url, "BRIDGE_REDIS_URL": self.redis_url}
         if self.management_url:
             addresses["BRIDGE_MANAGEMENT_URL"] = self.management_url
-        self.bridges = [
-            BridgeProcess(data / "logs" / f"bridge-{i}.log", http_port, addresses, port_is_shared=settings.workers > 1)
-            for i in range(1, settings.workers + 1)
-        ]
-        self.http_url = self.bridges[0].url
+        self.bridge = BridgeProcess(data / "logs" / "bridge.log", http_port, addresses)
+        self.http_url = self.bridge.url
         if not is_free(http_port):
             raise LocalError(f"Port {http_port} is in use. Choose another one: BRIDGE_HTTP_PORT=8081 make run")
 
@@ -86,7 +81,7 @@ class Stack:
 
     def start(self) -> None:
         """Starts all and waits until each answers; LocalError when one does not."""
-        for group in (self.stores, self.bridges):
+        for group in (self.stores, [self.bridge]):
             for server in group:
                 server.launch()
             for server in group:
@@ -101,7 +96,7 @@ class Stack:
 
     def revive(self) -> None:
         """Starts what has ended again, on the same ports and data, without waiting until it answers."""
-        ended = [server for server in [*self.stores, *self.bridges] if not server.running]
+        ended = [server for server in [*self.stores, self.bridge] if not server.running]
         if not ended:
             return
         time.sleep(RESTART_PAUSE_SECONDS)
@@ -114,18 +109,15 @@ class Stack:
         self.write_run_file()
 
     def stop(self) -> None:
-        """Stops the bridges, which finish what is under way, then RabbitMQ and Redis."""
+        """Stops the bridge, which finishes what is under way, then RabbitMQ and Redis."""
         self.run_file.unlink(missing_ok=True)
-        for bridge in self.bridges:
-            bridge.ask_to_stop()
-        for bridge in self.bridges:
-            bridge.wait_until_stopped()
+        self.bridge.stop()
         for store in reversed(self.stores):
             store.stop()
 
     def welcome(self) -> str:
         """What a person is told once all runs."""
-        logs = self.bridges[0].log_file.parent
+        logs = self.bridge.log_file.parent
         amqp_url = self.amqp_url if self.rabbitmq else without_password(self.amqp_url)
         return welcome(self.http_url, amqp_url=amqp_url, management_url=self.management_url, logs=logs)
 
@@ -139,7 +131,7 @@ class Stack:
             "pids": {
                 "rabbitmq": _pid(self.rabbitmq),
                 "redis": _pid(self.redis),
-                "bridge": [pid for bridge in self.bridges if (pid := _pid(bridge)) is not None],
+                "bridge": [self.bridge.pid] if self.bridge.running else [],
             },
         }
         draft = self.run_file.with_suffix(".tmp")

@@ -16,8 +16,10 @@ from bridge import metrics
 from bridge.errors import InvalidRequest
 from bridge.message import Message
 from bridge.pool_settings import DEFAULT
+from bridge.service.health import Health
 from bridge.service.loops import Loop
-from bridge.service.service import Health, Service
+from bridge.service.service import Service
+from bridge.service.siblings import Siblings
 from bridge.service.values import TopicInfo
 
 Kind = TypeVar("Kind")
@@ -41,6 +43,7 @@ class Pools(Service):
         self._services = dict(services)
         self._routes = routes
         own = self._services[DEFAULT]
+        self.siblings = Siblings()
         self.settings, self.parts, self.task_ids, self.watch = own.settings, own.parts, own.task_ids, own.watch
         self.looking = self._way(type(own.looking), "looking", find=self._find)
         self.sending = self._way(type(own.sending), "sending")
@@ -66,6 +69,7 @@ class Pools(Service):
     async def start(self) -> None:
         try:
             await self._each(lambda service: service.start())
+            self.listen()
         except BaseException:
             await self.stop()
             raise
@@ -75,11 +79,12 @@ class Pools(Service):
             service.drain()
 
     async def stop(self) -> None:
+        self.siblings.end()
         await self._each(lambda service: service.stop())
 
-    async def health(self) -> Health:
+    async def own_health(self) -> Health:
         """Well as long as one pool is. Parts and findings of others than the default one begin with their pool."""
-        healths = dict(zip(self._services, await self._each(lambda service: service.health()), strict=True))
+        healths = dict(zip(self._services, await self._each(lambda service: service.own_health()), strict=True))
         own = healths[DEFAULT]
         return Health(
             ok=any(health.ok for health in healths.values()),

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
 
 import structlog
 
 from bridge import metrics
 from bridge.broker.broker import Broker
-from bridge.broker.findings import Finding
 from bridge.errors import BridgeError, BrokerUnfit, StoreUnfit, Unavailable
 from bridge.pool_settings import DEFAULT
 from bridge.service.changing import Changing
 from bridge.service.dead import Dead
+from bridge.service.health import Health, together
 from bridge.service.looking import Looking
 from bridge.service.loops import Loop, supervise
 from bridge.service.parts import Parts
@@ -23,6 +25,7 @@ from bridge.service.pulling import Pulling
 from bridge.service.replacing import Replacing
 from bridge.service.sending import Sending
 from bridge.service.settling import Settling
+from bridge.service.siblings import Siblings
 from bridge.service.subscriptions import Subscriptions
 from bridge.service.topics import Topics
 from bridge.service.watch import Watch
@@ -33,18 +36,6 @@ from bridge.store.records import Records
 from bridge.store.task_ids import TaskIds
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Health:
-    """`parts`: broker, store and each loop, "ok" or why not; the process itself when it stops. `findings`: what an
-    operator should look at; one that breaks a promise makes `ok` false. `policies`: whether the broker's were looked
-    at."""
-
-    ok: bool
-    parts: Mapping[str, str]
-    findings: Sequence[Finding]
-    policies: str
 
 
 class Service:
@@ -76,6 +67,9 @@ class Service:
         self.task_ids = TaskIds(self._store, records.keys)
         self.subscriptions = Subscriptions(self._store, records, self.topics)
         self.watch = Watch(parts)
+        self.siblings = Siblings()
+        for part, breaker in (("broker", self._broker.breaker), ("store", self._store.breaker)):
+            metrics.BREAKER.labels(self._named(part)).set_function(partial(getattr, breaker, "state"))
         self._loops: list[Loop] = [self.watch]
         self._running: list[asyncio.Task[None]] = []
         self._draining = False
@@ -114,6 +108,7 @@ class Service:
         with suppress(Unavailable):
             await self._store.learn_clock()
         self._running = [asyncio.create_task(supervise(loop), name=loop.name) for loop in self._loops]
+        self.listen()
         log.info("service.started")
 
     def drain(self) -> None:
@@ -123,6 +118,7 @@ class Service:
 
     async def stop(self) -> None:
         """Ends what is under way, hands back what was taken, and closes the connections."""
+        self.siblings.end()
         for running in self._running:
             running.cancel()
         with suppress(TimeoutError):
@@ -132,7 +128,29 @@ class Service:
         await self._store.close()
         log.info("service.stopped")
 
+    def listen(self) -> None:
+        """Answers the siblings from now on."""
+
+        async def health() -> Any:
+            return asdict(await self.own_health())
+
+        async def counted() -> Any:
+            return metrics.counted_here()
+
+        self.siblings.listen({"health": health, "metrics": counted})
+
     async def health(self) -> Health:
+        """Of this process and its siblings; of this one alone where it stops, as they do then and may be gone."""
+        own = await self.own_health()
+        return own if "process" in own.parts else together(own, await self.siblings.ask("health"))
+
+    async def exposition(self) -> tuple[bytes, str]:
+        """What this process and its siblings count, for Prometheus, and its content type."""
+        await self.gauge()
+        return metrics.render(self.siblings.name, await self.siblings.ask("metrics"))
+
+    async def own_health(self) -> Health:
+        """Of this process."""
         servers = {
             "broker": await _said(self._broker.check()),
             "store": await _said(self._store.learn_clock()),
@@ -153,13 +171,11 @@ class Service:
         )
 
     async def gauge(self) -> None:
-        """Brings the gauges of breakers, and of messages by topic and state as far as Redis answers, up to date."""
+        """Brings the gauges of messages by topic and state up to date, as far as Redis answers."""
         metrics.counted(await self.counts())
 
     async def counts(self) -> Mapping[tuple[str, str], int]:
-        """Messages by topic and state, as far as Redis answers; the gauges of breakers are brought up to date."""
-        for part, breaker in (("broker", self._broker.breaker), ("store", self._store.breaker)):
-            metrics.BREAKER.labels(self._named(part)).set(breaker.state)
+        """Messages by topic and state, as far as Redis answers."""
         try:
             infos = await self.topics.infos()
         except Unavailable:

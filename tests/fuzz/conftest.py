@@ -18,7 +18,7 @@ from tests.integration.own import Own, own_bridge
 TIMES = int(os.environ.get("FUZZ_TIMES", "1"))  # as many examples as a test asks for
 # Far beyond the bridge's own limits: what a busy machine makes slow is no failure here.
 _PATIENT = {"BRIDGE_BROKER_TIMEOUT": "30s", "BRIDGE_STORE_TIMEOUT": "30s", "BRIDGE_AUDIT_EVERY": "0"}
-_CALLS_NOBODY = {"BRIDGE_PUSH": "false"}
+_CALLS_NOBODY = {"BRIDGE_ROLES": "api,checkpoint"}
 
 
 def examples(count: int) -> settings:

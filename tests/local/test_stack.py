@@ -21,17 +21,13 @@ from bridge.local.welcome import welcome
 
 # What answers in the bridge's place: these tests are about the processes, not about what they do.
 ANSWERING = """
-import os, socket
+import os
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Ready(BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-class SharedPort(HTTPServer):
-    def server_bind(self):
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        super().server_bind()
-SharedPort(("127.0.0.1", int(os.environ["BRIDGE_HTTP_PORT"])), Ready).serve_forever()
+HTTPServer(("127.0.0.1", int(os.environ["BRIDGE_HTTP_PORT"])), Ready).serve_forever()
 """
 
 
@@ -42,8 +38,8 @@ def answering_bridge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def stack(tmp_path: Path, rabbit: RabbitNode) -> Iterator[Stack]:
-    """A stack with a Redis and two bridges of its own."""
-    stack = Stack(StackSettings(http_port=0, amqp_url=rabbit.amqp_url, workers=2, data_dir=tmp_path))
+    """A stack with a Redis and a bridge of its own."""
+    stack = Stack(StackSettings(http_port=0, amqp_url=rabbit.amqp_url, data_dir=tmp_path))
     stack.start()
     yield stack
     stack.stop()
@@ -62,19 +58,18 @@ def test_the_run_file_says_where_everything_is(stack: Stack, rabbit: RabbitNode)
         "amqp": rabbit.amqp_url,
         "redis": stack.redis.url,
         "management": None,
-        "pids": {"rabbitmq": None, "redis": stack.redis.pid, "bridge": [bridge.pid for bridge in stack.bridges]},
+        "pids": {"rabbitmq": None, "redis": stack.redis.pid, "bridge": [stack.bridge.pid]},
     }
 
 
 def test_a_killed_bridge_is_started_again_on_the_same_port(stack: Stack) -> None:
     before = run_file(stack)
-    stack.bridges[0].kill()
+    stack.bridge.kill()
     stack.revive()
-    stack.bridges[0].wait_until_ready()
+    stack.bridge.wait_until_ready()
     after = run_file(stack)
     assert after["http"] == before["http"]
-    assert after["pids"]["bridge"][0] != before["pids"]["bridge"][0]
-    assert after["pids"]["bridge"][1] == before["pids"]["bridge"][1]
+    assert after["pids"]["bridge"] != before["pids"]["bridge"]
 
 
 def test_a_killed_redis_is_started_again_on_the_same_port(stack: Stack) -> None:
@@ -96,7 +91,7 @@ def test_servers_that_are_given_are_not_started(tmp_path: Path, rabbit: RabbitNo
 
 def test_stopping_ends_all_and_removes_the_run_file(stack: Stack) -> None:
     stack.stop()
-    assert not any(server.running for server in [*stack.stores, *stack.bridges])
+    assert not any(server.running for server in [*stack.stores, stack.bridge])
     assert not stack.run_file.exists()
 
 
@@ -149,16 +144,14 @@ time.sleep(60)
 
 def test_settings_come_from_the_environment() -> None:
     assert StackSettings.from_environment({}) == StackSettings()
-    given = {"BRIDGE_HTTP_PORT": "9000", "BRIDGE_WORKERS": "3", "BRIDGE_REDIS_URL": "redis://elsewhere"}
-    assert StackSettings.from_environment(given) == StackSettings(
-        http_port=9000, workers=3, redis_url="redis://elsewhere"
-    )
+    given = {"BRIDGE_HTTP_PORT": "9000", "BRIDGE_REDIS_URL": "redis://elsewhere"}
+    assert StackSettings.from_environment(given) == StackSettings(http_port=9000, redis_url="redis://elsewhere")
 
 
-@pytest.mark.parametrize(("name", "value"), [("BRIDGE_HTTP_PORT", "http"), ("BRIDGE_WORKERS", "0")])
-def test_a_setting_that_is_no_number_in_range_is_named(name: str, value: str) -> None:
-    with pytest.raises(LocalError, match=f"{name} is '{value}'"):
-        StackSettings.from_environment({name: value})
+@pytest.mark.parametrize("value", ["http", "65536"])
+def test_a_port_that_is_no_number_in_range_is_named(value: str) -> None:
+    with pytest.raises(LocalError, match=f"BRIDGE_HTTP_PORT is '{value}'"):
+        StackSettings.from_environment({"BRIDGE_HTTP_PORT": value})
 
 
 def test_the_printed_example_is_three_commands_with_json_bodies() -> None:

@@ -11,8 +11,9 @@ import pytest
 from bridge.broker.findings import Finding
 from bridge.errors import InvalidRequest
 from bridge.message import Envelope
+from bridge.service.health import Health
 from bridge.service.pools import Pools, Routes
-from bridge.service.service import Health, Service
+from bridge.service.service import Service
 from bridge.service.subscriptions import Subscription
 from bridge.service.values import Draft
 from bridge.settings import Settings
@@ -114,7 +115,7 @@ async def test_the_process_is_ready_while_any_pool_is_well(pools: Pools, well: t
         part = "broker" if name == "default" else f"{name}/broker"
         state = "ok" if name in well else "away"
         health = Health(ok=name in well, parts={part: state}, findings=[finding], policies=f"as in {name}")
-        setattr(service, "health", partial(answered, health))  # noqa: B010 - it is a method
+        setattr(service, "own_health", partial(answered, health))  # noqa: B010 - it is a method
     told = await pools.health()
     assert told.ok == bool(well)
     assert {part for part, state in told.parts.items() if state == "ok"} == {

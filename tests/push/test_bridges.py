@@ -61,12 +61,16 @@ async def test_the_address_is_checked_again_for_each_connection(
 ) -> None:
     """A subscription that one bridge allowed is called by another that does not."""
     async with own_bridge(
-        rabbit, redis_node.url, local_dir / "lenient", BRIDGE_PUSH="false", BRIDGE_PUSH_ALLOW="http://127.0.0.0/8"
+        rabbit,
+        redis_node.url,
+        local_dir / "lenient",
+        BRIDGE_ROLES="api,checkpoint",
+        BRIDGE_PUSH_ALLOW="http://127.0.0.0/8",
     ) as own:
         strict = BridgeProcess(
             own.bridge.log_file.parent / "strict" / "bridge.log",
             free_ports(1)[0],
-            {**own.settings, "BRIDGE_PUSH": "true", "BRIDGE_PUSH_ALLOW": "http://10.0.0.0/8"},
+            {**own.settings, "BRIDGE_ROLES": "push", "BRIDGE_PUSH_ALLOW": "http://10.0.0.0/8"},
         )
         await subscribe(own.topic, receiver, url=f"http://localhost:{receiver.port}/")
         await own.topic.send(id="o-1", max_retry=0)

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from bridge.local.rabbitmq import ADVANCED_CONFIGURATION
+from bridge.roles import Role
 
 PROJECT = Path(__file__).parents[2]
 SCHEMA = Path(__file__).parent / "data" / "compose-spec.json"
@@ -20,6 +21,13 @@ SCHEMA = Path(__file__).parent / "data" / "compose-spec.json"
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
     content = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+@pytest.fixture(scope="module")
+def roles() -> dict[str, Any]:
+    content = yaml.safe_load((PROJECT / "deploy" / "compose-roles.yml").read_text())
     assert isinstance(content, dict)
     return content
 
@@ -56,6 +64,26 @@ def test_every_service_has_a_health_check_and_comes_back(compose: dict[str, Any]
 def test_the_bridge_waits_for_healthy_stores(compose: dict[str, Any]) -> None:
     healthy = {"condition": "service_healthy"}
     assert compose["services"]["bridge"]["depends_on"] == {"rabbitmq": healthy, "redis": healthy}
+
+
+def test_the_file_of_roles_follows_the_specification_and_gives_each_role_to_one_service(
+    compose: dict[str, Any], roles: dict[str, Any]
+) -> None:
+    validate(roles)
+    given = [service["environment"]["BRIDGE_ROLES"] for service in roles["services"].values()]
+    assert sorted(given) == sorted(Role)
+
+
+def test_services_of_roles_are_on_the_same_servers_and_are_watched_as_the_bridge_is(
+    compose: dict[str, Any], roles: dict[str, Any]
+) -> None:
+    bridge = compose["services"]["bridge"]
+    for name in roles["services"].keys() - {"bridge"}:
+        service = roles["services"][name]
+        for key in ("build", "depends_on", "healthcheck", "stop_grace_period", "restart"):
+            assert service[key] == bridge[key]
+        servers = {key: value for key, value in bridge["environment"].items() if key != "BRIDGE_WORKERS"}
+        assert service["environment"] == {**servers, "BRIDGE_ROLES": name}
 
 
 def test_data_lies_in_named_volumes(compose: dict[str, Any]) -> None:

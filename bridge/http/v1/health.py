@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from bridge import metrics
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http import problems
@@ -41,7 +40,8 @@ async def live(service: Service, call: Call) -> Response:
 async def ready(service: Service, call: Call) -> Response:
     """The broker, Redis and each loop, with its state, and what the last look at the servers found; 503 where a part is
     not well, or a finding breaks a promise. `degraded`: a finding may break one, or makes messages late. Of several
-    pools one has to be well, and `degraded` says that another one is not."""
+    pools one has to be well, and `degraded` says that another one is not. Of several worker processes all have to be
+    well."""
     health = await service.health()
     findings = [{"severity": one.severity, "says": one.says} for one in health.findings]
     told = {"parts": health.parts, "policies": health.policies, "findings": findings}
@@ -54,9 +54,8 @@ async def ready(service: Service, call: Call) -> Response:
 
 
 async def scrape(service: Service, call: Call) -> Response:
-    """What the process counts, for Prometheus."""
-    await service.gauge()
-    body, content_type = metrics.render()
+    """What the process counts, and its other worker processes with it, for Prometheus."""
+    body, content_type = await service.exposition()
     return Response(body, media_type=content_type)
 
 

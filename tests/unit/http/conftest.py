@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
+from bridge import metrics
 from bridge.http.app import create_app
 from bridge.message import Envelope, Message, Record, State
 from bridge.settings import Settings
@@ -85,8 +86,8 @@ class StandIn:
     async def health(self) -> Any:
         return self.answers["health"]
 
-    async def gauge(self) -> None:
-        self.calls.append(("gauge", (), {}))
+    async def exposition(self) -> tuple[bytes, str]:
+        return metrics.render("", {})
 
     async def start(self) -> None:
         self.started.append("start")

@@ -1,0 +1,140 @@
+"""Several processes of one `serve`: one that dies is started again, and they are one bridge to whoever asks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.fault.api import Api
+from tests.fault.stage import Bridge, Stage, killed, started
+
+ALL = {"api-1", "api-2", "checkpoint-1"}
+
+
+async def test_a_checkpoint_that_is_killed_is_started_again_and_releases_what_is_due(
+    stage: Stage, http: httpx2.AsyncClient
+) -> None:
+    bridge = stage.bridge(workers="3")
+    await started(bridge)
+    api = Api(http, bridge.url)
+    await api.sent("again", "warm")
+    await api.drain("again", 1)
+    os.kill(pids(bridge)["checkpoint-1"], signal.SIGKILL)
+    await api.sent("again", "after", delay=200)
+    assert [one["id"] for one in await api.drain("again", 1)] == ["after"]
+    assert "worker.ended" in bridge.log_file.read_text()
+    await killed(bridge)
+
+
+async def test_calls_are_answered_while_those_that_answer_are_killed_in_turn(
+    stage: Stage, http: httpx2.AsyncClient
+) -> None:
+    bridge = stage.bridge(workers="3")
+    await started(bridge)
+    api = Api(http, bridge.url)
+    sent: set[str] = set()
+    enough = asyncio.Event()
+
+    async def send(lane: int) -> None:
+        for number in range(40):
+            message_id = f"{lane}-{number}"
+            await api.sent("killed", message_id)
+            sent.add(message_id)
+            if len(sent) >= 80:
+                enough.set()
+
+    lanes = [asyncio.create_task(send(lane)) for lane in range(8)]
+    workers = pids(bridge)
+    for worker in ("api-1", "api-2"):
+        os.kill(workers[worker], signal.SIGKILL)
+        await asyncio.wait_for(enough.wait(), 60)
+    await asyncio.wait_for(asyncio.gather(*lanes), 60)
+    assert {one["id"] for one in await api.drain("killed", len(sent))} >= sent
+    await killed(bridge)
+
+
+async def test_told_to_end_all_of_them_do_and_what_was_accepted_is_there(
+    stage: Stage, http: httpx2.AsyncClient
+) -> None:
+    told, other = stage.bridge(workers="3"), stage.bridge()
+    await started(told)
+    api = Api(http, told.url)
+    await api.sent("ended", "warm", delay=60_000)
+    workers = pids(told)
+    accepted: set[str] = set()
+    enough = asyncio.Event()
+
+    async def send_until_it_is_gone(lane: int) -> None:
+        for number in range(10_000):
+            message_id = f"{lane}-{number}"
+            try:
+                response = await api.send("ended", message_id, delay=100 * (number % 10))
+            except httpx2.TransportError:
+                return
+            if response.status_code == 201:
+                accepted.add(message_id)
+                if len(accepted) >= 200:
+                    enough.set()
+
+    lanes = [asyncio.create_task(send_until_it_is_gone(lane)) for lane in range(16)]
+    await asyncio.wait_for(enough.wait(), 60)
+    told.ask_to_stop()
+    await asyncio.to_thread(told.wait_until_stopped)
+    assert told.exit_code == 0
+    for pid in workers.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert "worker.killed" not in told.log_file.read_text()
+    await asyncio.wait_for(asyncio.gather(*lanes), 30)
+    await started(other)
+    assert {one["id"] for one in await Api(http, other.url).drain("ended", len(accepted))} >= accepted
+    await killed(other)
+
+
+async def test_any_of_them_shows_what_all_count_and_how_all_are(stage: Stage, http: httpx2.AsyncClient) -> None:
+    bridge = stage.bridge(workers="3")
+    await started(bridge)
+    api = Api(http, bridge.url)
+    await api.sent("shown", "one", delay=200)
+    await api.drain("shown", 1)
+    page = (await api.call("GET", "/metrics")).text
+    assert set(re.findall(r'process="([^"]+)"', page)) == ALL
+    assert 'delaybridge_released_total{process="checkpoint-1",topic="shown"} 1.0' in page
+    ready = await api.call("GET", "/health/ready")
+    assert set(ready.json()["parts"]) >= {"broker", "store", "watch", "checkpoint", "acks", "audit", "push"}
+    checkpoint = pids(bridge)["checkpoint-1"]
+    os.kill(checkpoint, signal.SIGSTOP)
+    try:
+        ready = await api.call("GET", "/health/ready")
+    finally:
+        os.kill(checkpoint, signal.SIGCONT)
+    assert (ready.status_code, ready.json()["parts"]["checkpoint-1"]) == (503, "does not answer")
+    await killed(bridge)
+
+
+async def test_roles_run_apart_are_one_bridge_and_each_answers_for_its_health(
+    stage: Stage, http: httpx2.AsyncClient
+) -> None:
+    calls, releases = stage.bridge(roles="api"), stage.bridge(roles="checkpoint")
+    await started(calls, releases)
+    api, other = Api(http, calls.url), Api(http, releases.url)
+    await api.sent("apart", "one", delay=200)
+    assert [one["id"] for one in await api.drain("apart", 1)] == ["one"]
+    assert set((await api.call("GET", "/health/ready")).json()["parts"]) == {"broker", "store", "watch"}
+    ready = await other.call("GET", "/health/ready")
+    assert set(ready.json()["parts"]) == {"broker", "store", "watch", "checkpoint", "acks", "audit"}
+    assert 'delaybridge_released_total{topic="apart"} 1.0' in (await other.call("GET", "/metrics")).text
+    assert (await other.send("apart", "two")).status_code == 404
+    await killed(calls, releases)
+
+
+def pids(bridge: Bridge) -> dict[str, int]:
+    """The process ids of its workers, which are forked in the order of their names."""
+    children = Path(f"/proc/{bridge.pid}/task/{bridge.pid}/children").read_text().split()
+    return dict(zip(sorted(ALL), map(int, children), strict=True))

@@ -1,0 +1,47 @@
+"""What several worker processes say of themselves as one."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from bridge.broker.findings import Finding
+from bridge.service.health import Health, together
+
+LATE, LOST = Finding("warning", "comes late"), Finding("error", "is lost")
+
+
+def health(ok: bool = True, *findings: Finding, **parts: str) -> Health:
+    return Health(ok=ok, parts=parts, findings=list(findings), policies="looked at")
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "ok", "parts"),
+    [
+        (health(broker="ok"), {}, True, {"broker": "ok"}),
+        (health(broker="ok"), {"b": health(checkpoint="ok")}, True, {"broker": "ok", "checkpoint": "ok"}),
+        (health(broker="ok"), {"b": health(False, broker="away")}, False, {"broker": "away"}),
+        (health(False, broker="away"), {"b": health(broker="ok")}, False, {"broker": "away"}),
+        (health(broker="ok"), {"b": None}, False, {"broker": "ok", "b": "does not answer"}),
+        (
+            health(broker="ok"),
+            {"b": health(False, process="stopping"), "c": None},
+            False,
+            {"broker": "ok", "process": "stopping", "c": "does not answer"},
+        ),
+    ],
+)
+def test_they_are_well_where_each_is_and_a_part_is_as_well_as_its_worst(
+    own: Health, others: dict[str, Health | None], ok: bool, parts: dict[str, str]
+) -> None:
+    told: dict[str, Any] = {name: other and asdict(other) for name, other in others.items()}
+
+    found = together(own, told)
+
+    assert (found.ok, found.parts) == (ok, parts)
+
+
+def test_what_several_of_them_found_is_told_once() -> None:
+    found = together(health(True, LATE), {"b": asdict(health(False, LATE, LOST))})
+
+    assert (found.findings, found.ok) == ([LATE, LOST], False)
