@@ -91,6 +91,22 @@ class Broker:
                 raise BenchError(f"{queue} holds {depth} of {count} messages after {timeout_s:.0f} s")
             await asyncio.sleep(POLL_S)
 
+    async def until_steady(self, queue: str, for_s: float, timeout_s: float) -> None:
+        """Waits until the queue has held as many messages for so long; how many they are is for its owner to say.
+
+        Raises:
+            BenchError: it did not come in time.
+        """
+        give_up_s = time() + timeout_s
+        depth, since_s = -1, time()
+        while time() - since_s < for_s or not depth:
+            now = await self.depth(queue)
+            if now != depth:
+                depth, since_s = now, time()
+            if time() > give_up_s:
+                raise BenchError(f"{queue} was not filled after {timeout_s:.0f} s")
+            await asyncio.sleep(POLL_S)
+
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Broker]:

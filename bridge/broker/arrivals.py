@@ -1,4 +1,4 @@
-"""What a delivery at the checkpoint is: due, back from its ready queue, or short of a slot. Pure."""
+"""What a delivery at the checkpoint is: due, short of a slot, back from its ready queue, or a parcel. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from pamqp import commands as spec
 
+from bridge.broker import parcels
 from bridge.broker.codec import UNREADABLE
 from bridge.broker.copies import from_properties
 from bridge.broker.reading import deaths, latest_death
@@ -19,10 +20,32 @@ _ON_TIME_MS = 1_000  # what is due sooner has missed no slot worth declaring aga
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A copy out of the wheel. `stranded_ms` is what its key has left where a slot was missing on its way."""
+    """A copy out of the wheel. `stranded_ms` is what its key has left where a slot was missing on its way; `kind` is
+    what its key says it is, None for a plain one."""
 
     copy: Copy
     stranded_ms: int = 0
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Copies out of the wheel in one message, to be parted once the earliest is due: until then they are bytes."""
+
+    topic: str
+    kind: str
+    due_ms: int
+    stranded_ms: int
+    properties: spec.Basic.Properties
+    body: bytes
+
+    def parted(self, *, now_ms: int) -> list[Due]:
+        """
+        Raises:
+            ValueError, TypeError: it can't be read.
+        """
+        copies = parcels.part(self.topic, self.properties, self.body, now_ms=now_ms)
+        return [Due(copy, self.stranded_ms, self.kind) for copy in copies]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +67,7 @@ class Strange:
     reason: str
 
 
-Arrival = Due | Back | Strange
+Arrival = Due | Back | Parcel | Strange
 
 
 def read(
@@ -64,11 +87,17 @@ def read(
     parsed = parse_key(routing_key)
     if parsed is None:
         return Strange(f"{routing_key!r} is not a key of the wheel: seven digits and a topic, 0.0.0.0.30.5.2.orders")
+    # A parcel always has a kind; without one, a client's header says nothing.
+    if parsed.kind is not None and parcels.claims_to_be_one(properties):
+        due_ms, left_ms = parcels.due_ms(properties), 0
+        if due_ms - now_ms > _ON_TIME_MS:
+            left_ms = left_of_key_ms(names, routing_key, deaths(properties.headers)) or 0
+        return Parcel(parsed.topic, parsed.kind, due_ms, left_ms, properties, body)
     copy = from_properties(parsed.topic, properties, body, now_ms=now_ms, max_retry=max_retry)
     if copy.epoch and copy.due_ms - now_ms <= _ON_TIME_MS:
-        return Due(copy)
+        return Due(copy, kind=parsed.kind)
     left_ms = left_of_key_ms(names, routing_key, deaths(properties.headers)) or 0
     if copy.epoch == 0:
         # What a client delays by key alone is due when its key says.
         copy = replace(copy, due_ms=now_ms + left_ms)
-    return Due(copy, left_ms)
+    return Due(copy, left_ms, parsed.kind)

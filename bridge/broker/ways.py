@@ -1,15 +1,19 @@
-"""The ways a copy goes on the broker: into the wheel, to its topic's ready queue, to its dead-letter queue."""
+"""The ways a copy goes on the broker: into the wheel, to its topic's ready queue, to its dead-letter queue.
+
+Copies that may share a message and stay in the wheel for as long travel as one parcel; a lone one is a plain message.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from pamqp.commands import Basic
 from ulid import ULID
 
-from bridge.broker.copies import as_refused
+from bridge.broker import parcels
+from bridge.broker.copies import as_refused, to_properties
 from bridge.broker.deliveries import Delivery
 from bridge.broker.objects import Objects
 from bridge.broker.packing import CopyProperties
@@ -21,6 +25,10 @@ from topology.wheel import ceil_to_tenth, floor_to_tenth, route
 
 LEAD_MS = 100
 """How much short of due the wheel aims, so that the checkpoint can release at the moment itself."""
+
+PARCEL_KIND = "parcel"
+"""Of a parcel whose copies are of no kind. It has to have one: whatever its topic's release is by then, a parcel goes
+to the checkpoint."""
 
 
 class Way(Enum):
@@ -37,6 +45,7 @@ class Publication:
     without it the delay is rounded up to a tenth of a second, and a delay people choose is one hop.
     `kind`: what the copy is, said in its key; a copy of a kind goes to the checkpoint also in a direct topic.
     `live_for_ms`: for a ready queue, what is left of its time to live, 0 for no end.
+    `shares`: for the wheel, it may travel in one parcel with others that are published with it.
     """
 
     copy: Copy
@@ -46,6 +55,7 @@ class Publication:
     kind: str | None = None
     live_for_ms: int = 0
     reason: str = ""
+    shares: bool = False
 
 
 def parked_ms(left_ms: float, *, exact: bool) -> int:
@@ -69,34 +79,43 @@ class Ways:
                 await self._objects.ensure_topic(topic)
         except BrokerUnavailable as error:
             return [error] * len(publications)
-        outgoing = [_outgoing(self._names, one) for one in publications]
-        errors = await self._publisher.publish(outgoing)
-        missing = [at for at, error in enumerate(errors) if isinstance(error, Unroutable)]
+        messages = list(_messages(self._names, publications))
+        results = await self._publisher.publish([outgoing for _, outgoing in messages])
+        missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
         if missing:
-            again = await self._again([publications[at] for at in missing], [outgoing[at] for at in missing])
+            # Those of a parcel have their topic in common, and their way.
+            of_each = [publications[messages[at][0][0]] for at in missing]
+            again = await self._again(of_each, [messages[at][1] for at in missing])
             for at, found in zip(missing, again, strict=True):
-                errors[at] = found
+                results[at] = found
         await self._objects.settled({one.copy.topic for one in publications if one.way is not Way.WHEEL})
+        errors: list[BrokerUnavailable | None] = [None] * len(publications)
+        for (places, _), result in zip(messages, results, strict=True):
+            for at in places:
+                errors[at] = result
         return errors
 
-    async def refuse(self, message: Delivery, reason: str) -> None:
-        """Puts aside what can't be understood, for an operator to see.
+    async def refuse(self, message: Delivery | Copy, reason: str) -> None:
+        """Puts aside what can't be understood, for an operator to see; of a parcel, the copy that can't be published.
 
         Raises:
             BrokerUnavailable
         """
         await self._objects.ensure_wheel()
-        properties = as_refused(message, reason)
+        if isinstance(message, Copy):
+            properties, body = to_properties(message, reason=reason), message.envelope.body or b""
+        else:
+            properties, body = as_refused(message, reason), message.body
         try:
-            await self._put_aside(properties, message.body)
+            await self._put_aside(properties, body)
         except Unroutable:
             await self._objects.renew_wheel()
-            await self._put_aside(properties, message.body)
+            await self._put_aside(properties, body)
         except Unpublishable:
             bare = Basic.Properties(
                 message_id=str(ULID()), delivery_mode=properties.delivery_mode, headers={"x-delay-reason": reason}
             )
-            await self._put_aside(bare, message.body)
+            await self._put_aside(bare, body)
 
     async def _put_aside(self, properties: Basic.Properties, body: bytes) -> None:
         await self._publisher.publish_one(Outgoing("", self._names.refused, properties, body))
@@ -112,6 +131,33 @@ class Ways:
         except BrokerUnavailable as error:
             return [error] * len(outgoing)
         return await self._publisher.publish(outgoing)
+
+
+def _messages(names: Names, publications: Sequence[Publication]) -> Iterator[tuple[tuple[int, ...], Outgoing]]:
+    """The messages to publish, each with the places of what it carries."""
+    alone = dict.fromkeys(range(len(publications)))
+    for (topic, kind, stay_ms), places in _sharing(publications).items():
+        for parcel in parcels.pack([publications[at].copy for at in places]):
+            # Of its own id, so that however many lanes there are, it is full.
+            lane = names.lane_for(parcel.properties.message_id or "")
+            way = route(lane, stay_ms, topic, kind or PARCEL_KIND)
+            packed = tuple(places[at] for at in parcel.places)
+            for at in packed:
+                del alone[at]
+            yield packed, Outgoing(way.exchange, way.routing_key, parcel.properties, parcel.body)
+    for at in alone:
+        yield (at,), _outgoing(names, publications[at])
+
+
+def _sharing(publications: Sequence[Publication]) -> dict[tuple[str, str | None, int], list[int]]:
+    """The places of those that may share a parcel, by topic, kind and stay in the wheel."""
+    found: dict[tuple[str, str | None, int], list[int]] = {}
+    if len(publications) > 1:
+        for at, one in enumerate(publications):
+            if one.shares and one.way is Way.WHEEL:
+                stay_ms = parked_ms(one.left_ms, exact=one.exact)
+                found.setdefault((one.copy.topic, one.kind, stay_ms), []).append(at)
+    return {key: places for key, places in found.items() if len(places) > 1}
 
 
 def _outgoing(names: Names, publication: Publication) -> Outgoing:

@@ -10,7 +10,9 @@ after its successor was confirmed. A process that dies in between leaves the cop
 decides the same again. It holds nothing that is not in the broker or the store: a held copy is an unacknowledged one.
 
     verdicts.py   what is to be published and named for each verdict of the store; pure
-    holding.py    copies that wait for their moment, by that moment; pure
+    incoming.py   what a delivery turns out to be; pure
+    holding.py    what waits for its moment, by that moment; pure
+    shares.py     which parcels are done with; pure
     batches.py    does it with a batch: asks, publishes, names
     loop.py       takes, holds, acknowledges; outlives a broker or store that is away
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bridge import metrics
 from bridge.broker.arrivals import Back, Due
@@ -12,6 +12,7 @@ from bridge.checkpoint.verdicts import ADOPT_AFTER_ASKED, Step, after_fire, afte
 from bridge.errors import BrokerUnavailable, Unpublishable
 from bridge.message import Copy
 from bridge.service.parts import Parts
+from bridge.service.pulling import LEASE_KIND
 from bridge.service.values import Policy
 from bridge.store import envelopes
 from bridge.store.client import Call
@@ -23,11 +24,12 @@ _PAUSED_MS = 5_000  # what is due in a paused topic is asked about again after s
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A copy at the checkpoint, the tag it is to be acknowledged by, and what it was read from."""
+    """A copy at the checkpoint, the tag it is to be acknowledged by, and what is put aside where it can't be published:
+    the delivery it was read from, or the copy itself where that was a parcel."""
 
     tag: int
     arrival: Due | Back
-    message: Delivery
+    message: Delivery | Copy
 
     @property
     def copy(self) -> Copy:
@@ -60,6 +62,34 @@ class Batches:
         Raises:
             Unavailable: any of it may have been done; the same is decided when it is asked again.
         """
+        ghosts = await self._ghosts(items)
+        left = await self._decide([item for at, item in enumerate(items) if at not in ghosts])
+        for at in ghosts:
+            metrics.GHOSTS.add(items[at].copy.topic)
+        return replace(left, done=[*left.done, *(items[at].tag for at in ghosts)]) if ghosts else left
+
+    async def _ghosts(self, items: Sequence[Item]) -> set[int]:
+        """The places of lease copies that are superseded, where several have records side by side: most were acked
+        long ago, and one look tells them."""
+        leases: dict[str, list[int]] = {}
+        for at, item in enumerate(items):
+            arrival = item.arrival
+            if isinstance(arrival, Due) and arrival.kind == LEASE_KIND and arrival.copy.epoch:
+                home = self._records.keys.home(arrival.copy.topic, arrival.copy.id)
+                leases.setdefault(home, []).append(at)
+        looks = [places for places in leases.values() if len(places) > 1]
+        if not looks:
+            return set()
+        calls = [self._records.superseded([items[at].copy for at in places]) for places in looks]
+        answers = await self._store.run(calls)
+        return {
+            at
+            for places, answer in zip(looks, answers, strict=True)
+            for at, ghost in zip(places, answer, strict=True)
+            if ghost
+        }
+
+    async def _decide(self, items: Sequence[Item]) -> Done:
         policies = {topic: await self._topics.used(topic) for topic in {item.copy.topic for item in items}}
         for left_ms in {item.arrival.stranded_ms for item in items if isinstance(item.arrival, Due)} - {0}:
             await self._objects.renew_slots(self._lane, left_ms)

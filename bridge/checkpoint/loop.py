@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from bridge import metrics
-from bridge.broker.arrivals import Arrival, Due, Strange, read
+from bridge.broker.arrivals import read
 from bridge.broker.feed import Delivery, Feed
 from bridge.checkpoint.batches import RETRY_MS, Batches, Item
 from bridge.checkpoint.holding import Holding
+from bridge.checkpoint.incoming import Incoming, Refused, Unparted, asked_ms, incoming, parted
+from bridge.checkpoint.shares import Shares
 from bridge.checkpoint.verdicts import HELD_AT_MOST_MS
 from bridge.errors import BrokerUnavailable, QueueMissing, Unavailable
 from bridge.service.loops import waiting
@@ -24,13 +26,6 @@ log = structlog.get_logger(__name__)
 # Batches under way: one asks Redis while another waits for confirms. More of them would be smaller, and cost more.
 _AT_ONCE = 3
 _FAILED_AGAIN_MS = 5_000  # after a fault of ours with one message
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    tag: int
-    message: Delivery
-    reason: str
 
 
 class Checkpoint:
@@ -73,9 +68,10 @@ class Session:
         self._names = parts.broker.objects.names.in_lane(lane)
         self._prefetch = parts.settings.checkpoint_prefetch
         self._batch = parts.settings.checkpoint_batch
-        self._max_retry = parts.settings.max_retry
+        self._read = partial(read, self._names, max_retry=parts.settings.max_retry)
         self._batches = Batches(parts, lane)
-        self._holding: Holding[Item | _Refused] = Holding()
+        self._holding: Holding[Incoming] = Holding()
+        self._shares = Shares()
         self._wake = asyncio.Event()
         self._awaited_ms: float | None = None
         self._under_way: set[asyncio.Task[None]] = set()
@@ -97,7 +93,7 @@ class Session:
                 self._settling.add(task)
             task.add_done_callback(self._ended)
 
-    def _key(self, one: Item | _Refused) -> str:
+    def _key(self, one: Item | Refused) -> str:
         """A key on the server that is asked about it."""
         return self._keys.home(one.copy.topic, one.copy.id) if isinstance(one, Item) else self._keys.topics
 
@@ -134,6 +130,7 @@ class Session:
             working.cancel()
             if self._under_way:
                 await asyncio.wait(self._under_way)
+            await self._end_parted(feed)
             raise
         finally:
             closed.cancel()
@@ -142,6 +139,15 @@ class Session:
                 task.cancel()
             with suppress(BrokerUnavailable):
                 await feed.close()
+
+    async def _end_parted(self, feed: Feed) -> None:
+        """Ends what is parted: handed back, it would come again whole, with what is released already."""
+        now_ms = self._store.clock.now_ms()
+        soon = self._holding.take_due(now_ms + HELD_AT_MOST_MS, len(self._holding))
+        parted = [one for one in soon if isinstance(one, Item) and one.tag in self._shares]
+        if parted:
+            await asyncio.sleep(max(0.0, max(one.copy.due_ms for one in parted) - now_ms) / 1_000)
+            await self._process(feed, parted)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
@@ -155,32 +161,22 @@ class Session:
 
     def _received(self, message: Delivery) -> None:
         now_ms = self._store.clock.now_ms()
-        try:
-            arrival = self._read(message, int(now_ms))
-        # Raised from here, it would leave the message with nobody.
-        except (ValueError, TypeError, LookupError, ArithmeticError, OSError) as error:
-            arrival = Strange(f"it can't be read: {type(error).__name__}: {error}")
-        tag = message.delivery_tag
-        if isinstance(arrival, Strange):
-            self._hold(_Refused(tag, message, arrival.reason), now_ms)
-            return
-        # What is due later than the wheel aims short was moved there by nobody we know: Redis is asked at once.
-        held = isinstance(arrival, Due) and arrival.copy.due_ms - now_ms <= HELD_AT_MOST_MS
-        self._hold(Item(tag, arrival, message), arrival.copy.due_ms if held else now_ms)
+        one = incoming(self._read, message, now_ms)
+        self._hold(one, asked_ms(one, now_ms))
 
-    def _read(self, message: Delivery, now_ms: int) -> Arrival:
-        key, properties = message.routing_key, message.properties
-        return read(self._names, key, properties, message.body, now_ms=now_ms, max_retry=self._max_retry)
-
-    def _hold(self, item: Item | _Refused, due_ms: float) -> None:
+    def _hold(self, item: Incoming, due_ms: float) -> None:
         self._holding.add(due_ms, item)
         if self._awaited_ms is None or due_ms < self._awaited_ms:
             self._wake.set()
 
-    async def _next_due(self) -> list[Item | _Refused]:
+    async def _next_due(self) -> list[Item | Refused]:
         while True:
             now_ms = self._store.clock.now_ms()
-            if due := self._holding.take_due(now_ms, self._batch):
+            due: list[Item | Refused] = []
+            # One by one, since one may be a parcel.
+            while len(due) < self._batch and (taken := self._holding.take_due(now_ms, 1)):
+                due += self._parted(taken[0], now_ms) if isinstance(taken[0], Unparted) else [taken[0]]
+            if due:
                 return due
             self._awaited_ms = self._holding.next_due_ms()
             self._wake.clear()
@@ -189,8 +185,22 @@ class Session:
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
 
-    async def _process(self, feed: Feed, batch: Sequence[Item | _Refused]) -> None:
-        refused = [one for one in batch if isinstance(one, _Refused)]
+    def _parted(self, one: Unparted, now_ms: float) -> list[Item | Refused]:
+        """What is due of a parcel; the rest is held, each copy by itself."""
+        found = parted(one, now_ms)
+        if isinstance(found, Refused):
+            return [found]
+        self._shares.parted(one.tag, len(found))
+        due: list[Item | Refused] = []
+        for item in found:
+            if (moment_ms := asked_ms(item, now_ms)) > now_ms:
+                self._hold(item, moment_ms)
+            else:
+                due.append(item)
+        return due
+
+    async def _process(self, feed: Feed, batch: Sequence[Item | Refused]) -> None:
+        refused = [one for one in batch if isinstance(one, Refused)]
         items = [one for one in batch if isinstance(one, Item)]
         try:
             for strange in refused[:]:
@@ -202,13 +212,13 @@ class Session:
                 for item, again_ms in processed.held:
                     self._hold(item, again_ms)
                 for item, reason in processed.refused:
-                    self._hold(_Refused(item.tag, item.message, reason), self._store.clock.now_ms())
-                await feed.ack(processed.done)
+                    self._hold(Refused(item.tag, item.message, reason), self._store.clock.now_ms())
+                await feed.ack(self._shares.done(processed.done))
             self.state = "ok"
         except Unavailable as error:
             # Nothing of it was acknowledged: the same is decided again.
             self.state = waiting(error)
-            left: list[Item | _Refused] = [*refused, *items]
+            left: list[Item | Refused] = [*refused, *items]
             for one in left:
                 self._hold(one, self._store.clock.now_ms() + RETRY_MS)
         except Exception:
@@ -222,8 +232,8 @@ class Session:
             else:
                 raise
 
-    async def _refuse(self, feed: Feed, one: _Refused) -> None:
+    async def _refuse(self, feed: Feed, one: Refused) -> None:
         await self._ways.refuse(one.message, one.reason)
         log.warning("checkpoint.refused", reason=one.reason)
         metrics.REFUSED.inc()
-        await feed.ack([one.tag])
+        await feed.ack(self._shares.done([one.tag]))

@@ -181,7 +181,14 @@ class Pulling:
         ]
         errors = await self._ways.publish(
             [
-                Publication(copy=one.lease_copy, way=Way.WHEEL, left_ms=one.lease_ms, exact=False, kind=LEASE_KIND)
+                Publication(
+                    copy=one.lease_copy,
+                    way=Way.WHEEL,
+                    left_ms=one.lease_ms,
+                    exact=False,
+                    kind=LEASE_KIND,
+                    shares=True,
+                )
                 for one in candidates
             ]
         )

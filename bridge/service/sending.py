@@ -230,7 +230,8 @@ def _publication(envelope: Envelope, record: Record, policy: Policy, left_ms: fl
     if record.due_ms <= record.created_ms and not policy.paused:
         live_for_ms = record.expires_ms - record.created_ms if record.expires_ms else 0
         return Publication(copy=copy, way=Way.READY, live_for_ms=live_for_ms)
-    return Publication(copy=copy, way=Way.WHEEL, left_ms=max(0.0, left_ms), exact=policy.release is Release.CHECKED)
+    checked = policy.release is Release.CHECKED
+    return Publication(copy=copy, way=Way.WHEEL, left_ms=max(0.0, left_ms), exact=checked, shares=checked)
 
 
 def first_copy(record: Record, envelope: Envelope) -> Copy:

@@ -151,19 +151,17 @@ class Settling:
                 [self._records.ack(topic, message_id, epoch=epoch) for message_id, epoch in group]
             )
             results += [
-                _result(read(topic, message_id, answer)) for (message_id, _), answer in zip(group, answers, strict=True)
+                _result(message_id, read(topic, message_id, answer))
+                for (message_id, _), answer in zip(group, answers, strict=True)
             ]
         metrics.ACKED.add(topic, sum(result.verdict is AckVerdict.ACKED for result in results))
-        return [
-            AckResult(id=message_id, verdict=result.verdict, message=result.message)
-            for (message_id, _), result in zip(leases, results, strict=True)
-        ]
+        return results
 
 
-def _result(outcome: Outcome) -> AckResult:
+def _result(message_id: str, outcome: Outcome) -> AckResult:
     record = outcome.record
     message = None if record is None else Message(record=record, envelope=None)
-    return AckResult(id=None, verdict=AckVerdict(outcome.verdict), message=message)
+    return AckResult(id=message_id, verdict=AckVerdict(outcome.verdict), message=message)
 
 
 def _delay_ms(asked_ms: int | None, policy: Policy, failures: int) -> int:

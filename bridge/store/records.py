@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -217,6 +218,11 @@ class Records:
 
     def look(self, topic: str, message_id: str) -> Call:
         return self._call("look", topic, message_id)
+
+    def superseded(self, copies: Sequence[Copy]) -> Call:
+        """Of copies whose records have one home, none of them a client's own."""
+        keys = tuple(self.keys.record(copy.topic, copy.id)[0] for copy in copies)
+        return Call(SCRIPTS["superseded"], keys, tuple(fact for copy in copies for fact in (copy.epoch, copy.nonce)))
 
     def page(
         self,

@@ -150,6 +150,6 @@ def the_live_copy_stands_on_the_broker(kept: Kept, broker: Broker) -> None:
     record = kept.record
     if record is not None and State.WAITING <= record.state <= State.LEASED:
         names = (record.epoch, record.nonce)
-        in_flight = any(one.is_named_by(record) for one in (*broker.wheel, *broker.ready))
+        in_flight = any(one.is_named_by(record) and not one.done for one in (*broker.wheel, *broker.ready))
         in_flight |= any((one.copy.epoch, one.copy.nonce) == (0, record.nonce) for one in broker.wheel)
         assert in_flight or names in broker.taken

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from bridge.broker import parcels
 from bridge.broker.ways import Publication, Way, parked_ms
 from bridge.checkpoint.verdicts import Step, after_fire, after_return
 from bridge.local.redis import RedisNode
@@ -95,20 +96,36 @@ class Transitions(RuleBasedStateMachine):
         where.append(standing)
         return standing
 
-    def perform(self, name: str, taken: Standing, queue: list[Standing], step: Step, *, told: bool, dies: str) -> None:
-        """Does what follows from a verdict as the checkpoint does: publish, name, acknowledge."""
+    def put_together(self, publications: list[Publication]) -> list[Standing]:
+        """Into the wheel as one parcel, where there are several; what stands there is what is read of it."""
+        copies, topic = [one.copy for one in publications], self.world.topic
+        packed = parcels.pack(copies)
+        assert bool(packed) == (len(copies) > 1)
+        for parcel in packed:
+            copies = parcels.part(topic, parcel.properties, parcel.body, now_ms=self.world.now_ms)
+        number = next(self.world.parcels) if packed else 0
+        parked = [
+            self.put(one.copy.id, replace(one, copy=copy), told=True)
+            for one, copy in zip(publications, copies, strict=True)
+        ]
+        for standing in parked:
+            standing.parcel = number
+        return parked
+
+    def perform(self, name: str, step: Step, *, told: bool, dies: str) -> bool:
+        """Does what follows from a verdict as the checkpoint does: publish, name. Whether the copy can be
+        acknowledged."""
         if dies == "before publishing" or step.hold_ms is not None:
-            return
+            return False
         standing = None if step.publication is None else self.put(name, step.publication, told=told)
         if dies == "before naming":
-            return
+            return False
         if step.name is not None:
             before = self.record(name)
             self.run_script(name, step.name(self.world.records))
             if standing is not None:
                 standing.told = before is not None
-        if dies != "before acknowledging":
-            queue.remove(taken)
+        return dies != "before acknowledging"
 
     # -- sending
 
@@ -149,6 +166,41 @@ class Transitions(RuleBasedStateMachine):
                 way = Way.READY if delay_ms == 0 else Way.WHEEL
                 publication = Publication(copy=copy, way=way, left_ms=delay_ms, exact=not direct)
                 self.put(name, publication, told=True).direct = direct
+
+    @rule(
+        delay_ms=delays_ms.filter(bool),
+        apart_ms=st.sampled_from([0, 50]),
+        ttl_ms=ttls_ms,
+        max_retry=retries,
+        published=st.booleans(),
+    )
+    def send_together(self, *, delay_ms: int, apart_ms: int, ttl_ms: int, max_retry: int, published: bool) -> None:
+        """A batch of what is not live yet: claimed one by one, published as one parcel, due a little apart."""
+        publications: list[Publication] = []
+        for name in self.kept:
+            delay_ms += apart_ms
+            wanted = model.scheduled(self.kept[name], self.world.now_ms)
+            call = self.world.records.schedule(
+                self.world.topic,
+                name,
+                mode="in",
+                when_ms=delay_ms,
+                ttl_ms=ttl_ms,
+                max_retry=max_retry,
+                nonce=self.world.nonce(),
+                max_delay_ms=MAX_DELAY_MS,
+                fresh=name not in self.used,
+            )
+            self.used.add(name)
+            outcome = self.run_script(name, call)
+            assert outcome.verdict == wanted
+            if wanted == "created":
+                self.claims.append(Claim(outcome.found, published, ready=False, direct=False))
+                self.direct.discard(name)
+                copy = first_copy(outcome.found, Envelope())
+                publications.append(Publication(copy=copy, way=Way.WHEEL, left_ms=delay_ms))
+        if published:
+            self.put_together(publications)
 
     @precondition(lambda self: any(claim.published for claim in self.claims))
     @rule(at=at, twice=twice, kept=envelopes)
@@ -196,12 +248,65 @@ class Transitions(RuleBasedStateMachine):
     # -- the checkpoint
 
     @precondition(lambda self: self.copies("wheel"))
-    @rule(at=at, paused=rarely, believed=st.booleans(), kept=envelopes, twice=twice, dies=dies)
+    @rule(
+        at=at,
+        paused=rarely,
+        believed=st.booleans(),
+        kept=envelopes,
+        twice=twice,
+        dies=dies,
+        dies_at=at,
+        again=rarely,
+        looked=st.booleans(),
+    )
     def a_copy_comes_out_of_the_wheel(
-        self, *, at: int, paused: bool, believed: bool, kept: bytes, twice: bool, dies: str
+        self,
+        *,
+        at: int,
+        paused: bool,
+        believed: bool,
+        kept: bytes,
+        twice: bool,
+        dies: str,
+        dies_at: int = 0,
+        again: bool = False,
+        looked: bool = False,
     ) -> None:
+        """It, and those that its parcel has with it. `again`: the broker has delivered that anew, whole. `looked`: they
+        are asked about together first, and those that are superseded are dropped."""
         name, standing = one_of(self.copies("wheel"), at)
-        broker, now_ms = self.broker(name), self.world.now_ms
+        together = self.in_parcel(standing) or [(name, standing)]
+        for _, one in together if again else ():
+            one.done = False
+        ghosts = self.superseded(together) if looked else []
+        dying_at = dies_at % len(together)
+        for place, (of, one) in enumerate(together):
+            dying = dies if place == dying_at else ""
+            if not one.done:
+                one.done = one in ghosts or self.decide(
+                    of, one, paused=paused, believed=believed, kept=kept, twice=twice, dies=dying
+                )
+            if dying:
+                for _, other in together:
+                    other.done = False
+                return
+        if all(one.done for _, one in together):
+            for of, one in together:
+                self.broker(of).wheel.remove(one)
+
+    def superseded(self, together: list[tuple[str, Standing]]) -> list[Standing]:
+        """Those that the script tells to be ghosts."""
+        asked = [(name, one) for name, one in together if one.copy.epoch]
+        if not asked:
+            return []
+        (answer,) = self.world.raw([self.world.records.superseded([one.copy for _, one in asked])])
+        assert answer == [model.judged(one.copy, self.record(name)) == "ghost" for name, one in asked]
+        return [one for (_, one), ghost in zip(asked, answer, strict=True) if ghost]
+
+    def decide(
+        self, name: str, standing: Standing, *, paused: bool, believed: bool, kept: bytes, twice: bool, dies: str
+    ) -> bool:
+        now_ms = self.world.now_ms
         copy, before = standing.copy, self.record(name)
         adopt = believed and copy.asked > 0
         wanted = model.fired(copy, before, now_ms, paused=paused, adopt=adopt)
@@ -216,9 +321,7 @@ class Transitions(RuleBasedStateMachine):
             self.run_script(name, self.world.records.keep(outcome.found, kept), twice=twice)
             assert self.shown(name) == kept
         stranded_ms = max(0, standing.arrives_ms - now_ms)
-        self.perform(
-            name, standing, broker.wheel, after_fire(copy, outcome, stranded_ms), told=wanted == "hold", dies=dies
-        )
+        return self.perform(name, after_fire(copy, outcome, stranded_ms), told=wanted == "hold", dies=dies)
 
     @precondition(lambda self: self.copies("wheel", direct=True))
     @rule(at=at)
@@ -239,33 +342,68 @@ class Transitions(RuleBasedStateMachine):
         assert outcome.verdict == wanted
         policy = Policy(backoff=Backoff(steps_ms=(backoff_ms,)))
         step = after_return(standing.copy, outcome, "rejected", policy, now_ms)
-        self.perform(name, standing, broker.ready, step, told=False, dies=dies)
+        if self.perform(name, step, told=False, dies=dies):
+            broker.ready.remove(standing)
 
     # -- consumers
 
     @precondition(lambda self: self.copies("ready"))
-    @rule(at=at, lease_ms=leases_ms, counted=rarely.map(lambda drawn: not drawn), twice=twice, dies=dies)
-    def pull(self, at: int, lease_ms: int, counted: bool, twice: bool, dies: str) -> None:
-        name, standing = one_of(self.copies("ready"), at)
-        broker, now_ms = self.broker(name), self.world.now_ms
+    @rule(
+        at=at,
+        lease_ms=leases_ms,
+        counted=rarely.map(lambda drawn: not drawn),
+        twice=twice,
+        dies=dies,
+        dies_at=at,
+        many=st.booleans(),
+    )
+    def pull(
+        self,
+        *,
+        at: int,
+        lease_ms: int,
+        counted: bool,
+        twice: bool,
+        dies: str,
+        dies_at: int = 0,
+        many: bool = False,
+    ) -> None:
+        taken = self.copies("ready") if many else [one_of(self.copies("ready"), at)]
         if dies == "before publishing":
             return
-        copy, nonce = standing.copy, self.world.nonce()
-        lease_copy = replace(
-            copy,
-            epoch=max(copy.epoch, 1) + 1,
-            nonce=nonce,
-            attempt=copy.attempt + counted,
-            due_ms=now_ms + lease_ms,
-            asked=0,
+        leases = [
+            replace(
+                standing.copy,
+                epoch=max(standing.copy.epoch, 1) + 1,
+                nonce=self.world.nonce(),
+                attempt=standing.copy.attempt + counted,
+                due_ms=self.world.now_ms + lease_ms,
+                asked=0,
+            )
+            for _, standing in taken
+        ]
+        parked = self.put_together(
+            [Publication(copy=lease, way=Way.WHEEL, left_ms=lease_ms, exact=False) for lease in leases]
         )
-        parked = self.put(name, Publication(copy=lease_copy, way=Way.WHEEL, left_ms=lease_ms, exact=False), told=False)
-        if dies == "before naming":
-            return
+        for one in parked:
+            one.told = False
+        for place, ((name, standing), lease) in enumerate(zip(taken, parked, strict=True)):
+            dying = dies if place == dies_at % len(taken) else ""
+            if dying == "before naming":
+                return
+            self.lease(name, standing, lease, lease_ms=lease_ms, counted=counted, twice=twice)
+            if dying == "before acknowledging":
+                return
+            self.broker(name).ready.remove(standing)
+
+    def lease(
+        self, name: str, standing: Standing, parked: Standing, *, lease_ms: int, counted: bool, twice: bool
+    ) -> None:
+        copy, now_ms = standing.copy, self.world.now_ms
         wanted = model.leased(copy, self.record(name), now_ms)
         call = self.world.records.lease(
             copy,
-            next_nonce=nonce,
+            next_nonce=parked.copy.nonce,
             lease_ms=lease_ms,
             arrives_in_ms=parked_ms(lease_ms, exact=False),
             counted=counted,
@@ -281,8 +419,6 @@ class Transitions(RuleBasedStateMachine):
             asked = copy.asked + (wanted == "ahead")
             publication = Publication(copy=replace(copy, asked=asked), way=Way.WHEEL, left_ms=left_ms)
             self.put(name, publication, told=wanted == "hold")
-        if dies != "before acknowledging":
-            broker.ready.remove(standing)
 
     @precondition(lambda self: self.copies("ready"))
     @rule(at=at, reported=st.booleans(), twice=twice)
@@ -508,6 +644,10 @@ class Transitions(RuleBasedStateMachine):
                 (name, one) for one in standing if not direct or (one.direct and one.arrives_ms <= self.world.now_ms)
             ]
         return found
+
+    def in_parcel(self, standing: Standing) -> list[tuple[str, Standing]]:
+        """All that travel with it, by the names of their messages; nothing for one that travels alone."""
+        return [(name, one) for name, one in self.copies("wheel") if one.parcel == standing.parcel > 0]
 
     def name_successor(
         self, name: str, call: Call, record: Record, parked: Standing | None, *, twice: bool, dies: str

@@ -55,6 +55,8 @@ class Standing:
     arrives_ms: int
     told: bool  # a script was told of it, so its record has to outlive it
     direct: bool = False  # it goes from the wheel to the ready queue by itself
+    parcel: int = 0  # the parcel that carries it, 0: it travels alone
+    done: bool = False  # decided about at the checkpoint, which has yet to decide about others of the parcel
 
     def is_named_by(self, record: Record) -> bool:
         return (max(1, self.copy.epoch), self.copy.nonce) == (record.epoch, record.nonce)
@@ -84,6 +86,7 @@ class World:
         self.topic = f"world-{next(self._topics)}"
         self.now_ms = BORN_MS
         self._nonces = count(1)
+        self.parcels = count(1)
         self.brokers: dict[str, Broker] = {}
 
     def nonce(self) -> int:

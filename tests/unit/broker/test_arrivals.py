@@ -1,11 +1,12 @@
 """What a delivery at the checkpoint is, by its key and headers."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pamqp import commands as spec
 
-from bridge.broker.arrivals import Back, Due, Strange, read
+from bridge.broker.arrivals import Arrival, Back, Due, Parcel, Strange, read
 from topology.names import Names
 
 NOW_MS = 1_769_850_000_000
@@ -17,7 +18,7 @@ def expired(*queues: str) -> list[dict[str, Any]]:
     return [{"queue": queue, "reason": "expired", "count": 1} for queue in queues]
 
 
-def arrival(key: str, **headers: Any) -> Due | Back | Strange:
+def arrival(key: str, **headers: Any) -> Arrival:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     properties = spec.Basic.Properties(message_id="o-1", headers=named)
     return read(NAMES, key, properties, b"", now_ms=NOW_MS, max_retry=3)
@@ -88,3 +89,48 @@ def test_what_has_no_key_of_the_wheel_is_strange(key: str) -> None:
 )
 def test_forged_deaths_break_nothing(died: object) -> None:
     assert isinstance(arrival(KEY, x_death=died), Due)
+
+
+def test_a_parcel_waits_unparted_for_the_earliest_of_its_copies() -> None:
+    found = arrival("0.0.0.0.0.5.0.!parcel.ns/orders", x_delay_parcel=2, x_delay_due=NOW_MS + 40)
+
+    assert isinstance(found, Parcel)
+    assert (found.topic, found.kind, found.due_ms, found.stranded_ms) == ("ns/orders", "parcel", NOW_MS + 40, 0)
+    with pytest.raises(ValueError):
+        found.parted(now_ms=NOW_MS)
+
+
+def test_a_parcel_whose_slot_was_missing_has_the_rest_of_its_key_left() -> None:
+    key = "0.0.0.0.30.5.2.!lease.orders"
+    found = arrival(key, x_death=expired("delay.30m"), x_delay_parcel=2, x_delay_due=NOW_MS + 5_240)
+
+    assert isinstance(found, Parcel)
+    assert found.stranded_ms == 5_200
+
+
+def test_what_a_parcel_holds_is_what_its_key_says() -> None:
+    parcel = arrival("0.0.0.0.0.5.0.!lease.mails", x_delay_parcel=1, x_delay_due=NOW_MS)
+    assert isinstance(parcel, Parcel)
+    body = b'copies\n[2,"o-1",1,2,1,3,%d,0,0]\n{}\n' % NOW_MS
+    (due,) = replace(parcel, body=body).parted(now_ms=NOW_MS)
+
+    assert (due.copy.topic, due.copy.id, due.kind) == ("mails", "o-1", "lease")
+
+
+def test_a_client_that_claims_a_parcel_under_a_plain_key_sends_a_message_like_others() -> None:
+    found = arrival("0.0.0.0.0.0.0.orders", x_delay_parcel=5)
+
+    assert isinstance(found, Due)
+    assert found.copy.epoch == 0
+
+
+def test_what_left_a_ready_queue_is_no_parcel_whatever_it_claims() -> None:
+    died = [{"queue": "ready.orders", "reason": "rejected", "count": 1}]
+
+    assert isinstance(arrival("0.0.0.0.0.0.0.!parcel.orders", x_death=died, x_delay_parcel=5), Back)
+
+
+@pytest.mark.parametrize("due", [None, -1, "5", 1.5])
+def test_a_parcel_that_does_not_say_when_it_is_due_can_not_be_read(due: object) -> None:
+    with pytest.raises(ValueError):
+        arrival("0.0.0.0.0.0.0.!parcel.orders", x_delay_parcel=5, x_delay_due=due)

@@ -79,6 +79,7 @@ def calls() -> dict[str, Call]:
         "replay": records.replay(copy, next_nonce=9, max_retry=3, expires_ms=0),
         "drop": records.drop(topic, message_id, epoch=None),
         "look": records.look(topic, message_id),
+        "superseded": records.superseded([copy]),
         "page": records.page(topic, 0, states="1", due_from_ms=0, due_to_ms=1, cursor=None, limit=1),
         "counts": records.counts(topic, 0, edges_ms=(1, 2)),
     }
@@ -140,6 +141,7 @@ def test_a_call_sends_what_the_header_names(name: str) -> None:
     assert len(call.keys) == len(script.keys)
     endings = {"record": "/m/o-1", "envelope": "/b/o-1", **{index: f"/{index}" for index in (*INDEXES, "forget")}}
     endings |= {"place": "/places/o-1", "tokens": "/tokens", "rate": "/rates/0f4c19a2b7de/send", "task_id": "/task-id"}
+    endings["records..."] = endings["record"]
     endings["window"] = "/lmstfy/rates/default/shop/01ARZ3NDEKTSV4RRFFQ69G5FAV/produce"
     assert all(key.endswith(endings[said]) for key, said in zip(call.keys, script.keys, strict=True))
 

@@ -1,0 +1,74 @@
+"""What a delivery turns out to be: a copy, a parcel that is to be parted, or something to put aside. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bridge.broker.arrivals import Arrival, Due, Parcel, Strange
+from bridge.broker.feed import Delivery
+from bridge.checkpoint.batches import Item
+from bridge.checkpoint.verdicts import HELD_AT_MOST_MS
+from bridge.message import Copy
+
+# What reading comes upon. Raised where a delivery comes in, it would leave that with nobody.
+_FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """`message`: a delivery as it came, or a copy out of a parcel."""
+
+    tag: int
+    message: Delivery | Copy
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unparted:
+    tag: int
+    parcel: Parcel
+    message: Delivery
+
+
+Incoming = Item | Unparted | Refused
+
+
+def incoming(read: Callable[..., Arrival], message: Delivery, now_ms: float) -> Incoming:
+    """`read`: that of `bridge.broker.arrivals`, with the names and the default of retries."""
+    tag = message.delivery_tag
+    try:
+        arrival = read(
+            routing_key=message.routing_key, properties=message.properties, body=message.body, now_ms=int(now_ms)
+        )
+    except _FAULTS as error:
+        return _unreadable(tag, message, error)
+    if isinstance(arrival, Strange):
+        return Refused(tag, message, arrival.reason)
+    if isinstance(arrival, Parcel):
+        return Unparted(tag, arrival, message)
+    return Item(tag, arrival, message)
+
+
+def parted(one: Unparted, now_ms: float) -> list[Item] | Refused:
+    """The copies in a parcel, all under its tag."""
+    try:
+        return [Item(one.tag, due, due.copy) for due in one.parcel.parted(now_ms=int(now_ms))]
+    except _FAULTS as error:
+        return _unreadable(one.tag, one.message, error)
+
+
+def asked_ms(one: Incoming, now_ms: float) -> float:
+    """When it is to be parted or asked about, in Unix ms: when it is due, where that is soon. What is due later than
+    the wheel aims short was moved there by nobody we know: at once, as all else."""
+    if isinstance(one, Unparted):
+        due_ms = one.parcel.due_ms
+    elif isinstance(one, Item) and isinstance(one.arrival, Due):
+        due_ms = one.copy.due_ms
+    else:
+        return now_ms
+    return due_ms if due_ms - now_ms <= HELD_AT_MOST_MS else now_ms
+
+
+def _unreadable(tag: int, message: Delivery, error: Exception) -> Refused:
+    return Refused(tag, message, f"it can't be read: {type(error).__name__}: {error}")
