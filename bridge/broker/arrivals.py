@@ -33,8 +33,9 @@ class Parcel:
     """Copies out of the wheel in one message, to be parted once the earliest is due: until then they are bytes."""
 
     topic: str
-    kind: str
+    kind: str | None  # of its copies
     due_ms: int
+    count: int
     stranded_ms: int
     properties: spec.Basic.Properties
     body: bytes
@@ -76,7 +77,7 @@ def read(
     """Reads a delivery. An AMQP client's own message has no headers of ours: its key says what it is.
 
     Raises:
-        ValueError: its deaths can't be read.
+        ValueError: its deaths can't be read, or it is a parcel that does not say of how many copies, and when due.
     """
     if properties.headers and UNREADABLE in properties.headers:
         return Strange(f"its properties can't be read: {properties.headers[UNREADABLE]!s}")
@@ -87,12 +88,12 @@ def read(
     parsed = parse_key(routing_key)
     if parsed is None:
         return Strange(f"{routing_key!r} is not a key of the wheel: seven digits and a topic, 0.0.0.0.30.5.2.orders")
-    # A parcel always has a kind; without one, a client's header says nothing.
-    if parsed.kind is not None and parcels.claims_to_be_one(properties):
+    if parcels.is_of_parcel(parsed.kind):
         due_ms, left_ms = parcels.due_ms(properties), 0
         if due_ms - now_ms > _ON_TIME_MS:
             left_ms = left_of_key_ms(names, routing_key, deaths(properties.headers)) or 0
-        return Parcel(parsed.topic, parsed.kind, due_ms, left_ms, properties, body)
+        kind = parcels.kind_within(parsed.kind)
+        return Parcel(parsed.topic, kind, due_ms, parcels.count(properties), left_ms, properties, body)
     copy = from_properties(parsed.topic, properties, body, now_ms=now_ms, max_retry=max_retry)
     if copy.epoch and copy.due_ms - now_ms <= _ON_TIME_MS:
         return Due(copy, kind=parsed.kind)

@@ -1,6 +1,8 @@
 """Parcels: several copies of one topic that come due together, as one AMQP message. Pure.
 
-A parcel says what it is to whoever looks at it in the management UI: by its content type, by the headers
+Its key says that it is one: `!lease-parcel.orders`, of lease copies, `!plain-parcel.orders`, of copies of no kind. So
+it goes to the checkpoint whatever its topic's release is by then, and to a bridge that knows no parcels it is no key,
+and is put aside. To whoever looks at it in the management UI it says what it is by its content type, by the headers
 `x-delay-parcel` (how many copies), `x-delay-topic` and `x-delay-due` (of the earliest), and by its first line. Then
 each copy has a line of JSON and its body:
 
@@ -22,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import orjson
 from pamqp import commands as spec
@@ -33,6 +35,8 @@ from bridge.message import JSON_TYPE, Copy, Envelope, valid_id
 from topology.deaths import BROKER_HEADERS
 from topology.wheel import MAX_DELAY_MS
 
+_PARCEL: Final = "-parcel"
+_NO_KIND: Final = "plain"
 COUNT_HEADER: Final = "x-delay-parcel"
 CONTENT_TYPE: Final = "application/vnd.delaybridge.parcel"
 
@@ -42,9 +46,15 @@ MOST_COPIES: Final = 256
 MOST_BYTES: Final = 64 * 1024
 """Of a body. The checkpoint may hold its whole prefetch of them; and one frame holds it."""
 
-_LONGEST_LINE: Final = 32 * 1024  # less than a frame of headers holds, since each copy is published alone in the end
+# Each copy is published alone in the end, and its headers have to fit a frame then, of which operators may allow 4 KiB.
+# As AMQP has them they are at most twice as long.
+_LONGEST_LINE: Final = 1_536
 _LONGEST_NAME: Final = 128
 _LARGEST: Final = 2**53 - 1  # that Lua and JSON hold exactly
+# What the headers of a copy that travels alone can say, and is read of them.
+_LAST_EPOCH: Final = 10**15 - 1
+_LAST_NONCE: Final = 2**48 - 1
+_LATEST_MS: Final = 253_402_300_799_999  # of the last second that a timestamp is read for
 _INT64: Final = range(-(2**63), 2**63)
 # What no copy is read with: the broker's own, and what would route a copy at once and past its delay.
 _NEVER_PASSED_ON: Final = BROKER_HEADERS | {"CC", "BCC"}
@@ -83,8 +93,19 @@ def pack(copies: Sequence[Copy]) -> list[Parcel]:
     return parcels
 
 
-def claims_to_be_one(properties: spec.Basic.Properties) -> bool:
-    return properties.headers is not None and COUNT_HEADER in properties.headers
+def kind_of_parcel(kind: str | None) -> str:
+    """What the key of a parcel of such copies says."""
+    return (kind or _NO_KIND) + _PARCEL
+
+
+def is_of_parcel(kind: str | None) -> TypeGuard[str]:
+    return kind is not None and kind.endswith(_PARCEL)
+
+
+def kind_within(kind: str) -> str | None:
+    """What the copies of a parcel of that kind are."""
+    within = kind.removesuffix(_PARCEL)
+    return None if within == _NO_KIND else within
 
 
 def due_ms(properties: spec.Basic.Properties) -> int:
@@ -96,19 +117,25 @@ def due_ms(properties: spec.Basic.Properties) -> int:
     return _number((properties.headers or {}).get("x-delay-due"))
 
 
+def count(properties: spec.Basic.Properties) -> int:
+    """How many copies it holds.
+
+    Raises:
+        ValueError: it does not say, or they are more than are put into one.
+    """
+    return _number((properties.headers or {}).get(COUNT_HEADER), least=1, most=MOST_COPIES)
+
+
 def part(topic: str, properties: spec.Basic.Properties, body: bytes, *, now_ms: int) -> list[Copy]:
     """The copies in a parcel.
 
     Raises:
         ValueError, TypeError: it is none, or none of ours.
     """
-    count = _number((properties.headers or {}).get(COUNT_HEADER), least=1)
-    if count > MOST_COPIES:
-        raise ValueError(f"{count} copies in one parcel, and {MOST_COPIES} at most are put into one")
     latest_ms = now_ms + MAX_DELAY_MS
     copies = []
     at = body.index(b"\n") + 1
-    for _ in range(count):
+    for _ in range(count(properties)):
         start = body.index(b"\n", at) + 1
         size, *fields = orjson.loads(body[at : start - 1])
         end = start + _number(size)
@@ -192,13 +219,13 @@ def _copy(topic: str, fields: list[Any], body: bytes, latest_ms: int) -> Copy:
     return Copy(
         topic=topic,
         id=message_id,
-        epoch=_number(epoch, least=1),
-        nonce=_number(nonce, least=1),
+        epoch=_number(epoch, least=1, most=_LAST_EPOCH),
+        nonce=_number(nonce, least=1, most=_LAST_NONCE),
         attempt=_number(attempt, least=1),
         max_retry=_number(max_retry),
         due_ms=min(_number(due_ms), latest_ms),
         expires_ms=_number(expires_ms),
-        created_ms=_number(created_ms),
+        created_ms=_number(created_ms, most=_LATEST_MS),
         envelope=_envelope(body, *rest) if rest else Envelope(body=body),
     )
 
@@ -212,7 +239,7 @@ def _envelope(body: bytes, content_type: Any, headers: Any, properties: Any) -> 
     return envelope
 
 
-def _number(value: object, *, least: int = 0) -> int:
-    if type(value) is not int or not least <= value <= _LARGEST:
+def _number(value: object, *, least: int = 0, most: int = _LARGEST) -> int:
+    if type(value) is not int or not least <= value <= most:
         raise ValueError(f"a number in the parcel is {str(value)[:40]!r}")
     return value

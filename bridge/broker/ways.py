@@ -13,11 +13,11 @@ from pamqp.commands import Basic
 from ulid import ULID
 
 from bridge.broker import parcels
-from bridge.broker.copies import as_refused, to_properties
+from bridge.broker.copies import as_refused
 from bridge.broker.deliveries import Delivery
 from bridge.broker.objects import Objects
 from bridge.broker.packing import CopyProperties
-from bridge.broker.publisher import Outgoing, Publisher
+from bridge.broker.publisher import Outgoing, Properties, Publisher
 from bridge.errors import BrokerUnavailable, Unpublishable, Unroutable
 from bridge.message import Copy
 from topology.names import Names
@@ -25,10 +25,6 @@ from topology.wheel import ceil_to_tenth, floor_to_tenth, route
 
 LEAD_MS = 100
 """How much short of due the wheel aims, so that the checkpoint can release at the moment itself."""
-
-PARCEL_KIND = "parcel"
-"""Of a parcel whose copies are of no kind. It has to have one: whatever its topic's release is by then, a parcel goes
-to the checkpoint."""
 
 
 class Way(Enum):
@@ -102,8 +98,9 @@ class Ways:
             BrokerUnavailable
         """
         await self._objects.ensure_wheel()
+        properties: Properties
         if isinstance(message, Copy):
-            properties, body = to_properties(message, reason=reason), message.envelope.body or b""
+            properties, body = CopyProperties(message, reason=reason), message.envelope.body or b""
         else:
             properties, body = as_refused(message, reason), message.body
         try:
@@ -112,12 +109,10 @@ class Ways:
             await self._objects.renew_wheel()
             await self._put_aside(properties, body)
         except Unpublishable:
-            bare = Basic.Properties(
-                message_id=str(ULID()), delivery_mode=properties.delivery_mode, headers={"x-delay-reason": reason}
-            )
+            bare = Basic.Properties(message_id=str(ULID()), delivery_mode=2, headers={"x-delay-reason": reason})
             await self._put_aside(bare, body)
 
-    async def _put_aside(self, properties: Basic.Properties, body: bytes) -> None:
+    async def _put_aside(self, properties: Properties, body: bytes) -> None:
         await self._publisher.publish_one(Outgoing("", self._names.refused, properties, body))
 
     async def _again(self, publications: list[Publication], outgoing: list[Outgoing]) -> list[BrokerUnavailable | None]:
@@ -140,7 +135,7 @@ def _messages(names: Names, publications: Sequence[Publication]) -> Iterator[tup
         for parcel in parcels.pack([publications[at].copy for at in places]):
             # Of its own id, so that however many lanes there are, it is full.
             lane = names.lane_for(parcel.properties.message_id or "")
-            way = route(lane, stay_ms, topic, kind or PARCEL_KIND)
+            way = route(lane, stay_ms, topic, parcels.kind_of_parcel(kind))
             packed = tuple(places[at] for at in parcel.places)
             for at in packed:
                 del alone[at]

@@ -26,7 +26,7 @@ NowMs = Callable[[], Awaitable[int]]
 SLOT_OF_FOUR_SECONDS = "delay.3s"  # where a message stands that aims 100-200 ms short of them
 SLOT_OF_A_LEASE_OF_FIVE_SECONDS = "delay.5s"
 PARCEL_TYPE = "application/vnd.delaybridge.parcel"
-DUE = "0.0.0.0.0.0.0.!parcel."
+DUE = "0.0.0.0.0.0.0.!plain-parcel."
 
 
 @pytest_asyncio.fixture

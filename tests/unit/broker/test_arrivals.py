@@ -1,13 +1,16 @@
 """What a delivery at the checkpoint is, by its key and headers."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from pamqp import commands as spec
 
+from bridge.broker import parcels
 from bridge.broker.arrivals import Arrival, Back, Due, Parcel, Strange, read
 from topology.names import Names
+from topology.wheel import route
 
 NOW_MS = 1_769_850_000_000
 NAMES = Names()
@@ -92,16 +95,16 @@ def test_forged_deaths_break_nothing(died: object) -> None:
 
 
 def test_a_parcel_waits_unparted_for_the_earliest_of_its_copies() -> None:
-    found = arrival("0.0.0.0.0.5.0.!parcel.ns/orders", x_delay_parcel=2, x_delay_due=NOW_MS + 40)
+    found = arrival("0.0.0.0.0.5.0.!plain-parcel.ns/orders", x_delay_parcel=2, x_delay_due=NOW_MS + 40)
 
     assert isinstance(found, Parcel)
-    assert (found.topic, found.kind, found.due_ms, found.stranded_ms) == ("ns/orders", "parcel", NOW_MS + 40, 0)
+    assert (found.topic, found.kind, found.due_ms, found.stranded_ms) == ("ns/orders", None, NOW_MS + 40, 0)
     with pytest.raises(ValueError):
         found.parted(now_ms=NOW_MS)
 
 
 def test_a_parcel_whose_slot_was_missing_has_the_rest_of_its_key_left() -> None:
-    key = "0.0.0.0.30.5.2.!lease.orders"
+    key = "0.0.0.0.30.5.2.!lease-parcel.orders"
     found = arrival(key, x_death=expired("delay.30m"), x_delay_parcel=2, x_delay_due=NOW_MS + 5_240)
 
     assert isinstance(found, Parcel)
@@ -109,7 +112,7 @@ def test_a_parcel_whose_slot_was_missing_has_the_rest_of_its_key_left() -> None:
 
 
 def test_what_a_parcel_holds_is_what_its_key_says() -> None:
-    parcel = arrival("0.0.0.0.0.5.0.!lease.mails", x_delay_parcel=1, x_delay_due=NOW_MS)
+    parcel = arrival("0.0.0.0.0.5.0.!lease-parcel.mails", x_delay_parcel=1, x_delay_due=NOW_MS)
     assert isinstance(parcel, Parcel)
     body = b'copies\n[2,"o-1",1,2,1,3,%d,0,0]\n{}\n' % NOW_MS
     (due,) = replace(parcel, body=body).parted(now_ms=NOW_MS)
@@ -127,10 +130,24 @@ def test_a_client_that_claims_a_parcel_under_a_plain_key_sends_a_message_like_ot
 def test_what_left_a_ready_queue_is_no_parcel_whatever_it_claims() -> None:
     died = [{"queue": "ready.orders", "reason": "rejected", "count": 1}]
 
-    assert isinstance(arrival("0.0.0.0.0.0.0.!parcel.orders", x_death=died, x_delay_parcel=5), Back)
+    assert isinstance(arrival("0.0.0.0.0.0.0.!plain-parcel.orders", x_death=died, x_delay_parcel=5), Back)
+
+
+def test_a_bridge_that_knows_no_parcels_finds_no_key_in_theirs() -> None:
+    for key in (route(Names(), 5_000, "orders", parcels.kind_of_parcel(kind)).routing_key for kind in (None, "lease")):
+        *_, kind, topic = key.rsplit(".", 2)
+        assert topic == "orders"
+        # What was a kind before there were parcels. What had none was put aside, and delivered to nobody.
+        assert not re.fullmatch("![a-z]{1,20}", kind)
+
+
+@pytest.mark.parametrize("count", [None, 0, "5", 257])
+def test_a_parcel_that_does_not_say_of_how_many_copies_it_is_can_not_be_read(count: object) -> None:
+    with pytest.raises(ValueError):
+        arrival("0.0.0.0.0.0.0.!lease-parcel.orders", x_delay_parcel=count, x_delay_due=NOW_MS)
 
 
 @pytest.mark.parametrize("due", [None, -1, "5", 1.5])
 def test_a_parcel_that_does_not_say_when_it_is_due_can_not_be_read(due: object) -> None:
     with pytest.raises(ValueError):
-        arrival("0.0.0.0.0.0.0.!parcel.orders", x_delay_parcel=5, x_delay_due=due)
+        arrival("0.0.0.0.0.0.0.!plain-parcel.orders", x_delay_parcel=5, x_delay_due=due)

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from pamqp import commands as spec
 
 from bridge.broker.copies import from_properties, to_properties
+from bridge.broker.packing import CopyProperties
 from bridge.broker.parcels import MOST_BYTES, MOST_COPIES, pack, part
 from bridge.message import Copy, Envelope
 
 NOW_MS = 1_769_850_000_000
 MAX_DELAY_MS = 999 * 86_400_000
+SMALLEST_FRAME_BYTES = 4_096
 COPY = Copy(
     topic="ns/orders",
     id="o-1",
@@ -165,6 +167,9 @@ def test_what_is_forged_well_is_a_copy() -> None:
     [
         *((place, value) for place in (0, 2, 3, 4, 5, 6, 7, 8) for value in (-1, 1.0, "1", None, True, 2**53, [1])),
         *((place, 0) for place in (2, 3, 4)),
+        (2, 10**15),
+        (3, 2**48),
+        (8, 253_402_300_800_000),
         (0, 1),
         *((1, value) for value in ("", "a/b", "ä", "x" * 201, "a\n", 7, None)),
     ],
@@ -174,6 +179,23 @@ def test_a_forged_fact_has_the_parcel_refused(place: int, value: Any) -> None:
 
     with pytest.raises((ValueError, TypeError)):
         read(*forged(FAIR, line))
+
+
+def test_the_largest_facts_are_those_that_a_copy_travels_alone_with() -> None:
+    (copy,) = read(*forged([0, "x" * 200, 10**15 - 1, 2**48 - 1, 9, 9, NOW_MS, 2**53 - 1, 253_402_300_799_999]))
+
+    came = alone(copy)
+    assert (came.epoch, came.nonce, came.created_ms) == (10**15 - 1, 2**48 - 1, 253_402_300_799_000)
+
+
+def test_many_short_headers_travel_alone_before_they_fill_a_small_frame() -> None:
+    sizes = [
+        len(CopyProperties(copy).marshal())
+        for count in range(500)
+        if pack([copy := replace(COPY, envelope=Envelope(headers={str(at): at for at in range(count)})), PLAIN])
+    ]
+
+    assert 1_000 < max(sizes) <= SMALLEST_FRAME_BYTES - 8 - 12
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def _count(properties: object) -> Any:
 def test_copies_that_fall_due_in_the_same_tenth_of_a_second_share_a_parcel() -> None:
     found = sent(to_wheel(0, 5_250), to_wheel(1, 5_399), to_wheel(2, 5_400), to_wheel(3, 5_299.5))
 
-    assert found == [((0, 3), "0.0.0.0.0.5.1.!parcel.orders", 2), ((1,), *_plain("5.2")), ((2,), *_plain("5.3"))]
+    assert found == [((0, 3), "0.0.0.0.0.5.1.!plain-parcel.orders", 2), ((1,), *_plain("5.2")), ((2,), *_plain("5.3"))]
 
 
 def test_a_lone_copy_is_a_plain_message() -> None:
@@ -58,7 +58,7 @@ def test_a_lone_copy_is_a_plain_message() -> None:
 def test_a_parcel_of_leases_has_their_kind() -> None:
     found = sent(*(to_wheel(at, 30_000, exact=False, kind="lease") for at in range(3)))
 
-    assert found == [((0, 1, 2), "0.0.0.0.0.30.0.!lease.orders", 3)]
+    assert found == [((0, 1, 2), "0.0.0.0.0.30.0.!lease-parcel.orders", 3)]
 
 
 def test_what_is_not_to_share_travels_alone() -> None:

@@ -30,7 +30,7 @@ def came(key: str, body: bytes = b"{}", **headers: Any) -> Incoming:
 def parcel(*due_ms: int) -> Incoming:
     lines = b"".join(b'[2,"o-%d",1,2,1,3,%d,0,0]\n{}\n' % (at, one) for at, one in enumerate(due_ms))
     headers = {"x_delay_parcel": len(due_ms), "x_delay_due": min(due_ms)}
-    return came("0.0.0.0.0.0.1.!parcel.orders", b"copies\n" + lines, **headers)
+    return came("0.0.0.0.0.0.1.!plain-parcel.orders", b"copies\n" + lines, **headers)
 
 
 def test_what_is_due_soon_is_asked_about_then_and_what_was_moved_by_others_at_once() -> None:
@@ -54,7 +54,7 @@ def test_a_parcel_is_parted_when_the_earliest_of_its_copies_is_due() -> None:
 
 
 def test_a_parcel_that_can_not_be_parted_is_put_aside_as_it_came() -> None:
-    one = came("0.0.0.0.0.0.1.!parcel.orders", b"junk", x_delay_parcel=2, x_delay_due=NOW_MS)
+    one = came("0.0.0.0.0.0.1.!plain-parcel.orders", b"junk", x_delay_parcel=2, x_delay_due=NOW_MS)
     assert isinstance(one, Unparted)
 
     refused = parted(one, NOW_MS)
@@ -64,7 +64,7 @@ def test_a_parcel_that_can_not_be_parted_is_put_aside_as_it_came() -> None:
 
 
 def test_what_can_not_be_read_is_put_aside_at_once() -> None:
-    for one in (came("no key"), came("0.0.0.0.0.0.1.!parcel.orders", x_delay_parcel=2)):
+    for one in (came("no key"), came("0.0.0.0.0.0.1.!plain-parcel.orders", x_delay_parcel=2)):
         assert isinstance(one, Refused)
         assert asked_ms(one, NOW_MS) == NOW_MS
 
