@@ -123,6 +123,8 @@ class Settings(BaseSettings):
     retention: DurationMs = 3_600_000  # of ended messages
     tombstone_retention: DurationMs = 7 * 86_400_000  # of deleted ones, and of ready ones nobody reported on
 
+    parcels: bool = True  # copies that come due together share a message; what came in one is read either way
+
     store_timeout: DurationMs = 1_500
     broker_timeout: DurationMs = 1_500
     checkpoint_prefetch: Annotated[int, Field(ge=1, le=65_535)] = 4_000

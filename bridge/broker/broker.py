@@ -71,8 +71,10 @@ class Broker:
         self.objects = Objects(
             self._publishing, names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
         )
-        self.ways = Ways(self.objects, Publisher(self._publishing, timeout_ms=timeout_ms))
-        self.releases = Ways(self.objects, Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS))
+        self.ways = Ways(self.objects, Publisher(self._publishing, timeout_ms=timeout_ms), parcels=settings.parcels)
+        self.releases = Ways(
+            self.objects, Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS), parcels=settings.parcels
+        )
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
         self.sifter = Sifter(self.consuming)
         self._found: dict[str, list[OfTopology]] = {}  # by question: some are asked once only

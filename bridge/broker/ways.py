@@ -27,6 +27,10 @@ LEAD_MS = 100
 """How much short of due the wheel aims, so that the checkpoint can release at the moment itself."""
 
 
+Sharing = dict[tuple[str, str | None, int], list[int]]
+"""The places of those that may share a parcel, by topic, kind and stay in the wheel."""
+
+
 class Way(Enum):
     WHEEL = "wheel"
     READY = "ready"
@@ -62,8 +66,10 @@ def parked_ms(left_ms: float, *, exact: bool) -> int:
 class Ways:
     """Publishes copies, after seeing to the objects they need."""
 
-    def __init__(self, objects: Objects, publisher: Publisher) -> None:
+    def __init__(self, objects: Objects, publisher: Publisher, *, parcels: bool) -> None:
+        """Without `parcels` every copy travels alone."""
         self._objects = objects
+        self._parcels = parcels
         self._publisher = publisher
         self._names = objects.names
 
@@ -75,7 +81,7 @@ class Ways:
                 await self._objects.ensure_topic(topic)
         except BrokerUnavailable as error:
             return [error] * len(publications)
-        messages = list(_messages(self._names, publications))
+        messages = list(_messages(self._names, publications, _sharing(publications) if self._parcels else {}))
         results = await self._publisher.publish([outgoing for _, outgoing in messages])
         missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
         if missing:
@@ -128,10 +134,12 @@ class Ways:
         return await self._publisher.publish(outgoing)
 
 
-def _messages(names: Names, publications: Sequence[Publication]) -> Iterator[tuple[tuple[int, ...], Outgoing]]:
+def _messages(
+    names: Names, publications: Sequence[Publication], sharing: Sharing
+) -> Iterator[tuple[tuple[int, ...], Outgoing]]:
     """The messages to publish, each with the places of what it carries."""
     alone = dict.fromkeys(range(len(publications)))
-    for (topic, kind, stay_ms), places in _sharing(publications).items():
+    for (topic, kind, stay_ms), places in sharing.items():
         for parcel in parcels.pack([publications[at].copy for at in places]):
             # Of its own id, so that however many lanes there are, it is full.
             lane = names.lane_for(parcel.properties.message_id or "")
@@ -144,9 +152,8 @@ def _messages(names: Names, publications: Sequence[Publication]) -> Iterator[tup
         yield (at,), _outgoing(names, publications[at])
 
 
-def _sharing(publications: Sequence[Publication]) -> dict[tuple[str, str | None, int], list[int]]:
-    """The places of those that may share a parcel, by topic, kind and stay in the wheel."""
-    found: dict[tuple[str, str | None, int], list[int]] = {}
+def _sharing(publications: Sequence[Publication]) -> Sharing:
+    found: Sharing = {}
     if len(publications) > 1:
         for at, one in enumerate(publications):
             if one.shares and one.way is Way.WHEEL:

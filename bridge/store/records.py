@@ -220,9 +220,9 @@ class Records:
         return self._call("look", topic, message_id)
 
     def superseded(self, copies: Sequence[Copy]) -> Call:
-        """Of copies whose records have one home, none of them a client's own."""
+        """Of copies whose records have one home, none of them a client's own; by their epochs."""
         keys = tuple(self.keys.record(copy.topic, copy.id)[0] for copy in copies)
-        return Call(SCRIPTS["superseded"], keys, tuple(fact for copy in copies for fact in (copy.epoch, copy.nonce)))
+        return Call(SCRIPTS["superseded"], keys, tuple(copy.epoch for copy in copies))
 
     def page(
         self,

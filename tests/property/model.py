@@ -55,6 +55,11 @@ def judged(copy: Copy, record: Record | None) -> str:
     return "its" if record.epoch == epoch else "ahead"
 
 
+def superseded(copy: Copy, record: Record | None) -> bool:
+    """Whether a copy is told to be a ghost without a look at its nonce."""
+    return record is not None and (record.state.ended or record.epoch > copy.epoch)
+
+
 def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt: bool) -> str:
     which = judged(copy, record)
     if copy.epoch == 0 and record is not None:

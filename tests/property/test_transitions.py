@@ -300,8 +300,10 @@ class Transitions(RuleBasedStateMachine):
         if not asked:
             return []
         (answer,) = self.world.raw([self.world.records.superseded([one.copy for _, one in asked])])
-        assert answer == [model.judged(one.copy, self.record(name)) == "ghost" for name, one in asked]
-        return [one for (_, one), ghost in zip(asked, answer, strict=True) if ghost]
+        assert answer == [model.superseded(one.copy, self.record(name)) for name, one in asked]
+        ghosts = [(name, one) for (name, one), ghost in zip(asked, answer, strict=True) if ghost]
+        assert all(model.judged(one.copy, self.record(name)) == "ghost" for name, one in ghosts)
+        return [one for _, one in ghosts]
 
     def decide(
         self, name: str, standing: Standing, *, paused: bool, believed: bool, kept: bytes, twice: bool, dies: str

@@ -1,18 +1,18 @@
--- Tells which copies of a topic are ghosts, many at a time.
+-- Tells which copies of a topic are ghosts by their epoch alone, many at a time.
 -- KEYS: records...
--- ARGV: epochs_and_nonces...
---       epochs_and_nonces: two for each record, in the same order.
--- Returns: { 1 where the copy is provably superseded, else 0 }, in the same order
--- Promise: writes nothing. A record of state 4 and beyond has ended. A copy without a record is live, and so is one
--- that is newer than its record.
+-- ARGV: epochs...
+--       epochs: of the copies, in the order of their records.
+-- Returns: { 1 where the message has ended or its record is at a later epoch, else 0 }, in the same order
+-- Promise: writes nothing. What it tells is provably superseded; what it does not may be so by its nonce, and is asked
+-- about by itself. A record of state 4 and beyond has ended. A copy without a record is live, and so is one that is
+-- newer than its record.
 local out = {}
-for at = 1, #ARGV / 2 do
+for at = 1, #ARGV do
   local stored = redis.call('GET', KEYS[at])
   out[at] = 0
   if stored then
-    local state, epoch, nonce = unpack(cmsgpack.unpack(stored), 1, 3)
-    local of, which = tonumber(ARGV[2 * at - 1]), tonumber(ARGV[2 * at])
-    if state >= 4 or epoch > of or (epoch == of and nonce ~= which) then out[at] = 1 end
+    local state, epoch = unpack(cmsgpack.unpack(stored), 1, 2)
+    if state >= 4 or epoch > tonumber(ARGV[at]) then out[at] = 1 end
   end
 end
 return out

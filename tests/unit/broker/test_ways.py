@@ -5,7 +5,7 @@ from typing import Any
 from pamqp.commands import Basic
 
 from bridge.broker.parcels import COUNT_HEADER, MOST_COPIES
-from bridge.broker.ways import Publication, Way, _messages
+from bridge.broker.ways import Publication, Way, _messages, _sharing
 from bridge.message import Copy, Envelope
 from topology.names import Names
 
@@ -37,7 +37,7 @@ def sent(*publications: Publication) -> list[tuple[tuple[int, ...], str, int | N
     """Of each message the places of what it carries, its key, and how many copies it counts."""
     return [
         (places, outgoing.routing_key, _count(outgoing.properties))
-        for places, outgoing in _messages(NAMES, publications)
+        for places, outgoing in _messages(NAMES, publications, _sharing(publications))
     ]
 
 
