@@ -11,7 +11,7 @@ decides the same again. It holds nothing that is not in the broker or the store:
 
     verdicts.py   what is to be published and named for each verdict of the store; pure
     incoming.py   what a delivery turns out to be; pure
-    holding.py    what waits for its moment, by that moment; pure
+    holding.py    what waits for its moment, and then for its topic's turn; pure
     shares.py     which parcels are done with; pure
     batches.py    does it with a batch: asks, publishes, names
     loop.py       takes, holds, acknowledges; outlives a broker or store that is away

@@ -70,5 +70,14 @@ def asked_ms(one: Incoming, now_ms: float) -> float:
     return due_ms if due_ms - now_ms <= HELD_AT_MOST_MS else now_ms
 
 
+def turn_of(one: Incoming) -> tuple[str, int]:
+    """The topic whose turn it takes, and how many copies of that. What is put aside has a turn of its own."""
+    if isinstance(one, Item):
+        return one.arrival.copy.topic, 1
+    if isinstance(one, Unparted):
+        return one.parcel.topic, one.parcel.count
+    return "", 1
+
+
 def _unreadable(tag: int, message: Delivery, error: Exception) -> Refused:
     return Refused(tag, message, f"it can't be read: {type(error).__name__}: {error}")

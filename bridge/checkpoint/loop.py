@@ -14,10 +14,11 @@ from bridge.broker.arrivals import read
 from bridge.broker.feed import Delivery, Feed
 from bridge.checkpoint.batches import RETRY_MS, Batches, Item
 from bridge.checkpoint.holding import Holding
-from bridge.checkpoint.incoming import Incoming, Refused, Unparted, asked_ms, incoming, parted
+from bridge.checkpoint.incoming import Incoming, Refused, Unparted, asked_ms, incoming, parted, turn_of
 from bridge.checkpoint.shares import Shares
 from bridge.checkpoint.verdicts import HELD_AT_MOST_MS
 from bridge.errors import BrokerUnavailable, QueueMissing, Unavailable
+from bridge.message import Copy
 from bridge.service.loops import waiting
 from bridge.service.parts import Parts
 
@@ -26,6 +27,13 @@ log = structlog.get_logger(__name__)
 # Batches under way: one asks Redis while another waits for confirms. More of them would be smaller, and cost more.
 _AT_ONCE = 3
 _FAILED_AGAIN_MS = 5_000  # after a fault of ours with one message
+
+# Copies that are out of their parcels and not done with, beside those of the batches under way: while Redis is away no
+# more parcels are parted, since a parted one takes several times its memory, and each copy is asked about again.
+_PARTED_AT_MOST = 16_384
+
+# For what is parted when the process is told to stop: it is due by then, and has been asked about once more.
+_ENDED_WITHIN_MS = HELD_AT_MOST_MS + RETRY_MS
 
 
 class Checkpoint:
@@ -71,7 +79,7 @@ class Session:
         self._read = partial(read, self._names, max_retry=parts.settings.max_retry)
         self._batches = Batches(parts, lane)
         self._holding: Holding[Incoming] = Holding()
-        self._shares = Shares()
+        self._shares = Shares(most=_AT_ONCE * self._batch + _PARTED_AT_MOST)
         self._wake = asyncio.Event()
         self._awaited_ms: float | None = None
         self._under_way: set[asyncio.Task[None]] = set()
@@ -143,11 +151,18 @@ class Session:
     async def _end_parted(self, feed: Feed) -> None:
         """Ends what is parted: handed back, it would come again whole, with what is released already."""
         now_ms = self._store.clock.now_ms()
-        soon = self._holding.take_due(now_ms + HELD_AT_MOST_MS, len(self._holding))
-        parted = [one for one in soon if isinstance(one, Item) and one.tag in self._shares]
-        if parted:
-            await asyncio.sleep(max(0.0, max(one.copy.due_ms for one in parted) - now_ms) / 1_000)
-            await self._process(feed, parted)
+        until_ms = now_ms + _ENDED_WITHIN_MS
+        while self._shares.copies:
+            due = self._holding.take_due(now_ms, self._batch)
+            parted = [one for one in due if not isinstance(one, Unparted) and one.tag in self._shares]
+            if parted:
+                await self._process(feed, parted)
+            elif not due:
+                next_ms = self._holding.next_due_ms()
+                if next_ms is None or next_ms > until_ms:
+                    return
+                await asyncio.sleep(max(0.0, next_ms - now_ms) / 1_000)
+            now_ms = self._store.clock.now_ms()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
@@ -165,7 +180,8 @@ class Session:
         self._hold(one, asked_ms(one, now_ms))
 
     def _hold(self, item: Incoming, due_ms: float) -> None:
-        self._holding.add(due_ms, item)
+        topic, copies = turn_of(item)
+        self._holding.add(due_ms, topic, item, copies)
         if self._awaited_ms is None or due_ms < self._awaited_ms:
             self._wake.set()
 
@@ -173,9 +189,12 @@ class Session:
         while True:
             now_ms = self._store.clock.now_ms()
             due: list[Item | Refused] = []
-            # One by one, since one may be a parcel.
-            while len(due) < self._batch and (taken := self._holding.take_due(now_ms, 1)):
-                due += self._parted(taken[0], now_ms) if isinstance(taken[0], Unparted) else [taken[0]]
+            while len(due) < self._batch and (taken := self._holding.take_due(now_ms, self._batch - len(due))):
+                for one in taken:
+                    if isinstance(one, Unparted):
+                        due += self._parted(one, now_ms)
+                    else:
+                        due.append(one)
             if due:
                 return due
             self._awaited_ms = self._holding.next_due_ms()
@@ -187,6 +206,9 @@ class Session:
 
     def _parted(self, one: Unparted, now_ms: float) -> list[Item | Refused]:
         """What is due of a parcel; the rest is held, each copy by itself."""
+        if not self._shares.has_room(one.parcel.count):
+            self._hold(one, now_ms + RETRY_MS)
+            return []
         found = parted(one, now_ms)
         if isinstance(found, Refused):
             return [found]
@@ -200,6 +222,7 @@ class Session:
         return due
 
     async def _process(self, feed: Feed, batch: Sequence[Item | Refused]) -> None:
+        left: list[Item | Refused]
         refused = [one for one in batch if isinstance(one, Refused)]
         items = [one for one in batch if isinstance(one, Item)]
         try:
@@ -218,17 +241,19 @@ class Session:
         except Unavailable as error:
             # Nothing of it was acknowledged: the same is decided again.
             self.state = waiting(error)
-            left: list[Item | Refused] = [*refused, *items]
+            left = [*refused, *items]
             for one in left:
                 self._hold(one, self._store.clock.now_ms() + RETRY_MS)
         except Exception:
-            if len(items) > 1:
+            left = [*refused, *items]
+            if len(left) > 1:
                 # One of them is at fault, and shall hold up no other.
-                for item in items:
-                    await self._process(feed, [item])
-            elif items:
-                log.exception("checkpoint.failed", topic=items[0].copy.topic, id=items[0].copy.id)
-                self._hold(items[0], self._store.clock.now_ms() + _FAILED_AGAIN_MS)
+                for one in left:
+                    await self._process(feed, [one])
+            elif left:
+                topic, _ = turn_of(left[0])
+                log.exception("checkpoint.failed", topic=topic, id=_id(left[0]))
+                self._hold(left[0], self._store.clock.now_ms() + _FAILED_AGAIN_MS)
             else:
                 raise
 
@@ -237,3 +262,9 @@ class Session:
         log.warning("checkpoint.refused", reason=one.reason)
         metrics.REFUSED.inc()
         await feed.ack(self._shares.done([one.tag]))
+
+
+def _id(one: Item | Refused) -> str:
+    if isinstance(one, Item):
+        return one.copy.id
+    return one.message.id if isinstance(one.message, Copy) else one.message.properties.message_id or ""

@@ -8,7 +8,7 @@ from pamqp import commands as spec
 from bridge.broker.arrivals import read
 from bridge.broker.deliveries import Delivery
 from bridge.checkpoint.batches import Item
-from bridge.checkpoint.incoming import Incoming, Refused, Unparted, asked_ms, incoming, parted
+from bridge.checkpoint.incoming import Incoming, Refused, Unparted, asked_ms, incoming, parted, turn_of
 from topology.names import Names
 
 NOW_MS = 1_769_850_000_000
@@ -61,6 +61,12 @@ def test_a_parcel_that_can_not_be_parted_is_put_aside_as_it_came() -> None:
     assert isinstance(refused, Refused)
     assert (refused.tag, refused.message) == (7, one.message)
     assert refused.reason.startswith("it can't be read")
+
+
+def test_a_parcel_takes_its_topics_turn_with_as_many_copies_as_it_holds() -> None:
+    assert turn_of(parcel(NOW_MS, NOW_MS, NOW_MS)) == ("orders", 3)
+    assert turn_of(came("0.0.0.0.0.0.1.mails")) == ("mails", 1)
+    assert turn_of(came("no key")) == ("", 1)
 
 
 def test_what_can_not_be_read_is_put_aside_at_once() -> None:

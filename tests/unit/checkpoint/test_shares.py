@@ -4,11 +4,11 @@ from bridge.checkpoint.shares import Shares
 
 
 def test_a_lone_copy_is_done_at_once() -> None:
-    assert Shares().done([7, 8]) == [7, 8]
+    assert Shares(most=9).done([7, 8]) == [7, 8]
 
 
 def test_a_parcel_is_done_with_the_last_of_its_copies() -> None:
-    shares = Shares()
+    shares = Shares(most=9)
     shares.parted(3, 3)
 
     assert shares.done([3, 4, 3]) == [4]
@@ -18,8 +18,30 @@ def test_a_parcel_is_done_with_the_last_of_its_copies() -> None:
     assert 3 not in shares
 
 
+def test_what_is_parted_and_not_done_with_is_counted() -> None:
+    shares = Shares(most=9)
+    shares.parted(1, 2)
+    shares.parted(2, 3)
+    assert shares.copies == 5
+
+    shares.done([1, 7, 2, 2])
+    assert shares.copies == 2
+    shares.done([1, 1, 2])
+    assert shares.copies == 0
+
+
+def test_no_more_is_parted_while_too_much_is_not_done_with() -> None:
+    shares = Shares(most=9)
+    assert shares.has_room(256)
+
+    shares.parted(1, 5)
+    assert [shares.has_room(copies) for copies in (4, 5)] == [True, False]
+    shares.done([1] * 5)
+    assert shares.has_room(256)
+
+
 def test_parcels_are_counted_apart() -> None:
-    shares = Shares()
+    shares = Shares(most=9)
     shares.parted(1, 2)
     shares.parted(2, 1)
 

@@ -1,0 +1,102 @@
+"""A parcel that is parted, and some of whose copies are not done with yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aio_pika
+import orjson
+from aio_pika.abc import AbstractChannel, AbstractQueue
+
+from bridge.message import Copy, Envelope
+from bridge.service.service import Service
+from bridge.service.values import Draft
+from bridge.store.client import Call
+from tests.fault.api import now_ms
+from tests.fault.inside import running
+from tests.fault.stage import Stage
+
+PATIENCE_S = 30.0
+
+
+async def test_a_bridge_that_is_told_to_end_in_the_middle_of_a_parcel_ends_what_is_held_of_it(stage: Stage) -> None:
+    topic, ids = "parted-ended", ["m-0", "m-1", "m-2"]
+    async with running(stage) as service, released(stage, service, topic) as (channel, ready):
+        drafts = [Draft(topic=topic, id=one, envelope=Envelope(body=b"1"), delay_ms=3_000) for one in ids]
+        (sent, *_) = await service.sending.send_many(drafts)
+        assert not isinstance(sent, Exception)
+        # It comes with the others, and is held a little longer.
+        later_ms = sent.message.record.due_ms + 180
+        await service.changing.move(topic, "m-1", delay_ms=None, deliver_at_ms=later_ms)
+        async with asyncio.timeout(PATIENCE_S):
+            await asked(service)
+            await service.stop()
+        assert now_ms() >= later_ms
+        assert sorted([await taken(ready) for _ in ids]) == ids
+        checkpoint = await channel.declare_queue("delay.checkpoint", passive=True)
+        assert checkpoint.declaration_result.message_count == 0
+
+
+async def test_a_fault_with_one_copy_of_a_parcel_neither_loses_it_nor_brings_the_others_twice(stage: Stage) -> None:
+    topic = "parted-failed"
+    async with running(stage) as service, released(stage, service, topic) as (channel, ready):
+        ways = service.parts.broker.releases
+        refuse, failed = ways.refuse, asyncio.Event()
+
+        async def failing_once(message: Any, reason: str) -> None:
+            if isinstance(message, Copy) and not failed.is_set():
+                failed.set()
+                raise RuntimeError("a fault of ours")
+            await refuse(message, reason)
+
+        ways.refuse = failing_once  # type: ignore[method-assign]
+        facts = [1, 7, 1, 3, now_ms(), 0, now_ms()]
+        parts = [["fine", *facts], ["poison", *facts, "text/plain", {}, {"reply_to": "x" * 300}], ["fine too", *facts]]
+        body = b"copies\n" + b"".join(b"%b\n\n" % orjson.dumps([0, *part]) for part in parts)
+        headers: Any = {"x-delay-parcel": 3, "x-delay-due": now_ms()}
+        exchange = await channel.get_exchange("delay")
+        await exchange.publish(
+            aio_pika.Message(body, headers=headers, delivery_mode=2), f"0.0.0.0.0.0.0.!plain-parcel.{topic}"
+        )
+        refused = await channel.get_queue("delay.refused")
+        assert (await taken(refused), failed.is_set()) == ("poison", True)
+        assert sorted([await taken(ready) for _ in range(2)]) == ["fine", "fine too"]
+        await service.stop()
+        for queue in ("delay.checkpoint", ready.name):
+            left = await channel.declare_queue(queue, passive=True)
+            assert left.declaration_result.message_count == 0
+
+
+@asynccontextmanager
+async def released(stage: Stage, service: Service, topic: str) -> AsyncIterator[tuple[AbstractChannel, AbstractQueue]]:
+    await service.parts.broker.objects.ensure_topic(topic)
+    async with await aio_pika.connect(stage.rabbit.amqp_url) as connection:
+        channel = await connection.channel()
+        yield channel, await channel.get_queue(f"ready.{topic}")
+
+
+async def taken(queue: AbstractQueue) -> str:
+    """The id of the next message in the queue."""
+    async with asyncio.timeout(PATIENCE_S), queue.iterator(no_ack=False) as messages:
+        async for message in messages:
+            await message.ack()
+            return message.message_id or ""
+    raise AssertionError("the queue was closed")
+
+
+async def asked(service: Service) -> None:
+    """Returns once it is asked about what is due."""
+    store, answered = service.parts.store, asyncio.Event()
+    run = store.run
+
+    async def noting(calls: Sequence[Call]) -> list[Any]:
+        answers = await run(calls)
+        if any(call.script.name == "fire" for call in calls):
+            answered.set()
+        return answers
+
+    store.run = noting  # type: ignore[method-assign]
+    await answered.wait()
