@@ -29,8 +29,8 @@ def sent(steps: Transitions, delay_ms: int = 0) -> None:
     steps.confirm(at=0, twice=False, kept=b"\n{}")
 
 
-def fire(steps: Transitions, at: int = 0, *, believed: bool = False) -> None:
-    steps.a_copy_comes_out_of_the_wheel(at=at, paused=False, believed=believed, kept=b"", twice=False, dies="")
+def fire(steps: Transitions, at: int = 0, *, believed: bool = False, paused: bool = False) -> None:
+    steps.a_copy_comes_out_of_the_wheel(at=at, paused=paused, believed=believed, kept=b"", twice=False, dies="")
 
 
 def returned(steps: Transitions, dies: str) -> None:
@@ -151,3 +151,19 @@ def test_a_successor_that_is_believed_is_not_released_before_it_is_due(steps: Tr
     assert record is not None
     assert (record.state, record.due_ms) == (State.WAITING, steps.world.now_ms + 2 * DAY_MS)
     assert steps.broker("a").ready == []
+
+
+def test_a_move_that_finds_its_copy_held_for_longer_tells_the_time_to_live_that_it_has_left_alone(
+    steps: Transitions,
+) -> None:
+    send(steps, 1_000, 45_000)
+    steps.confirm(at=0, twice=False, kept=b"")
+    before = steps.record("a")
+    steps.go_on(steps.world.now_ms + 1_000)
+    fire(steps, paused=True)
+    steps.move(at=2, delay_ms=1_000, twice=False, dies="")
+
+    after = steps.record("a")
+    assert before is not None
+    assert after is not None
+    assert (after.due_ms, after.expires_ms) == (before.due_ms, before.expires_ms)

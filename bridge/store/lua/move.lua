@@ -13,9 +13,9 @@ if r[STATE] ~= WAITING or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then
   return answer('stale', r)
 end
 local due = math.max(now, tonumber(ARGV[9]))
+if not next_epoch and due < r[ARRIVES] then return answer('stale', r) end
 if r[EXPIRES] > 0 then r[EXPIRES] = r[EXPIRES] + due - r[DUE] end
 if not next_epoch then
-  if due < r[ARRIVES] then return answer('stale', r) end
   r[LAST] = math.max(r[LAST], due)
   make_waiting(r, due, r[ARRIVES])
 else
