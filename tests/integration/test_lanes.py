@@ -51,14 +51,22 @@ async def management(rabbit: RabbitNode, method: str, path: str) -> Any:
         return answer.json() if answer.content else None
 
 
-async def test_what_is_sent_waits_in_the_lane_of_its_id(own: Own) -> None:
-    topic = own.topic.beside("waits")
-    await topic.send_many(*({"id": one, "body": 1, "delay": "20h"} for one in IDS))
-    for lane in NAMES.each_lane:
-        await until_count(own, lane.slot("hours", 19), 1)
-    await topic.send_many(*({"id": f"{at}", "body": 1, "delay": "10h"} for at in range(300)))
-    for lane in NAMES.each_lane:
-        await until_count(own, lane.slot("hours", 9), sum(NAMES.lane_for(f"{at}") == lane for at in range(300)))
+async def test_what_is_sent_waits_in_the_lane_of_its_id(own: Own, local_dir: Path) -> None:
+    # In parcels they would be in those of the parcels' ids.
+    alone = bridge_beside(own, local_dir / "alone", {"BRIDGE_PARCELS": "false"})
+    try:
+        await asyncio.to_thread(alone.start)
+        async with httpx2.AsyncClient(base_url=alone.url, timeout=60) as client:
+            topic = own.topic.beside("waits").through(client)
+            await topic.send_many(*({"id": one, "body": 1, "delay": "20h"} for one in IDS))
+            for lane in NAMES.each_lane:
+                await until_count(own, lane.slot("hours", 19), 1)
+            await topic.send_many(*({"id": f"{at}", "body": 1, "delay": "10h"} for at in range(300)))
+            for lane in NAMES.each_lane:
+                count = sum(NAMES.lane_for(f"{at}") == lane for at in range(300))
+                await until_count(own, lane.slot("hours", 9), count)
+    finally:
+        await asyncio.to_thread(alone.stop)
 
 
 @pytest.mark.parametrize("message_id", [OF_LANE[lane] for lane in OF_LANE])
