@@ -1,15 +1,17 @@
 """Send: claim the id in Redis, publish into the wheel and wait for the confirm, confirm the record, answer.
 
 A crash in between leaves an unconfirmed record, which answers nobody, and at most a copy that is delivered: an answer
-never stands for a message that is nowhere. Sends that arrive together share a pipeline and a burst.
+never stands for a message that is nowhere. Sends that arrive together share a burst, and those whose records have one
+home the calls of the scripts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar
 
 from ulid import ULID
 
@@ -27,10 +29,11 @@ from bridge.service.parts import Parts
 from bridge.service.values import MAX_DELAY_MS, Draft, Policy, Release, Sent
 from bridge.store import envelopes
 from bridge.store.client import Call
-from bridge.store.records import Outcome, read, read_envelope
+from bridge.store.records import Claim, Confirmation, Outcome, read, read_each, read_envelope
 
 _GROUP = 256
 _GROUPS_AT_ONCE = 3
+_TOGETHER = 64  # messages in one call of a script, for which everybody else at Redis waits: 2 ms
 _ANSWER_WITHIN_S = 1.9  # whatever it waits for by turns: a group, Redis, RabbitMQ
 _BUSY_PAUSE_S = 0.05
 _BUSY_TRIES = 36  # a new topic's first send takes over a second
@@ -39,10 +42,12 @@ _BUSY_TRIES = 36  # a new topic's first send takes over a second
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     draft: Draft
-    message_id: str
-    nonce: int
     policy: Policy
-    schedule: Call
+    claim: Claim
+    home: str
+
+
+Asked = TypeVar("Asked", Claim, Confirmation)
 
 
 class Sending:
@@ -65,7 +70,7 @@ class Sending:
         """
         try:
             async with asyncio.timeout(_ANSWER_WITHIN_S) as limit:
-                prepared = await self._prepare(draft)
+                prepared = self._prepared(draft, await self._topics.used(draft.topic))
                 if self._objects.unsettled(draft.topic):
                     # Its confirm takes a moment more, which others are not made to wait for.
                     limit.reschedule(None)
@@ -84,11 +89,13 @@ class Sending:
         """Sends each apart from the others: its result, or why it was not sent, in order."""
         results: list[Sent | BridgeError] = []
         for start in range(0, len(drafts), _GROUP):
+            group = drafts[start : start + _GROUP]
             try:
-                prepared = [await self._prepare(draft) for draft in drafts[start : start + _GROUP]]
+                policies = {topic: await self._topics.used(topic) for topic in {draft.topic for draft in group}}
             except BridgeError as error:
-                results += [error] * len(drafts[start : start + _GROUP])
+                results += [error] * len(group)
                 continue
+            prepared = [self._prepared(draft, policies[draft.topic]) for draft in group]
             found = await self._commit(prepared)
             busy = [at for at, result in enumerate(found) if isinstance(result, SendUnderWay)]
             if busy:
@@ -101,31 +108,27 @@ class Sending:
         """Waits for the sends under way."""
         await self._groups.finish()
 
-    async def _prepare(self, draft: Draft) -> _Prepared:
-        policy = await self._topics.used(draft.topic)
-        message_id = draft.id or str(ULID())
-        nonce = new_nonce()
+    def _prepared(self, draft: Draft, policy: Policy) -> _Prepared:
         ttl_ms = draft.ttl_ms if draft.ttl_ms is not None else policy.ttl_ms
         max_retry = draft.max_retry if draft.max_retry is not None else policy.max_retry
         absolute = draft.deliver_at_ms is not None
-        schedule = self._records.schedule(
-            draft.topic,
-            message_id,
+        claim = Claim(
+            id=draft.id or str(ULID()),
             mode="at" if absolute else "in",
             when_ms=(draft.deliver_at_ms if absolute else draft.delay_ms) or 0,
             ttl_ms=-1 if ttl_ms is None else ttl_ms,
             max_retry=self._max_retry if max_retry is None else max_retry,
-            nonce=nonce,
+            nonce=new_nonce(),
             max_delay_ms=MAX_DELAY_MS,
-            fresh=not draft.id,
+            fresh=int(not draft.id),
         )
-        return _Prepared(draft, message_id, nonce, policy, schedule)
+        return _Prepared(draft, policy, claim, self._records.keys.home(draft.topic, claim.id))
 
     async def _insist(self, prepared: list[_Prepared]) -> list[Sent | BridgeError]:
         """Waits a little for other sends of the same ids to end, which then answer for these."""
         results: list[Sent | BridgeError] = []
         for one in prepared:
-            result: Sent | BridgeError = SendUnderWay(f"another send of {one.message_id!r} is under way")
+            result: Sent | BridgeError = SendUnderWay(f"another send of {one.claim.id!r} is under way")
             for _ in range(_BUSY_TRIES):
                 (result,) = await self._commit([one])
                 if not isinstance(result, SendUnderWay):
@@ -135,7 +138,7 @@ class Sending:
         return results
 
     async def _commit(self, prepared: list[_Prepared]) -> list[Sent | BridgeError]:
-        parts = self._store.apart([one.schedule.keys[0] for one in prepared])
+        parts = self._store.apart([one.home for one in prepared])
         if len(parts) == 1:
             return await self._commit_together(prepared)
         ended = await asyncio.gather(*(self._commit_together([prepared[at] for at in places]) for places in parts))
@@ -145,10 +148,9 @@ class Sending:
     async def _commit_together(self, prepared: list[_Prepared]) -> list[Sent | BridgeError]:
         """Those whose records are on one server."""
         try:
-            answers = await self._store.run([one.schedule for one in prepared])
+            claims = await self._ask(self._records.schedule, prepared, [one.claim for one in prepared])
         except StoreUnavailable as error:
             return [error] * len(prepared)
-        claims = [read(one.draft.topic, one.message_id, answer) for one, answer in zip(prepared, answers, strict=True)]
         results: list[Sent | BridgeError] = [_refusal(one, claim) for one, claim in zip(prepared, claims, strict=True)]
         existing = [at for at, claim in enumerate(claims) if claim.verdict == "exists"]
         created = [at for at, claim in enumerate(claims) if claim.verdict == "created"]
@@ -180,35 +182,65 @@ class Sending:
             for one, record in zip(prepared, records, strict=True)
         ]
         errors = await self._ways.publish(publications)
-        calls = [
-            self._records.confirm(
-                record,
-                ready=publication.way is Way.READY,
-                direct=one.policy.release is Release.DIRECT,
-                envelope=envelopes.pack(one.draft.envelope, self._keep_body_max),
-            )
-            if error is None
-            else self._records.abandon(record)
-            for one, record, publication, error in zip(prepared, records, publications, errors, strict=True)
-        ]
+        failed = [record for record, error in zip(records, errors, strict=True) if error is not None]
+        confirmed = [at for at, error in enumerate(errors) if error is None]
+        confirmations = [self._confirmation(prepared[at], records[at], publications[at]) for at in confirmed]
         try:
-            answers = await self._store.run(calls)
+            await self._store.run([self._records.abandon(record) for record in failed])
+            outcomes = await self._ask(self._records.confirm, [prepared[at] for at in confirmed], confirmations)
         except StoreUnavailable as error:
-            return [failed or error for failed in errors]
-        results: list[Sent | BridgeError] = []
-        for one, record, failed, answer in zip(prepared, records, errors, answers, strict=True):
-            outcome = read(record.topic, record.id, answer)
-            if failed is not None:
-                results.append(failed)
-            elif outcome.verdict == "confirmed":
-                metrics.ACCEPTED.add(record.topic)
-                message = Message(record=outcome.found, envelope=one.draft.envelope)
-                results.append(Sent(message=message, replayed=False))
-            elif outcome.verdict == "superseded":
-                results.append(SendUnderWay(f"another send took the id {record.id!r} over"))
-            else:
-                results.append(StoreUnavailable("the record was lost before it could be confirmed"))
-        return results
+            return [failure or error for failure in errors]
+        for outcome in outcomes:
+            if outcome.verdict == "confirmed":
+                metrics.ACCEPTED.add(outcome.found.topic)
+        outcome_of = dict(zip(confirmed, outcomes, strict=True))
+        return [error or _result(prepared[at], outcome_of[at]) for at, error in enumerate(errors)]
+
+    async def _ask(
+        self, build: Callable[[str, Sequence[Asked]], Call], prepared: Sequence[_Prepared], asked: Sequence[Asked]
+    ) -> list[Outcome]:
+        """Asks in one round trip, with one call for those of one home; the outcomes in order.
+
+        Raises:
+            StoreUnavailable
+        """
+        together = _together([one.home for one in prepared])
+        topics = [prepared[places[0]].draft.topic for places in together]
+        calls = [build(topic, [asked[at] for at in places]) for topic, places in zip(topics, together, strict=True)]
+        outcomes: dict[int, Outcome] = {}
+        for topic, places, answer in zip(topics, together, await self._store.run(calls), strict=True):
+            outcomes |= zip(places, read_each(topic, [asked[at].id for at in places], answer), strict=True)
+        return [outcomes[at] for at in range(len(asked))]
+
+    def _confirmation(self, one: _Prepared, record: Record, publication: Publication) -> Confirmation:
+        return Confirmation(
+            id=record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            created_ms=record.created_ms,
+            ready=int(publication.way is Way.READY),
+            direct=int(one.policy.release is Release.DIRECT),
+            envelope=envelopes.pack(one.draft.envelope, self._keep_body_max),
+        )
+
+
+def _together(homes: Sequence[str]) -> list[list[int]]:
+    """The places of each home, in order, by as many as one call may have."""
+    of_home: dict[str, list[int]] = {}
+    for at, home in enumerate(homes):
+        of_home.setdefault(home, []).append(at)
+    return [
+        places[start : start + _TOGETHER] for places in of_home.values() for start in range(0, len(places), _TOGETHER)
+    ]
+
+
+def _result(one: _Prepared, outcome: Outcome) -> Sent | BridgeError:
+    """What has become of a send whose copy RabbitMQ has confirmed."""
+    if outcome.verdict == "confirmed":
+        return Sent(message=Message(record=outcome.found, envelope=one.draft.envelope), replayed=False)
+    if outcome.verdict == "superseded":
+        return SendUnderWay(f"another send took the id {one.claim.id!r} over")
+    return StoreUnavailable("the record was lost before it could be confirmed")
 
 
 def _refusal(one: _Prepared, claim: Outcome) -> BridgeError:
@@ -222,7 +254,7 @@ def _refusal(one: _Prepared, claim: Outcome) -> BridgeError:
         return InvalidRequest.of(
             field, value, MAX_DELAY_MS, f"is {claim.extra} ms beyond the longest delay of 999 days"
         )
-    return SendUnderWay(f"another send of the id {one.message_id!r} is under way")
+    return SendUnderWay(f"another send of the id {one.claim.id!r} is under way")
 
 
 def _publication(envelope: Envelope, record: Record, policy: Policy, left_ms: float) -> Publication:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridge.message import Copy, Envelope, Record, State
 from bridge.store import envelopes
@@ -29,6 +29,31 @@ class Outcome:
         return self.record
 
 
+class Claim(NamedTuple):
+    """What a send asks for, as schedule.lua's header has it."""
+
+    id: str
+    mode: str
+    when_ms: int
+    ttl_ms: int
+    max_retry: int
+    nonce: int
+    max_delay_ms: int
+    fresh: int
+
+
+class Confirmation(NamedTuple):
+    """A claimed record whose copy RabbitMQ has confirmed, as confirm.lua's header has it."""
+
+    id: str
+    epoch: int
+    nonce: int
+    created_ms: int
+    ready: int
+    direct: int
+    envelope: bytes
+
+
 def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
     verdict, now_ms, extra, *fields = answer
     if not fields:
@@ -36,6 +61,11 @@ def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
     state, *numbers, reason = fields
     values: Any = (State(state), *numbers, reason.decode())
     return Outcome(verdict.decode(), now_ms, extra, Record(topic, message_id, *values))
+
+
+def read_each(topic: str, message_ids: Iterable[str], answer: list[Any]) -> list[Outcome]:
+    """The outcomes of a call for several messages, in order."""
+    return [read(topic, message_id, one) for message_id, one in zip(message_ids, answer[2:], strict=True)]
 
 
 def read_envelope(outcome: Outcome) -> Envelope | None:
@@ -59,44 +89,20 @@ class Records:
         common = (self.now, message_id, self.retention_ms, self.tombstone_ms)
         return Call(script, self.keys.record(topic, message_id), common + tuple(args[name] for name in own))
 
-    def schedule(
-        self,
-        topic: str,
-        message_id: str,
-        *,
-        mode: str,
-        when_ms: int,
-        ttl_ms: int,
-        max_retry: int,
-        nonce: int,
-        max_delay_ms: int,
-        fresh: bool,
-    ) -> Call:
-        return self._call(
-            "schedule",
-            topic,
-            message_id,
-            mode=mode,
-            when_ms=when_ms,
-            ttl_ms=ttl_ms,
-            max_retry=max_retry,
-            nonce=nonce,
-            max_delay_ms=max_delay_ms,
-            fresh=int(fresh),
-        )
+    def _call_for_each(self, script_name: str, topic: str, messages: Sequence[Claim] | Sequence[Confirmation]) -> Call:
+        first, *further = messages
+        args = [self.now, first.id, self.retention_ms, self.tombstone_ms, *first[1:]]
+        for one in further:
+            args += one
+        return Call(SCRIPTS[script_name], self.keys.records(topic, [one.id for one in messages]), tuple(args))
 
-    def confirm(self, record: Record, *, ready: bool, direct: bool, envelope: bytes) -> Call:
-        return self._call(
-            "confirm",
-            record.topic,
-            record.id,
-            epoch=record.epoch,
-            nonce=record.nonce,
-            created_ms=record.created_ms,
-            ready=int(ready),
-            direct=int(direct),
-            envelope=envelope,
-        )
+    def schedule(self, topic: str, claims: Sequence[Claim]) -> Call:
+        """Of one or more ids, which have one home and may be the same. Answered for each: `read_each`."""
+        return self._call_for_each("schedule", topic, claims)
+
+    def confirm(self, topic: str, confirmations: Sequence[Confirmation]) -> Call:
+        """Of one or more records, which have one home. Answered for each: `read_each`."""
+        return self._call_for_each("confirm", topic, confirmations)
 
     def keep(self, record: Record, envelope: bytes) -> Call:
         return self._call("keep", record.topic, record.id, epoch=record.epoch, nonce=record.nonce, envelope=envelope)

@@ -23,7 +23,8 @@ from bridge.service.sending import first_copy
 from bridge.service.successors import at_once, dead, later, successor
 from bridge.service.values import Backoff, Policy
 from bridge.store.client import Call, Store
-from bridge.store.records import Outcome
+from bridge.store.records import Claim as Asked
+from bridge.store.records import Confirmation, Outcome
 from tests.property import model
 from tests.property.world import Broker, Kept, Standing, World, one_of
 
@@ -129,6 +130,20 @@ class Transitions(RuleBasedStateMachine):
 
     # -- sending
 
+    def asked(self, name: str, *, delay_ms: int, ttl_ms: int, max_retry: int) -> Asked:
+        fresh = name not in self.used
+        self.used.add(name)
+        return Asked(
+            id=name,
+            mode="in",
+            when_ms=delay_ms,
+            ttl_ms=ttl_ms,
+            max_retry=max_retry,
+            nonce=self.world.nonce(),
+            max_delay_ms=MAX_DELAY_MS,
+            fresh=int(fresh),
+        )
+
     @rule(
         name=ids,
         delay_ms=delays_ms,
@@ -142,19 +157,8 @@ class Transitions(RuleBasedStateMachine):
         self, *, name: str, delay_ms: int, ttl_ms: int, max_retry: int, direct: bool, published: bool, twice: bool
     ) -> None:
         wanted = model.scheduled(self.kept[name], self.world.now_ms)
-        call = self.world.records.schedule(
-            self.world.topic,
-            name,
-            mode="in",
-            when_ms=delay_ms,
-            ttl_ms=ttl_ms,
-            max_retry=max_retry,
-            nonce=self.world.nonce(),
-            max_delay_ms=MAX_DELAY_MS,
-            fresh=name not in self.used,
-        )
-        self.used.add(name)
-        outcome = self.run_script(name, call, twice=twice)
+        asked = self.asked(name, delay_ms=delay_ms, ttl_ms=ttl_ms, max_retry=max_retry)
+        outcome = self.run_script(name, self.world.records.schedule(self.world.topic, [asked]), twice=twice)
         assert outcome.verdict == wanted
         if wanted == "created":
             self.claims.append(Claim(outcome.found, published, delay_ms == 0, direct))
@@ -180,19 +184,8 @@ class Transitions(RuleBasedStateMachine):
         for name in self.kept:
             delay_ms += apart_ms
             wanted = model.scheduled(self.kept[name], self.world.now_ms)
-            call = self.world.records.schedule(
-                self.world.topic,
-                name,
-                mode="in",
-                when_ms=delay_ms,
-                ttl_ms=ttl_ms,
-                max_retry=max_retry,
-                nonce=self.world.nonce(),
-                max_delay_ms=MAX_DELAY_MS,
-                fresh=name not in self.used,
-            )
-            self.used.add(name)
-            outcome = self.run_script(name, call)
+            asked = self.asked(name, delay_ms=delay_ms, ttl_ms=ttl_ms, max_retry=max_retry)
+            outcome = self.run_script(name, self.world.records.schedule(self.world.topic, [asked]))
             assert outcome.verdict == wanted
             if wanted == "created":
                 self.claims.append(Claim(outcome.found, published, ready=False, direct=False))
@@ -209,8 +202,16 @@ class Transitions(RuleBasedStateMachine):
         self.claims.remove(claim)
         name = claim.record.id
         before, shown = self.record(name), self.shown(name)
-        call = self.world.records.confirm(claim.record, ready=claim.ready, direct=claim.direct, envelope=kept)
-        outcome = self.run_script(name, call, twice=twice)
+        confirmation = Confirmation(
+            id=name,
+            epoch=claim.record.epoch,
+            nonce=claim.record.nonce,
+            created_ms=claim.record.created_ms,
+            ready=int(claim.ready),
+            direct=int(claim.direct),
+            envelope=kept,
+        )
+        outcome = self.run_script(name, self.world.records.confirm(self.world.topic, [confirmation]), twice=twice)
         if before is None:
             assert outcome.verdict == "missing"
         elif outcome.verdict == "confirmed":

@@ -102,7 +102,9 @@ class World:
     def ask(self, call: Call, *, twice: bool = False) -> list[Outcome]:
         """Runs a script, or the same one again as a caller whose answer was lost."""
         message_id = str(call.args[1])
-        return [read(self.topic, message_id, answer) for answer in self.raw([call, call] if twice else [call])]
+        answers = self.raw([call, call] if twice else [call])
+        # A script that takes several messages answers for each.
+        return [read(self.topic, message_id, one[2] if one[0] == b"each" else one) for one in answers]
 
     def do(self, asked: Awaitable[Found]) -> Found:
         return self._run.run(_awaited(asked))

@@ -24,7 +24,7 @@ from bridge.message import Envelope, Record, new_nonce
 from bridge.service.sending import first_copy
 from bridge.store.client import Call, Store
 from bridge.store.keys import Keys
-from bridge.store.records import Records, read
+from bridge.store.records import Claim, Confirmation, Records, read, read_each
 
 TOPIC: Final = "orders"
 DAY_MS: Final = 86_400_000
@@ -77,27 +77,37 @@ class Scale:
 
     async def sent(self, *, named: str = "", body: bytes = BODY, delay_ms: int = 0, count: int = CALLS) -> list[Record]:
         """So many messages, by both scripts of a send. `named` is put behind the names of what is measured."""
-        calls = [
-            self.records.schedule(
-                TOPIC,
-                str(ULID()),
+        claims = [
+            Claim(
+                id=str(ULID()),
                 mode="in",
                 when_ms=delay_ms,
                 ttl_ms=-1,
                 max_retry=3,
                 nonce=new_nonce(),
                 max_delay_ms=DAY_MS,
-                fresh=not named,
+                fresh=int(not named),
             )
             for _ in range(count)
         ]
-        answers = await self.run(f"schedule{named}", calls)
-        claims = [read(TOPIC, str(call.args[1]), answer).found for call, answer in zip(calls, answers, strict=True)]
-
-        def confirm(one: Record) -> Call:
-            return self.records.confirm(one, ready=False, direct=False, envelope=body)
-
-        return await self.each("confirm", claims, confirm, "confirmed")
+        answers = await self.run(f"schedule{named}", [self.records.schedule(TOPIC, [claim]) for claim in claims])
+        created = [
+            one.found
+            for claim, answer in zip(claims, answers, strict=True)
+            for one in read_each(TOPIC, [claim.id], answer)
+        ]
+        confirmations = [
+            Confirmation(one.id, one.epoch, one.nonce, one.created_ms, ready=0, direct=0, envelope=body)
+            for one in created
+        ]
+        answers = await self.run("confirm", [self.records.confirm(TOPIC, [one]) for one in confirmations])
+        outcomes = [
+            outcome
+            for one, answer in zip(confirmations, answers, strict=True)
+            for outcome in read_each(TOPIC, [one.id], answer)
+        ]
+        assert {outcome.verdict for outcome in outcomes} == {"confirmed"}
+        return [outcome.found for outcome in outcomes]
 
     async def fill(self, waiting: int, body: bytes) -> float:
         """Makes so many wait; the bytes that each takes."""

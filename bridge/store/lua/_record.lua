@@ -11,9 +11,9 @@
 local STATE, EPOCH, NONCE, CREATED, DUE, EXPIRES, ATTEMPTS, MAX_RETRY = 1, 2, 3, 4, 5, 6, 7, 8
 local ARRIVES, LAST, LEASE_UNTIL, ENDED, FORGET, REASON, CLAIMED, KEPT = 9, 10, 11, 12, 13, 14, 15, 16
 local UNCONFIRMED, WAITING, READY, LEASED, ACKED, EXPIRED, DEAD, DELETED = 0, 1, 2, 3, 4, 5, 6, 7
-local FIRST_INDEX, HERE_MAX = 2, 512
+local FIRST_INDEX, LAST_INDEX, HERE_MAX = 2, 10, 512
 
-local RECORD, ENVELOPE, FORGET_INDEX = KEYS[1], KEYS[2], KEYS[10]
+local RECORD, ENVELOPE, FORGET_INDEX = KEYS[1], KEYS[2], KEYS[LAST_INDEX]
 local ID = ARGV[2]
 local RETENTION_MS, TOMBSTONE_MS = tonumber(ARGV[3]), tonumber(ARGV[4])
 -- Where Redis has the record: had_state nil where it has none.
@@ -27,6 +27,23 @@ local function clock()
 end
 
 local now = clock()
+
+-- Does one transition for each message of the call, as if each had been called for by itself: `one` is given the
+-- arguments that are a script's own. Further messages have their record and envelope behind all keys of the first, and
+-- their id and own arguments behind all of its arguments.
+local function for_each(one)
+  local answers = { 'each', now }
+  local messages = (#KEYS - LAST_INDEX) / 2 + 1
+  local words = (#ARGV - 3) / messages
+  for at = 0, messages - 1 do
+    if at > 0 then
+      RECORD, ENVELOPE = KEYS[LAST_INDEX + 2 * at - 1], KEYS[LAST_INDEX + 2 * at]
+      ID = ARGV[4 + at * words]
+    end
+    answers[3 + at] = one(unpack(ARGV, 5 + at * words, 3 + (at + 1) * words))
+  end
+  return answers
+end
 
 local function load()
   local stored = redis.call('GET', RECORD)

@@ -3,6 +3,7 @@
 import re
 from dataclasses import MISSING, fields
 from importlib.resources import files
+from typing import Any
 
 import pytest
 from redis.cluster import key_slot  # type: ignore[attr-defined]
@@ -13,11 +14,13 @@ from bridge.store.keys import INDEXES, Keys
 from bridge.store.lmstfy import Holder, LmstfyStore
 from bridge.store.places import Places
 from bridge.store.rates import Rate, Rates
-from bridge.store.records import Records
+from bridge.store.records import Claim, Confirmation, Records
 from bridge.store.scripts import SCRIPTS, Script
 from bridge.store.task_ids import TaskIds
 from bridge.store.tokens import StoredTokens
 
+CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, max_delay_ms=10, fresh=1)
+CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, envelope=b"")
 RECORD_LUA = (files("bridge.store") / "lua" / "_record.lua").read_text()
 EACH_SCRIPT = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 
@@ -59,10 +62,8 @@ def calls() -> dict[str, Call]:
     records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
     topic, message_id = record.topic, record.id
     return {
-        "schedule": records.schedule(
-            topic, message_id, mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, max_delay_ms=10, fresh=False
-        ),
-        "confirm": records.confirm(record, ready=False, direct=False, envelope=b""),
+        "schedule": records.schedule(topic, [CLAIM]),
+        "confirm": records.confirm(topic, [CONFIRMATION]),
         "keep": records.keep(record, b""),
         "abandon": records.abandon(record),
         "fire": records.fire(copy, paused_ms=0, adopt=False),
@@ -122,7 +123,14 @@ def test_a_script_uses_every_argument_of_its_header_and_no_other(script: Script)
     used = {int(number) for number in re.findall(r"ARGV\[(\d+)\]", code(script.text))}
     args = script.args
 
-    if args[-1].endswith("..."):
+    if for_each := re.search(r"^return for_each\((\w+)\)$", script.text, re.MULTILINE):
+        # What is each message's own is named by the parameters of the function.
+        named = re.search(rf"^local function {for_each[1]}\((.*)\)$", script.text, re.MULTILINE)
+        assert named
+        assert used == {1, 2, 3, 4}
+        assert tuple(named[1].split(", ")) == args[4:]
+        assert all(len(re.findall(rf"\b{name}\b", code(own_text(script)))) > 1 for name in args[4:])
+    elif args[-1].endswith("..."):
         assert used == set(range(1, len(args)))
         assert "#ARGV" in script.text
     else:
@@ -213,6 +221,18 @@ def test_a_messages_bucket_is_the_same_in_every_process_and_version() -> None:
     ids = ("o-1", "o-2", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
 
     assert [Keys("delay", 16).bucket(message_id) for message_id in ids] == [10, 0, 13]
+
+
+@pytest.mark.parametrize(("name", "message"), [("schedule", CLAIM), ("confirm", CONFIRMATION)])
+def test_a_call_for_several_messages_has_what_the_header_says_for_each(name: str, message: Any) -> None:
+    records, script = Records(keys=Keys("delay", 16), retention_ms=1, tombstone_ms=2), SCRIPTS[name]
+    one, several = (getattr(records, name)("orders", [message] * count) for count in (1, 3))
+
+    assert message._fields == ("id", *script.args[4:])
+    assert one.keys == records.keys.record("orders", message.id)
+    assert one.args == ("", message.id, 1, 2, *message[1:])
+    assert several.keys == (*one.keys, *one.keys[:2], *one.keys[:2])
+    assert several.args == (*one.args, *message, *message)
 
 
 def test_an_argument_that_is_missing_or_too_many_is_told_at_once() -> None:
