@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from random import getrandbits
 from typing import Any
+
+from bridge.frozen import value
 
 TOPIC_PATTERN = r"^[A-Za-z0-9_.-]{1,100}(/[A-Za-z0-9_.-]{1,100})?$"
 ID_PATTERN = r"^[ -.0-~]{1,200}$"  # printable ASCII without "/"
@@ -57,7 +59,7 @@ def new_nonce() -> int:
     return getrandbits(48) or 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@value(frozen=True, kw_only=True, slots=True)
 class Envelope:
     """What the producer handed over: exactly these bytes and headers reach the consumer."""
 
@@ -67,7 +69,7 @@ class Envelope:
     properties: Mapping[str, Any] = field(default_factory=dict)  # other AMQP properties, where an AMQP client set them
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Record:
     """What Redis knows of one message. Instants are Unix milliseconds by the store's clock; 0 means none.
 
@@ -92,13 +94,13 @@ class Record:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@value(frozen=True, kw_only=True, slots=True)
 class Message:
     record: Record
     envelope: Envelope | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@value(frozen=True, kw_only=True, slots=True)
 class Copy:
     """One copy of a message on the broker. All that delivery needs travels in its headers."""
 

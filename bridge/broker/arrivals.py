@@ -10,6 +10,7 @@ from bridge.broker import parcels
 from bridge.broker.codec import UNREADABLE
 from bridge.broker.copies import from_properties
 from bridge.broker.reading import deaths, latest_death
+from bridge.frozen import value
 from bridge.message import Copy
 from topology.deaths import left_of_key_ms
 from topology.names import Names
@@ -18,7 +19,7 @@ from topology.wheel import parse_key
 _ON_TIME_MS = 1_000  # what is due sooner has missed no slot worth declaring again, so its deaths need not be read
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Due:
     """A copy out of the wheel. `stranded_ms` is what its key has left where a slot was missing on its way; `kind` is
     what its key says it is, None for a plain one."""

@@ -19,6 +19,7 @@ from bridge.broker import frames
 from bridge.broker.confirms import Confirms
 from bridge.broker.link import Link, Refused
 from bridge.errors import BrokerUnavailable, Unpublishable
+from bridge.frozen import value
 
 
 class Properties(Protocol):
@@ -34,7 +35,7 @@ class Properties(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Outgoing:
     """A message to publish. `properties.message_id` is set: a return is told by it."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from uuid import uuid4
 
@@ -25,12 +24,13 @@ from bridge.broker.deliveries import Delivery, delivery_of
 from bridge.broker.gathering import Gatherer
 from bridge.broker.link import Link, translated
 from bridge.errors import BridgeError, BrokerUnavailable, QueueMissing
+from bridge.frozen import value
 
 _CHANNELS = 8  # one channel gets 900 messages a second, eight of them 3,900
 _FEW = 8  # a turn of each channel; a consumer for more takes two or three round trips
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Taken:
     """A delivery that is not acknowledged yet."""
 

@@ -6,7 +6,6 @@ Copies that may share a message and stay in the wheel for as long travel as one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from pamqp.commands import Basic
@@ -19,6 +18,7 @@ from bridge.broker.objects import Objects
 from bridge.broker.packing import CopyProperties
 from bridge.broker.publisher import Outgoing, Properties, Publisher
 from bridge.errors import BrokerUnavailable, Unpublishable, Unroutable
+from bridge.frozen import value
 from bridge.message import Copy
 from topology.names import Names
 from topology.wheel import ceil_to_tenth, floor_to_tenth, route
@@ -37,7 +37,7 @@ class Way(Enum):
     DEAD = "dead"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@value(frozen=True, kw_only=True, slots=True)
 class Publication:
     """A copy and the way it is to go.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bridge import metrics
 from bridge.broker.arrivals import Back, Due
 from bridge.broker.feed import Delivery
 from bridge.checkpoint.verdicts import ADOPT_AFTER_ASKED, Step, after_fire, after_return
 from bridge.errors import BrokerUnavailable, Unpublishable
+from bridge.frozen import value
 from bridge.message import Copy
 from bridge.service.parts import Parts
 from bridge.service.pulling import LEASE_KIND
@@ -22,7 +23,7 @@ RETRY_MS = 500  # after a store or broker that was away
 _PAUSED_MS = 5_000  # what is due in a paused topic is asked about again after so long
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Item:
     """A copy at the checkpoint, the tag it is to be acknowledged by, and what is put aside where it can't be published:
     the delivery it was read from, or the copy itself where that was a parcel."""
@@ -36,7 +37,7 @@ class Item:
         return self.arrival.copy
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Done:
     """`done`: tags to acknowledge. `held`: copies to ask about again, with the moment in Unix ms. `refused`: copies
     that can't be published, and why."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bridge.broker.ways import Publication, Way
+from bridge.frozen import value
 from bridge.message import Copy, Record, new_nonce
 from bridge.service.pulling import AHEAD_PARKED_MS, HOLD_KIND
 from bridge.service.successors import RETRY_KIND, dead, later
@@ -21,7 +22,7 @@ HELD_AT_MOST_MS = 200
 """What is due sooner is held in memory; what is due later goes back into the wheel."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Step:
     """What is to be done with a copy, in this order: publish, then name (ask the store), then acknowledge.
 

@@ -18,6 +18,7 @@ from bridge.broker.copies import from_properties
 from bridge.broker.taking import Taken, ack_all
 from bridge.broker.ways import Publication, Way, parked_ms
 from bridge.errors import BrokerUnavailable, QueueMissing, StoreUnavailable, Unavailable
+from bridge.frozen import value
 from bridge.message import Copy, Envelope, Message, new_nonce
 from bridge.service import receipts
 from bridge.service.parts import Parts
@@ -46,7 +47,7 @@ class _Terms:
         return self.lease_ms(envelope) if callable(self.lease_ms) else self.lease_ms
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Candidate:
     taken: Taken
     copy: Copy

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
@@ -23,6 +22,7 @@ from bridge.errors import (
     SendUnderWay,
     StoreUnavailable,
 )
+from bridge.frozen import value
 from bridge.message import Copy, Envelope, Message, Record, new_nonce
 from bridge.service.batching import GroupCommit
 from bridge.service.parts import Parts
@@ -39,7 +39,7 @@ _BUSY_PAUSE_S = 0.05
 _BUSY_TRIES = 36  # a new topic's first send takes over a second
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class _Prepared:
     draft: Draft
     policy: Policy

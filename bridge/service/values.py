@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bridge.frozen import value
 from bridge.message import Envelope, Message
 
 MAX_DELAY_MS = 999 * 86_400_000
 """The longest delay there is, 999 days: what the wheel's three digits of days hold."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@value(frozen=True, kw_only=True, slots=True)
 class Draft:
     """A message to send. At most one of `delay_ms` and `deliver_at_ms`; neither means now, a past instant too.
 
@@ -28,13 +29,13 @@ class Draft:
     max_retry: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@value(frozen=True, kw_only=True, slots=True)
 class Sent:
     message: Message
     replayed: bool  # the id was live already: this is the message that has it
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@value(frozen=True, kw_only=True, slots=True)
 class Leased:
     message: Message
     receipt: str
@@ -46,7 +47,7 @@ class AckVerdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@value(frozen=True, kw_only=True, slots=True)
 class AckResult:
     id: str | None  # None: the receipt could not be read
     verdict: AckVerdict

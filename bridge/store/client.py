@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Any
 
@@ -13,6 +12,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from bridge.breaker import Breaker
 from bridge.errors import StoreUnavailable, StoreUnfit
+from bridge.frozen import value
 from bridge.store.clock import StoreClock
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS, Script
@@ -26,7 +26,7 @@ _PASSING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Call:
     """One script with its keys and arguments, ready to run. Its keys are all in one slot of a cluster."""
 

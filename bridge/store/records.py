@@ -6,14 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from bridge.frozen import value
 from bridge.message import Copy, Envelope, Record, State
 from bridge.store import envelopes
 from bridge.store.client import Call
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
 
+_STATES = tuple(State)
 
-@dataclass(frozen=True, slots=True)
+
+@value(frozen=True, slots=True)
 class Outcome:
     """A script's verdict, Redis' time, and the record as it now stands. `extra` is what the script's header says."""
 
@@ -59,7 +62,7 @@ def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
     if not fields:
         return Outcome(verdict.decode(), now_ms, extra, None)
     state, *numbers, reason = fields
-    values: Any = (State(state), *numbers, reason.decode())
+    values: Any = (_STATES[state], *numbers, reason.decode())
     return Outcome(verdict.decode(), now_ms, extra, Record(topic, message_id, *values))
 
 
