@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TypeVar
 
-from ulid import ULID
-
 from bridge import metrics
 from bridge.broker.ways import Publication, Way
 from bridge.errors import (
@@ -30,6 +28,7 @@ from bridge.service.values import MAX_DELAY_MS, Draft, Policy, Release, Sent
 from bridge.store import envelopes
 from bridge.store.client import Call
 from bridge.store.records import Claim, Confirmation, Outcome, read, read_each, read_envelope
+from bridge.ulids import new_ulid
 
 _GROUP = 256
 _GROUPS_AT_ONCE = 3
@@ -113,7 +112,7 @@ class Sending:
         max_retry = draft.max_retry if draft.max_retry is not None else policy.max_retry
         absolute = draft.deliver_at_ms is not None
         claim = Claim(
-            id=draft.id or str(ULID()),
+            id=draft.id or new_ulid(),
             mode="at" if absolute else "in",
             when_ms=(draft.deliver_at_ms if absolute else draft.delay_ms) or 0,
             ttl_ms=-1 if ttl_ms is None else ttl_ms,
