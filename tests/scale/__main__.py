@@ -30,6 +30,8 @@ TOPIC: Final = "orders"
 DAY_MS: Final = 86_400_000
 CALLS: Final = 2_000  # of each script
 AT_ONCE: Final = 50
+GIVEN: Final = ", an id of the caller's"
+TOGETHER: Final = 64  # messages of one call
 BODY: Final = b"\n" + b"x" * 200
 
 # KEYS: what records' keys begin with, waiting. ARGV: a record, first number, how many, due of the first.
@@ -40,6 +42,9 @@ for number = tonumber(ARGV[2]), ARGV[2] + ARGV[3] - 1 do
   redis.call('ZADD', KEYS[2], ARGV[4] + (number * 7919) % 86400000, id)
 end
 """
+
+
+Build = Callable[[str, Sequence[Any]], Call]
 
 
 @dataclass(kw_only=True)
@@ -75,8 +80,26 @@ class Scale:
         assert {outcome.verdict for outcome in outcomes} == {verdict}, {outcome.verdict for outcome in outcomes}
         return [outcome.found for outcome in outcomes]
 
-    async def sent(self, *, named: str = "", body: bytes = BODY, delay_ms: int = 0, count: int = CALLS) -> list[Record]:
+    async def together(
+        self, name: str, build: Build, messages: Sequence[Any], at_once: int, verdict: str
+    ) -> list[Record]:
+        """The records as a script that takes several messages left them. Notes what one message took."""
+        parts = [messages[start : start + at_once] for start in range(0, len(messages), at_once)]
+        answers = await self.run(name, [build(TOPIC, part) for part in parts])
+        self.micros[name] /= at_once
+        outcomes = [
+            outcome
+            for part, answer in zip(parts, answers, strict=True)
+            for outcome in read_each(TOPIC, [one.id for one in part], answer)
+        ]
+        assert {outcome.verdict for outcome in outcomes} == {verdict}, {outcome.verdict for outcome in outcomes}
+        return [outcome.found for outcome in outcomes]
+
+    async def sent(
+        self, *, named: str = "", body: bytes = BODY, delay_ms: int = 0, count: int = CALLS, at_once: int = 1
+    ) -> list[Record]:
         """So many messages, by both scripts of a send. `named` is put behind the names of what is measured."""
+        records = self.records
         claims = [
             Claim(
                 id=str(ULID()),
@@ -86,28 +109,16 @@ class Scale:
                 max_retry=3,
                 nonce=new_nonce(),
                 max_delay_ms=DAY_MS,
-                fresh=int(not named),
+                fresh=int(named != GIVEN),
             )
             for _ in range(count)
         ]
-        answers = await self.run(f"schedule{named}", [self.records.schedule(TOPIC, [claim]) for claim in claims])
-        created = [
-            one.found
-            for claim, answer in zip(claims, answers, strict=True)
-            for one in read_each(TOPIC, [claim.id], answer)
-        ]
+        created = await self.together(f"schedule{named}", records.schedule, claims, at_once, "created")
         confirmations = [
             Confirmation(one.id, one.epoch, one.nonce, one.created_ms, ready=0, direct=0, envelope=body)
             for one in created
         ]
-        answers = await self.run("confirm", [self.records.confirm(TOPIC, [one]) for one in confirmations])
-        outcomes = [
-            outcome
-            for one, answer in zip(confirmations, answers, strict=True)
-            for outcome in read_each(TOPIC, [one.id], answer)
-        ]
-        assert {outcome.verdict for outcome in outcomes} == {"confirmed"}
-        return [outcome.found for outcome in outcomes]
+        return await self.together(f"confirm{named}", records.confirm, confirmations, at_once, "confirmed")
 
     async def fill(self, waiting: int, body: bytes) -> float:
         """Makes so many wait; the bytes that each takes."""
@@ -123,7 +134,8 @@ class Scale:
     async def measure(self) -> None:
         """Every script, each over messages of its own."""
         records = self.records
-        await self.sent(named=", an id of the caller's")
+        await self.sent(named=GIVEN)
+        await self.sent(named=f", each of {TOGETHER} together", count=TOGETHER * AT_ONCE * 5, at_once=TOGETHER)
         ready = await self.each("fire", await self.sent(), self._fire, "release")
         leased = await self.each("lease", ready, self._lease, "leased")
         leased = await self.each(
