@@ -74,7 +74,7 @@ class Store:
             answers = await self._servers.ask([_question(call) for call in calls], timed=timed)
             missing = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
             if missing:
-                # Once for each topic: its last key, an index, stands for the server that it is on.
+                # Once for each topic, or call for several messages: its last key stands for the server that it is on.
                 loads = {(calls[at].script.name, calls[at].keys[-1]) for at in missing}
                 again = [*(_load(*load) for load in loads), *(_question(calls[at]) for at in missing)]
                 for at, answer in zip(missing, (await self._servers.ask(again))[len(loads) :], strict=True):

@@ -28,7 +28,9 @@ claims = st.builds(
     fresh=st.just(0),
 )
 ready_direct_envelope = st.tuples(st.integers(0, 1), st.integers(0, 1), envelopes)
-Rounds = list[tuple[list[Claim], list[tuple[int, int, bytes]]]]
+lost_ids = st.sets(st.sampled_from(IDS))
+rounds = st.tuples(st.lists(claims, max_size=5), st.lists(ready_direct_envelope, max_size=5), lost_ids)
+Rounds = list[tuple[list[Claim], list[tuple[int, int, bytes]], set[str]]]
 
 
 @pytest.fixture(scope="module")
@@ -38,23 +40,21 @@ def asking(redis_node: RedisNode) -> Iterator[Any]:
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    rounds=st.lists(st.tuples(st.lists(claims, max_size=5), st.lists(ready_direct_envelope, max_size=5)), max_size=3)
-)
-def test_messages_of_one_call_end_as_those_of_many_calls_do(asking: Any, rounds: Rounds) -> None:
+@given(sent=st.lists(rounds, max_size=3))
+def test_messages_of_one_call_end_as_those_of_many_calls_do(asking: Any, sent: Rounds) -> None:
     together, by_turns = World(*asking), World(*asking)
 
-    assert ends(together, rounds, at_once=5) == ends(by_turns, rounds, at_once=1)
+    assert ends(together, sent, at_once=5) == ends(by_turns, sent, at_once=1)
     together.clear()
     by_turns.clear()
 
 
-def ends(world: World, rounds: Rounds, *, at_once: int) -> list[object]:
+def ends(world: World, sent: Rounds, *, at_once: int) -> list[object]:
     """What is answered, and how all stand in the end."""
     for name in IDS:
         world.broker(name)
     answered: list[Outcome] = []
-    for claimed, said in rounds:
+    for claimed, said, lost in sent:
         outcomes = answers(world, "schedule", claimed, at_once)
         created = [one.found for one in outcomes if one.verdict == "created"]
         confirmations = [
@@ -62,6 +62,8 @@ def ends(world: World, rounds: Rounds, *, at_once: int) -> list[object]:
             for record, how in zip(created, said, strict=False)
         ]
         answered += [*outcomes, *answers(world, "confirm", confirmations, at_once)]
+        for name in sorted(lost):
+            world.lose(name)
     kept = [world.kept(name) for name in IDS]
     apart = world.command("MGET", *(world.records.keys.record(world.topic, name)[1] for name in IDS))
     return [[without_topic(one) for one in found] for found in (answered, kept)] + [apart]
