@@ -32,7 +32,7 @@ from bridge.ulids import new_ulid
 
 _GROUP = 256
 _GROUPS_AT_ONCE = 3
-_TOGETHER = 64  # messages in one call of a script, for which everybody else at Redis waits: 2 ms
+_TOGETHER = 64  # messages in one call of a script, for which everybody else at Redis waits: 1 ms
 _ANSWER_WITHIN_S = 1.9  # whatever it waits for by turns: a group, Redis, RabbitMQ
 _BUSY_PAUSE_S = 0.05
 _BUSY_TRIES = 36  # a new topic's first send takes over a second
