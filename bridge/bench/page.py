@@ -15,7 +15,7 @@ _CPU: Final = " cpu "
 _PEER_COLUMNS: Final = ("single", "batches of 100", "cycle", "late p50", "late p99")
 _OURS: Final = {
     "single": "sends single best",
-    "batches of 100": "sends in batches of 100 best",
+    "batches of 100": "sends in batches of 100, one delay best",
     "cycle": "cycle http best",
     "late p50": "lateness from schedule p50",
     "late p99": "lateness from schedule p99",
