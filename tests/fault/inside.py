@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from bridge.assembly import assemble
+from bridge.checkpoint.batches import Batches, Done, Item
 from bridge.service.service import Service
 from bridge.settings import Settings
-from bridge.store.client import Call
 from tests.fault.stage import Stage
 
 
@@ -26,21 +28,21 @@ async def running(stage: Stage, **settings: Any) -> AsyncIterator[Service]:
 
 
 class Gate:
-    """Before a script: whoever gets there waits until it is opened."""
+    """Before the checkpoint does a batch: it waits until this is opened. `begun`: the ids of each, in their order."""
 
-    def __init__(self, service: Service, script: str) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun: list[list[str]] = []
         self.reached = asyncio.Event()
         self._open = asyncio.Event()
-        store = service.parts.store
-        run = store.run
+        process = Batches.process
 
-        async def waiting(calls: Sequence[Call]) -> list[Any]:
-            if any(call.script.name == script for call in calls):
-                self.reached.set()
-                await self._open.wait()
-            return await run(calls)
+        async def waiting(batches: Batches, items: Sequence[Item]) -> Done:
+            self.begun.append([item.copy.id for item in items])
+            self.reached.set()
+            await self._open.wait()
+            return await process(batches, items)
 
-        store.run = waiting  # type: ignore[method-assign]
+        monkeypatch.setattr(Batches, "process", waiting)
 
     def open(self) -> None:
         self._open.set()
