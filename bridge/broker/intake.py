@@ -51,6 +51,11 @@ class Connection(aio_pika.Connection):
         self.intake = Intake()
         self.kwargs["transport_factory"] = self.intake
 
+    def __del__(self) -> None:
+        # aio-pika's makes a close of what never opened too, for which there may be no loop any more. Who opens one of
+        # these closes it.
+        pass
+
 
 class Intake(TransportFactory):
     """Of one connection: its consumers, by tags that are never used again, and who publishes, by number of channel."""

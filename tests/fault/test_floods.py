@@ -18,7 +18,7 @@ BATCH = 50
 PATIENCE_S = 60.0
 
 
-@pytest.mark.parametrize(("parcels", "flood"), [(False, 2_000), (True, 6_000)])
+@pytest.mark.parametrize(("parcels", "flood"), [(False, 1_000), (True, 3_000)])
 async def test_a_message_overtakes_another_topics_flood_that_was_read_before_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, parcels: bool, flood: int
 ) -> None:

@@ -56,7 +56,7 @@ async def test_what_the_checkpoint_holds_when_it_is_told_to_end_is_delivered_by_
     ids = [f"held-{number}" for number in range(20)]
     api = Api(http, told.url)
     for message_id in ids:
-        await api.sent("held", message_id, delay=1_000)
+        await api.sent("held", message_id, delay=5_000)
     # With Redis frozen it may decide nothing, so it keeps all that comes due.
     stage.redis.freeze()
     try:
