@@ -45,6 +45,7 @@ class Workers:
 
     def run(self) -> int:
         """Returns the exit code once all have ended: 0 when the process was told to end by a signal."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who started us may ignore it, and then no exit code is kept
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, *_TO_END))
         lifeline = os.pipe()  # a worker must not outlive its parent, however that ends
         self._start_s = dict.fromkeys(range(len(self._names)), 0.0)
@@ -66,7 +67,13 @@ class Workers:
         for place in [place for place, start_s in self._start_s.items() if start_s <= monotonic()]:
             del self._start_s[place]
             self._started_s[place] = monotonic()
-            if (process := os.fork()) == 0:
+            try:
+                process = os.fork()
+            except OSError as error:
+                log.error("worker.not_started", worker=self._names[place], reason=str(error))  # noqa: TRY400
+                self._start_s[place] = monotonic() + _AGAIN_S
+                continue
+            if process == 0:
                 os.close(lifeline[1])
                 _become(lambda place=place: self._work(place, lifeline[0]))  # type: ignore[misc]
             self._running[process] = place
@@ -114,6 +121,8 @@ def _become(work: Callable[[], int]) -> None:
     except BaseException:  # noqa: BLE001 - nothing may go on in the parent's place
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)

@@ -32,6 +32,9 @@ _NEVER_PASSED_ON = DEATH_HEADERS | {"CC", "BCC", "x-delivery-count", "x-acquired
 _PERSISTENT = 2
 # Numbers that Lua holds exactly: anything else is no copy of ours.
 _COPY = re.compile(r"([1-9][0-9]{0,14})\.([0-9a-f]{1,12})")
+# A client may have written any; an answer and a parcel can tell these.
+_MOST = 2**31 - 1
+_LATEST_MS = 253_402_300_799_999  # of the last second that a date can tell
 # The broker refuses a longer one. Until such a message is pulled over HTTP nobody holds it to its time to live.
 LONGEST_EXPIRATION_MS = 2**32 - 1
 _KEPT_PROPERTIES = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
@@ -77,10 +80,10 @@ def from_properties(topic: str, properties: spec.Basic.Properties, body: bytes, 
         id=message_id if message_id and valid_id(message_id) else str(ULID()),
         epoch=epoch,
         nonce=nonce,
-        attempt=max(1, _whole(headers, "x-delay-attempt", 1)),
-        max_retry=_whole(headers, "x-delay-max-retry", max_retry),
+        attempt=max(1, min(_whole(headers, "x-delay-attempt", 1), _MOST)),
+        max_retry=min(_whole(headers, "x-delay-max-retry", max_retry), _MOST),
         due_ms=min(_whole(headers, "x-delay-due", now_ms), now_ms + MAX_DELAY_MS),
-        expires_ms=_whole(headers, "x-delay-expires", 0),
+        expires_ms=min(_whole(headers, "x-delay-expires", 0), _LATEST_MS),
         created_ms=created_ms,
         asked=_whole(headers, "x-delay-asked", 0),
         envelope=Envelope(

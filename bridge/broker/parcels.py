@@ -176,7 +176,7 @@ def _entry(copy: Copy) -> bytes | None:
         *(len(body), copy.id, copy.epoch, copy.nonce, copy.attempt, copy.max_retry),
         *(copy.due_ms, copy.expires_ms, copy.created_ms),
     ]
-    if copy.asked or copy.epoch == 0:
+    if copy.asked or not 0 < copy.epoch <= _LAST_EPOCH:
         return None
     if envelope.headers or envelope.properties or envelope.content_type != JSON_TYPE:
         if not _told(envelope):
@@ -224,7 +224,7 @@ def _copy(topic: str, fields: list[Any], body: bytes, latest_ms: int) -> Copy:
         attempt=_number(attempt, least=1),
         max_retry=_number(max_retry),
         due_ms=min(_number(due_ms), latest_ms),
-        expires_ms=_number(expires_ms),
+        expires_ms=_number(expires_ms, most=_LATEST_MS),
         created_ms=_number(created_ms, most=_LATEST_MS),
         envelope=_envelope(body, *rest) if rest else Envelope(body=body),
     )

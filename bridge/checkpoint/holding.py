@@ -16,7 +16,7 @@ class Holding(Generic[Held]):
     its order.
 
     Turns are counted in copies, since a parcel is many: next is the topic that was given the fewest. One that has
-    nothing due is not remembered, and begins with as many as the topic whose turn was last.
+    nothing due is not remembered, and begins behind none that waits, but with no more than the one given the fewest.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Holding(Generic[Held]):
         # What was found due, by topic, with how many copies it is; none is empty.
         self._due: dict[str, deque[tuple[int, Held]]] = {}
         self._turns: list[tuple[int, int, str]] = []  # a heap of those topics, by the copies each was given
-        self._given = 0  # of the topic whose turn was last, before it
+        self._given = 0  # what a topic begins with: none that waits was given fewer
 
     def __len__(self) -> int:
         return len(self._heap) + sum(map(len, self._due.values()))
@@ -72,6 +72,8 @@ class Holding(Generic[Held]):
             else:
                 heappop(turns)
                 del self._due[topic]
+                # It is not to begin anew with what it was given forgotten: none that waits is behind this.
+                self._given = min(given, turns[0][0]) if turns else given
         return taken
 
     def _wait(self, _due_ms: float, _order: int, topic: str, copies: int, held: Held) -> None:

@@ -24,6 +24,7 @@ _PATH = re.compile(
     r"/v1/(?:topics/(?P<topic>[^/]+)|namespaces/(?P<namespace>[^/]+)/topics/(?P<name>[^/]+))(?P<rest>/.*)"
 )
 _PATHS = 4_096  # that are remembered
+_LONGEST_PATH = 1_024  # bytes; whatever names a topic is shorter
 _Found = tuple[Handler, Mapping[str, str]]
 
 
@@ -56,7 +57,8 @@ class Shortcut:
         self._find = find
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._find(scope["method"], scope.get("raw_path") or b"") if scope["type"] == "http" else None
+        raw_path = (scope.get("raw_path") or b"") if scope["type"] == "http" else b""
+        found = self._find(scope["method"], raw_path) if 0 < len(raw_path) <= _LONGEST_PATH else None
         if found is None or (scope.get("server") or (None, None))[1] in self._ports:
             await self._app(scope, receive, send)
             return

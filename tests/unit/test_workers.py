@@ -18,10 +18,13 @@ from bridge.workers import Workers
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # a line at once, whoever else writes
+class Unflushable:
+    def flush(self):
+        raise OSError("the disk is full")
 def work(place, lifeline):
+    {first}
     if place == 1 and {code} is not None:
         return {code}
-    {stubborn}
     say("started", place, os.getpid())
     select.select([lifeline], [], [])
     say("cut off", place)
@@ -32,9 +35,9 @@ raise SystemExit(Workers(["one", "two"], work, ending, within_s={within_s}).run(
 """
 
 
-def program(*, code: int | None = None, stubborn: bool = False, within_s: float = 30) -> str:
-    ignoring = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if stubborn else "pass"
-    return WORKERS.format(code=code, stubborn=ignoring, within_s=within_s)
+def program(*, code: int | None = None, first: str = "pass", within_s: float = 30) -> str:
+    """`first`: what a worker does before all else."""
+    return WORKERS.format(code=code, first=first, within_s=within_s)
 
 
 class Parent:
@@ -106,8 +109,22 @@ def test_a_worker_that_would_end_so_again_ends_all_with_its_exit_code() -> None:
     assert refused.stdout.splitlines()[-1] == "ending"
 
 
+def test_a_worker_whose_last_words_nobody_takes_ends_as_itself_and_nobody_else() -> None:
+    text = program(code=3, first="sys.stdout = Unflushable()")
+    refused = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+
+    assert refused.returncode == 3
+    assert refused.stdout.splitlines().count("ending") == 1
+
+
+def test_exit_codes_are_kept_where_who_started_the_parent_ignores_its_children() -> None:
+    ignoring = ["sh", "-c", 'trap "" CHLD; exec "$0" -c "$1"', sys.executable, program(code=3)]
+
+    assert subprocess.run(ignoring, capture_output=True, check=False).returncode == 3
+
+
 def test_a_worker_that_does_not_end_in_time_is_killed() -> None:
-    one = Parent(program(stubborn=True, within_s=0.1))
+    one = Parent(program(first="signal.signal(signal.SIGTERM, signal.SIG_IGN)", within_s=0.1))
     pids = one.started()
     one.process.terminate()
 

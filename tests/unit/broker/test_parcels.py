@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pamqp import commands as spec
 
@@ -18,6 +18,7 @@ from bridge.message import Copy, Envelope
 NOW_MS = 1_769_850_000_000
 MAX_DELAY_MS = 999 * 86_400_000
 SMALLEST_FRAME_BYTES = 4_096
+LATEST_MS = 253_402_300_799_999
 COPY = Copy(
     topic="ns/orders",
     id="o-1",
@@ -169,7 +170,8 @@ def test_what_is_forged_well_is_a_copy() -> None:
         *((place, 0) for place in (2, 3, 4)),
         (2, 10**15),
         (3, 2**48),
-        (8, 253_402_300_800_000),
+        (7, LATEST_MS + 1),
+        (8, LATEST_MS + 1),
         (0, 1),
         *((1, value) for value in ("", "a/b", "ä", "x" * 201, "a\n", 7, None)),
     ],
@@ -182,10 +184,35 @@ def test_a_forged_fact_has_the_parcel_refused(place: int, value: Any) -> None:
 
 
 def test_the_largest_facts_are_those_that_a_copy_travels_alone_with() -> None:
-    (copy,) = read(*forged([0, "x" * 200, 10**15 - 1, 2**48 - 1, 9, 9, NOW_MS, 2**53 - 1, 253_402_300_799_999]))
+    (copy,) = read(*forged([0, "x" * 200, 10**15 - 1, 2**48 - 1, 9, 9, NOW_MS, LATEST_MS, LATEST_MS]))
 
     came = alone(copy)
     assert (came.epoch, came.nonce, came.created_ms) == (10**15 - 1, 2**48 - 1, 253_402_300_799_000)
+
+
+@given(
+    facts=st.dictionaries(
+        st.sampled_from(
+            [f"x-delay-{name}" for name in ("attempt", "max-retry", "due", "expires", "asked", "priority")]
+        ),
+        st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=3), st.floats(), st.booleans()),
+    ),
+    copy=st.none() | st.from_regex(r"\A[0-9]{1,16}\.[0-9a-f]{1,13}\Z"),
+)
+@example(facts={"x-delay-expires": 2**62}, copy=None)
+@example(facts={"x-delay-attempt": 2**62}, copy=None)
+@example(facts={"x-delay-max-retry": 2**62}, copy=None)
+@example(facts={}, copy="999999999999999.1")
+def test_whatever_a_client_says_of_its_message_spoils_no_parcel(facts: dict[str, Any], copy: str | None) -> None:
+    headers = facts if copy is None else facts | {"x-delay-copy": copy}
+    properties = spec.Basic.Properties(headers=headers, message_id="strange", content_type="application/json")
+    strange = from_properties(PLAIN.topic, properties, b"{}", now_ms=NOW_MS, max_retry=3)
+    # As its lease copy is.
+    strange = replace(strange, epoch=max(strange.epoch, 1) + 1, nonce=1, attempt=strange.attempt + 1, asked=0)
+
+    packed = pack([PLAIN, strange, COPY])
+    ids = [one.id for parcel in packed for one in read(parcel.properties, parcel.body)]
+    assert {"o-1", "o-2"} <= set(ids) <= {"o-1", "o-2", "strange"}
 
 
 def test_many_short_headers_travel_alone_before_they_fill_a_small_frame() -> None:

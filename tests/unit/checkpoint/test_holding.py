@@ -125,3 +125,15 @@ def test_a_topic_that_was_idle_has_not_saved_up_turns() -> None:
         held.add(1, "b", "b")
 
     assert held.take_due(1, 8) == ["b", "a90", "b", "a91", "b", "a92", "b", "a93"]
+
+
+def test_a_topic_that_has_a_parcel_due_ever_again_gives_others_their_turns() -> None:
+    held: Holding[str] = Holding()
+    for number in range(5):
+        held.add(1, "b", f"b{number}", 256)
+    taken = held.take_due(1, 250)
+    for moment in range(2, 10):
+        held.add(moment, "a", "a", 256)
+        taken += held.take_due(moment, 250)
+
+    assert [one for one in taken if one != "a"] == [f"b{number}" for number in range(5)]

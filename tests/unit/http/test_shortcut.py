@@ -7,9 +7,11 @@ from typing import Any, cast
 
 import httpx2
 import pytest
+from starlette.responses import Response
 
 from bridge.errors import Conflict, StoreUnavailable
 from bridge.http.app import create_app
+from bridge.http.shortcut import Shortcut
 from bridge.service.values import AckResult, AckVerdict, Leased, Sent
 from bridge.settings import Settings
 
@@ -107,3 +109,25 @@ async def test_a_port_of_another_wire_is_that_wire_s(service: Any) -> None:
 
 async def test_what_another_method_is_answered_is_the_route_s(client: httpx2.AsyncClient) -> None:
     assert (await client.put(f"{TOPIC}/messages", json={"body": 1})).status_code == 405
+
+
+@pytest.mark.parametrize(("length", "short"), [(200, True), (2_000, False)])
+async def test_only_paths_that_may_name_a_topic_are_looked_at_and_remembered(length: int, short: bool) -> None:
+    took: list[str] = []
+
+    async def handler(call: Any) -> Response:
+        took.append("the shortcut")
+        return Response()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        took.append("the routes")
+
+    async def nothing(*_: Any) -> Any:
+        return {"type": "http.request"}
+
+    shortcut = Shortcut(app, handlers={("POST", "/messages"): handler}, limit_bytes=9, ports=())
+    raw_path = b"/v1/topics/%b/messages" % (b"a" * length)
+    headers = [(b"content-length", b"0")]
+    await shortcut({"type": "http", "method": "POST", "raw_path": raw_path, "headers": headers}, nothing, nothing)
+
+    assert took == ["the shortcut" if short else "the routes"]
