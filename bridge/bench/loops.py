@@ -8,9 +8,10 @@ A sustained flow is a closed loop of two ends: what is sent is taken.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from time import monotonic, time
+from typing import Any
 
 
 @asynccontextmanager
@@ -102,9 +103,16 @@ async def sustained(
         start_s, before = monotonic(), taken
         await asyncio.sleep(seconds)
         messages, took_s = taken - before, monotonic() - start_s
-        for task in tasks:
-            task.cancel()
+        await end(tasks)
     return messages / took_s, messages
+
+
+async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancels them until they are done: a client may take a cancel for a connection that is lost, and try again."""
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=1)
 
 
 async def _awaited(send: Callable[[int], Awaitable[None]], number: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0  # of who insists, also while three nodes on two cores start again
 _PAUSE_S = 0.2
 
 Pulled = dict[str, Any]

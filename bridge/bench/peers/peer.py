@@ -161,8 +161,7 @@ class Queue(Peer):
             taking = [group.create_task(take()) for _ in range(TAKERS)]
             planned_ms = await loops.open_loop(messages, load.rate_per_s, send)
             await taking[0]
-            for one in taking:
-                one.cancel()
+            await loops.end(taking)
         return [came_ms[at] - planned_ms[at] - delays_ms[at] for at in range(messages)]
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from redis.asyncio import BlockingConnectionPool, Redis
 
+from bridge.bench import loops
 from bridge.bench.peers.peer import BATCH, CLIENTS, Queue
 from bridge.local.redis import AppendFsync, RedisNode
 
@@ -79,10 +80,7 @@ class ZsetQueue(Queue):
         try:
             yield
         finally:
-            # The client may take a cancel for a connection that is lost, and try again.
-            while not polling.done():
-                polling.cancel()
-                await asyncio.wait([polling], timeout=1)
+            await loops.end([polling])
         if not polling.cancelled() and (error := polling.exception()) is not None:
             raise error
 
