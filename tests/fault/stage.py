@@ -24,6 +24,11 @@ class Bridge(BridgeProcess):
         """What it ended with, negative for a signal; None while it runs."""
         return None if self._process is None else self._process.poll()
 
+    @property
+    def worker_pids(self) -> list[int]:
+        """The process ids of its workers, in the order they were forked; none where it is one process."""
+        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+
 
 class Stage:
     """One RabbitMQ, one Redis that writes every change through, and as many bridges as are wanted."""

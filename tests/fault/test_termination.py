@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import httpx2
+import pytest
 
 from tests.fault.api import Api
 from tests.fault.stage import Stage, killed, started
 
 
+@pytest.mark.parametrize("workers", ["1", "3"])
 async def test_each_send_under_way_is_answered_and_there_or_not_accepted(
-    stage: Stage, http: httpx2.AsyncClient
+    stage: Stage, http: httpx2.AsyncClient, workers: str
 ) -> None:
-    told, other = stage.bridge(), stage.bridge()
+    told, other = stage.bridge(workers=workers), stage.bridge()
     await started(told, other)
+    pids = [told.pid, *told.worker_pids]
+    topic = f"ended-{workers}"
     api = Api(http, told.url)
-    await api.sent("ended", "warm", delay=60_000)
+    await api.sent(topic, "warm", delay=60_000)
     accepted: set[str] = set()
     enough = asyncio.Event()
 
@@ -24,7 +29,7 @@ async def test_each_send_under_way_is_answered_and_there_or_not_accepted(
         for number in range(10_000):
             message_id = f"{lane}-{number}"
             try:
-                response = await api.send("ended", message_id, delay=100 * (number % 10))
+                response = await api.send(topic, message_id, delay=100 * (number % 10))
             except httpx2.TransportError:
                 return
             if response.status_code == 201:
@@ -37,13 +42,17 @@ async def test_each_send_under_way_is_answered_and_there_or_not_accepted(
     told.ask_to_stop()
     await asyncio.to_thread(told.wait_until_stopped)
     assert told.exit_code == 0
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert "worker.killed" not in told.log_file.read_text()
     await asyncio.wait_for(asyncio.gather(*lanes), 30)
     pulled: set[str] = set()
     elsewhere = Api(http, other.url)
     while not accepted <= pulled:
-        got = await elsewhere.pull("ended", wait_ms=30_000)
+        got = await elsewhere.pull(topic, wait_ms=30_000)
         assert got, f"{len(accepted - pulled)} accepted messages are nowhere"
-        await elsewhere.ack("ended", [one["receipt"] for one in got])
+        await elsewhere.ack(topic, [one["receipt"] for one in got])
         pulled |= {one["id"] for one in got}
     await killed(other)
 
