@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import randrange
 
@@ -15,6 +15,7 @@ from bridge.broker.publisher import Publisher
 from bridge.broker.sifting import Sifter
 from bridge.broker.taking import Taker
 from bridge.broker.ways import Ways
+from bridge.broker.young import Young
 from bridge.errors import BrokerUnavailable, BrokerUnfit
 from bridge.settings import Settings
 from topology import plan
@@ -57,7 +58,7 @@ class Broker:
         first = randrange(len(nodes))
         nodes = nodes[first:] + nodes[:first]
 
-        def link(purpose: str) -> Link:
+        def link(purpose: str, on_lost: Callable[[], None] = lambda: None) -> Link:
             return Link(
                 nodes,
                 purpose=purpose,
@@ -65,11 +66,18 @@ class Broker:
                 check=check_server,
                 breaker=self.breaker,
                 tls=settings.tls,
+                on_lost=on_lost,
             )
 
-        self._publishing, self.consuming, self._releasing = link("publishing"), link("consuming"), link("releasing")
+        self._young = Young(lambda: link("mending"))
+        self._publishing = link("publishing", self._young.lost)
+        self.consuming, self._releasing = link("consuming"), link("releasing")
         self.objects = Objects(
-            self._publishing, names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
+            self._publishing,
+            names,
+            delivery_limit=settings.delivery_limit,
+            publishers=(self._releasing,),
+            young=self._young,
         )
         self.ways = Ways(self.objects, Publisher(self._publishing, timeout_ms=timeout_ms), parcels=settings.parcels)
         self.releases = Ways(
@@ -128,6 +136,7 @@ class Broker:
             raise BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")
 
     async def close(self) -> None:
+        await self._young.close()
         await self.consuming.drop()
         await self._releasing.drop()
         await self._publishing.drop()

@@ -1,15 +1,9 @@
-"""What the bridge has seen to on the broker: the wheel, and topics from the moment they are first needed.
-
-A quorum queue that was just created does not survive a kill of the broker: its registration is written about once a
-second (measured: lost when killed up to 0.6 s after the declare, kept from 1.2 s on, on 3.10, 4.0 and 4.3). So a
-confirm of a queue counts only once the queue is old enough, which `settled` waits for.
-"""
+"""What the bridge has seen to on the broker: the wheel, and topics from the moment they are first needed."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
-from math import inf
 from time import monotonic
 
 import structlog
@@ -17,6 +11,7 @@ from aiormq.exceptions import ChannelNotFoundEntity
 
 from bridge.broker.lanes import Lanes
 from bridge.broker.link import Link, translated
+from bridge.broker.young import Young
 from bridge.errors import BrokerUnavailable
 from topology import plan
 from topology.channels import look_at_all
@@ -30,7 +25,7 @@ log = structlog.get_logger(__name__)
 _DECLARE_TIMEOUT_S = 30.0  # for each lane: a new one takes a second; many queues on a busy cluster far longer
 _BOUND_WITHIN_S = 1.0  # for each lane, what is bound already; a tenth of that on an idle broker
 _BIND_AGAIN_AFTER_S = 30.0
-_SETTLES_AFTER_S = 1.5
+_WHEEL = ""  # as a group of queues beside those of topics
 
 
 class NotAllowed(BrokerUnavailable):
@@ -47,7 +42,9 @@ class Objects:
     What is remembered is forgotten with the connection, so a broker that lost its objects gets them again.
     """
 
-    def __init__(self, link: Link, names: Names, *, delivery_limit: int, publishers: Collection[Link]) -> None:
+    def __init__(
+        self, link: Link, names: Names, *, delivery_limit: int, publishers: Collection[Link], young: Young
+    ) -> None:
         """`link` is declared over. A link of `publishers` that was lost may have been so for an object that is gone."""
         self.names = names
         self.lanes = Lanes(link, names)
@@ -59,8 +56,7 @@ class Objects:
         self._generation = 0
         self._topics: set[str] = set()
         self._direct: set[str] = set()
-        self._wheel_settles_s = 0.0
-        self._topic_settles_s: dict[str, float] = {}
+        self._young = young
         self._bind_again_s = 0.0
 
     async def ensure_wheel(self) -> None:
@@ -77,8 +73,11 @@ class Objects:
                 return
             generation = self._connections
             whole = plan.core(self.names) + plan.slots(self.names)
+            await self._young.replace(_WHEEL, [queue.name for queue in whole.queues])
             # Queues are declared in the plan's order: with the last one, all are there.
-            new = not await self._exists(whole.queues[-1].name)
+            new = not await self._exists(whole.queues[-1].name) or self._young.begun(_WHEEL)
+            if new:
+                self._young.declaring(_WHEEL)
             try:
                 await self._apply(whole, stands=not new)
             except NotAllowed:
@@ -87,7 +86,7 @@ class Objects:
                 # Declared by somebody else, as an operator may want it.
                 log.info("topology.not_allowed", detail="declared by another user")
             if new:
-                self._wheel_settles_s = monotonic() + _SETTLES_AFTER_S
+                self._young.declared(_WHEEL)
             self._topics.clear()
             await self.lanes.look(now=True)
             self._generation = generation
@@ -101,12 +100,15 @@ class Objects:
         await self.ensure_wheel()
         if topic in self._topics:
             return
+        wanted = self._plan(topic, direct=topic in self._direct)
+        await self._young.replace(topic, [queue.name for queue in wanted.queues])
         async with self._declaring:
             if topic not in self._topics:
-                new = not await self._exists(self.names.ready_queue(topic))
-                await self._apply(self._plan(topic, direct=topic in self._direct), stands=not new)
-                if new or topic not in self._topic_settles_s:
-                    self._topic_settles_s[topic] = monotonic() + (_SETTLES_AFTER_S if new else 0.0)
+                new = not await self._exists(self.names.ready_queue(topic)) or self._young.begun(topic)
+                if new:
+                    self._young.declaring(topic)
+                await self._apply(wanted, stands=not new)
+                (self._young.declared if new else self._young.stands)(topic)
                 self._topics.add(topic)
 
     @property
@@ -115,13 +117,11 @@ class Objects:
 
     def unsettled(self, topic: str) -> bool:
         """Whether a confirm by the topic's queues does not count yet."""
-        return self._topic_settles_s.get(topic, inf) > monotonic()
+        return self._young.unsettled(topic)
 
     async def settled(self, topics: Collection[str]) -> None:
         """Waits until confirms by the wheel's queues, and by these topics', outlive a kill of the broker."""
-        until_s = max((self._wheel_settles_s, *(self._topic_settles_s.get(topic, 0.0) for topic in topics)))
-        if (left_s := until_s - monotonic()) > 0:
-            await asyncio.sleep(left_s)
+        await self._young.settled((_WHEEL, *topics))
 
     async def depth(self, queue: str) -> int:
         """How many messages stand in the queue, without those that consumers hold.
@@ -157,7 +157,7 @@ class Objects:
         slots = route(names, left_ms, "").slots
         async with self._declaring:
             await self._apply(plan.merged(plan.slot(names, hand, value) for hand, value in slots))
-        self._wheel_settles_s = monotonic() + _SETTLES_AFTER_S
+        self._young.declared(_WHEEL)
 
     async def renew_wheel(self) -> None:
         """Declares everything but topics again: something of it did not stand.
@@ -167,7 +167,7 @@ class Objects:
         """
         self._generation = -1
         await self.ensure_wheel()
-        self._wheel_settles_s = monotonic() + _SETTLES_AFTER_S
+        self._young.declared(_WHEEL)
 
     async def renew_topic(self, topic: str) -> None:
         """Declares a topic's queues again: one did not stand.
@@ -196,7 +196,7 @@ class Objects:
         missing = plan.Plan(exchanges=tuple(exchanges), queues=tuple(queues), bindings=wanted.bindings)
         await self._apply(missing, stands=not exchanges and not queues)
         if exchanges or queues:
-            self._wheel_settles_s = monotonic() + _SETTLES_AFTER_S
+            self._young.declared(_WHEEL)
         return [one.name for one in exchanges] + [one.name for one in queues]
 
     def know_direct(self, topic: str, direct: bool) -> None:
@@ -228,7 +228,7 @@ class Objects:
         """
         await self.ensure_wheel()
         self._topics.discard(topic)
-        self._topic_settles_s.pop(topic, None)
+        self._young.forget(topic)
         await self._remove(self._plan(topic, direct=True))
 
     def _plan(self, topic: str, *, direct: bool) -> plan.Plan:
