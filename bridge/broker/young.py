@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from math import inf
 from time import monotonic
 
@@ -20,12 +21,13 @@ import structlog
 from pamqp import commands as spec
 
 from bridge.broker.link import Link, translated
-from bridge.errors import QueueMissing
+from bridge.errors import BrokerUnavailable, QueueMissing
 
 log = structlog.get_logger(__name__)
 
 _SETTLES_AFTER_S = 1.5
 _ANSWERS_WITHIN_S = 3.0  # before the broker itself gives up the queue, after 5 s, and the connection with it
+_WAITED_FOR_S = 0.5
 _DELETED_WITHIN_S = 30.0  # the broker forces it after 5 s
 
 
@@ -78,15 +80,23 @@ class Young:
         """Deletes those of a doubtful group's queues that stand and answer nobody: no confirm of theirs has counted.
 
         Raises:
-            BrokerUnavailable
+            BrokerUnavailable: or it takes longer, and goes on.
         """
         if group not in self._doubtful:
             return
         if (replacing := self._replacing.get(group)) is None:
-            # A task of its own: it takes longer than many a caller waits.
             replacing = self._replacing[group] = asyncio.create_task(self._replace(group, queues))
-            replacing.add_done_callback(lambda _: self._replacing.pop(group))
-        await asyncio.shield(replacing)
+            replacing.add_done_callback(partial(self._ended, group))
+        # What answers does so at once; what does not, others are not made to wait for.
+        await asyncio.wait({replacing}, timeout=_WAITED_FOR_S)
+        if not replacing.done():
+            raise BrokerUnavailable("RabbitMQ left new queues without a leader: they are being declared again")
+        replacing.result()
+
+    def _ended(self, group: str, replacing: asyncio.Task[None]) -> None:
+        del self._replacing[group]
+        if not replacing.cancelled():
+            replacing.exception()  # told to whoever waits still; the next one tries again
 
     async def _replace(self, group: str, queues: Collection[str]) -> None:
         async with self._asked() as link:

@@ -36,7 +36,14 @@ class RabbitCluster:
         cookie = secrets.token_hex(20)
         names = [f"node{i}" for i in range(1, size + 1)]
         self.nodes = [
-            _ClusterNode(data_dir / name, name=name, epmd=self._epmd, cookie=cookie, installation=installation)
+            _ClusterNode(
+                data_dir / name,
+                name=name,
+                epmd=self._epmd,
+                cookie=cookie,
+                installation=installation,
+                one_thread=True,
+            )
             for name in names
         ]
         founder = self.nodes[0].node_name

@@ -73,7 +73,7 @@ class Servers:
         return f"{self.redis.partition('-')[0]}-server" if self.redis else "redis-server"
 
     def rabbit_node(self, data_dir: Path, *, tls: Certificates | None = None) -> RabbitNode:
-        return RabbitNode(data_dir, installation=self.rabbitmq_installation, tls=tls)
+        return RabbitNode(data_dir, installation=self.rabbitmq_installation, tls=tls, one_thread=True)
 
     def redis_node(
         self,
