@@ -116,6 +116,7 @@ class Broker:
                 answers = await managed(url, vhost, wanted, often=not whole, tls=tls)
                 self._found |= answers
         found = [finding for findings in self._found.values() for finding in findings]
+        self.objects.know_standing(topics)
         unbound = [finding for finding in found if finding.found == "missing"]
         try:
             mended = await self.objects.mend(wanted) + [finding.name for finding in unbound]

@@ -119,6 +119,16 @@ class Objects:
         """Whether a confirm by the topic's queues does not count yet."""
         return self._young.unsettled(topic)
 
+    def know_old(self, topics: Iterable[str]) -> None:
+        """Takes note of topics that were there seconds ago, so that others' queues need not be waited for."""
+        for topic in topics:
+            self._young.old(topic)
+
+    def know_standing(self, topics: Iterable[str]) -> None:
+        """Takes note of topics that are there, before they are first used here."""
+        for topic in topics:
+            self._young.stands(topic)
+
     async def settled(self, topics: Collection[str]) -> None:
         """Waits until confirms by the wheel's queues, and by these topics', outlive a kill of the broker."""
         await self._young.settled((_WHEEL, *topics))

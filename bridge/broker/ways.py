@@ -26,6 +26,7 @@ from topology.wheel import ceil_to_tenth, floor_to_tenth, route
 LEAD_MS = 100
 """How much short of due the wheel aims, so that the checkpoint can release at the moment itself."""
 
+_OLD_AFTER_MS = 3_000  # twice what a new queue takes to settle; copies say in whole seconds when they were made
 
 Sharing = dict[tuple[str, str | None, int], list[int]]
 """The places of those that may share a parcel, by topic, kind and stay in the wheel."""
@@ -104,7 +105,9 @@ class Ways:
             again = await self._again(of_each, [messages[at][1] for at in missing])
             for at, found in zip(missing, again, strict=True):
                 results[at] = found
-        await self._objects.settled({one.copy.topic for one in publications if one.way is not Way.WHEEL})
+        released = [one.copy for one in publications if one.way is not Way.WHEEL]
+        self._objects.know_old({copy.topic for copy in released if _waited(copy)})
+        await self._objects.settled({copy.topic for copy in released})
         errors: list[BrokerUnavailable | None] = [None] * len(publications)
         for (places, _), result in zip(messages, results, strict=True):
             for at in places:
@@ -146,6 +149,12 @@ class Ways:
         except BrokerUnavailable as error:
             return [error] * len(outgoing)
         return await self._publisher.publish(outgoing)
+
+
+def _waited(copy: Copy) -> bool:
+    """Whether it has come out of the wheel some seconds after its topic's queues were declared for it."""
+    # Messages of AMQP clients, with no epoch, go into the wheel with nothing declared.
+    return copy.epoch > 0 and copy.due_ms - copy.created_ms >= _OLD_AFTER_MS
 
 
 def _messages(

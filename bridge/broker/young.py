@@ -38,7 +38,8 @@ class Young:
         """`spare` makes a link for questions whose answer may cost the connection."""
         self._spare = spare
         self._begun: set[str] = set()
-        self._settles_s: dict[str, float] = {}
+        self._declared_s: dict[str, float] = {}  # when what this process declared settles
+        self._found_s: dict[str, float] = {}  # and what stood when it was first seen
         self._doubtful: set[str] = set()
         self._replacing: dict[str, asyncio.Task[None]] = {}
 
@@ -51,30 +52,35 @@ class Young:
 
     def declared(self, group: str) -> None:
         self._begun.discard(group)
-        self._settles_s[group] = monotonic() + _SETTLES_AFTER_S
+        self._declared_s[group] = monotonic() + _SETTLES_AFTER_S
 
     def stands(self, group: str) -> None:
-        """It stood when it was first seen."""
-        self._settles_s.setdefault(group, 0.0)
+        """It was declared by somebody else, perhaps a moment ago."""
+        self._found_s.setdefault(group, monotonic() + _SETTLES_AFTER_S)
+
+    def old(self, group: str) -> None:
+        """If it was declared by somebody else, that was long ago."""
+        self._found_s[group] = 0.0
 
     def forget(self, group: str) -> None:
         for known in (self._begun, self._doubtful):
             known.discard(group)
-        self._settles_s.pop(group, None)
+        for times_s in (self._declared_s, self._found_s):
+            times_s.pop(group, None)
 
     def unsettled(self, group: str) -> bool:
         """Whether a confirm by its queues does not count yet."""
-        return group in self._begun or self._settles_s.get(group, inf) > monotonic()
+        return group in self._begun or self._settles_s(group, inf) > monotonic()
 
     async def settled(self, groups: Iterable[str]) -> None:
         """Waits until confirms by their queues outlive a kill of the broker."""
-        until_s = max(self._settles_s.get(group, 0.0) for group in groups)
+        until_s = max(self._settles_s(group, 0.0) for group in groups)
         if (left_s := until_s - monotonic()) > 0:
             await asyncio.sleep(left_s)
 
     def lost(self) -> None:
         """The connection is lost: what is young now may answer nobody when the broker is back."""
-        self._doubtful |= {group for group in (*self._begun, *self._settles_s) if self.unsettled(group)}
+        self._doubtful |= {group for group in (*self._begun, *self._declared_s) if self.unsettled(group)}
 
     async def replace(self, group: str, queues: Collection[str]) -> None:
         """Deletes those of a doubtful group's queues that stand and answer nobody: no confirm of theirs has counted.
@@ -107,6 +113,10 @@ class Young:
             async with self._asked() as link:
                 await asyncio.gather(*(_delete(link, queue) for queue in silent))
         self._doubtful.discard(group)
+
+    def _settles_s(self, group: str, unknown_s: float) -> float:
+        found_s = self._declared_s.get(group)
+        return self._found_s.get(group, unknown_s) if found_s is None else found_s
 
     @asynccontextmanager
     async def _asked(self) -> AsyncIterator[Link]:

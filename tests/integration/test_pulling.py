@@ -9,7 +9,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
+from uuid import uuid4
 
 import httpx2
 import pytest
@@ -23,6 +25,8 @@ from tests.integration.amqp import Amqp
 from tests.integration.topic import Json, Topic
 
 pytestmark = pytest.mark.timeout(45)
+
+OUTLIVES_A_KILL_AFTER_S = 1.2  # as measured: docs/decisions.md
 
 Polling = Callable[[Topic], Awaitable[asyncio.Task[Json]]]
 
@@ -126,6 +130,17 @@ async def test_a_message_leased_from_one_process_is_settled_at_another(
     assert await other.state("m-1") == "acked"
     await topic.send(id="marker")
     assert await other.drain("marker") == []
+
+
+async def test_an_immediate_send_is_answered_once_a_new_topics_queue_would_outlive_a_kill_whoever_declared_it(
+    client: httpx2.AsyncClient, second: httpx2.AsyncClient
+) -> None:
+    for sender in (client, second):
+        new = Topic(client, f"new-{uuid4().hex[:12]}")
+        began_s = monotonic()
+        await new.pull(wait=0)
+        await new.through(sender).send()
+        assert monotonic() - began_s >= OUTLIVES_A_KILL_AFTER_S
 
 
 async def test_two_processes_hand_out_each_message_once(topic: Topic, second: httpx2.AsyncClient) -> None:
