@@ -15,7 +15,7 @@ from bridge.broker.publisher import Publisher
 from bridge.broker.sifting import Sifter
 from bridge.broker.taking import Taker
 from bridge.broker.ways import Ways
-from bridge.broker.young import Young
+from bridge.broker.young_queues import YoungQueues
 from bridge.errors import BrokerUnavailable, BrokerUnfit
 from bridge.settings import Settings
 from topology import plan
@@ -69,7 +69,7 @@ class Broker:
                 on_lost=on_lost,
             )
 
-        self._young = Young(lambda: link("mending"))
+        self._young = YoungQueues(lambda: link("mending"))
         self._publishing = link("publishing", self._young.lost)
         self.consuming, self._releasing = link("consuming"), link("releasing")
         self.objects = Objects(
@@ -116,7 +116,8 @@ class Broker:
                 answers = await managed(url, vhost, wanted, often=not whole, tls=tls)
                 self._found |= answers
         found = [finding for findings in self._found.values() for finding in findings]
-        self.objects.know_standing(topics)
+        for topic in topics:
+            self._young.stands(topic)
         unbound = [finding for finding in found if finding.found == "missing"]
         try:
             mended = await self.objects.mend(wanted) + [finding.name for finding in unbound]

@@ -11,7 +11,7 @@ from aiormq.exceptions import ChannelNotFoundEntity
 
 from bridge.broker.lanes import Lanes
 from bridge.broker.link import Link, translated
-from bridge.broker.young import Young
+from bridge.broker.young_queues import YoungQueues
 from bridge.errors import BrokerUnavailable
 from topology import plan
 from topology.channels import look_at_all
@@ -43,7 +43,7 @@ class Objects:
     """
 
     def __init__(
-        self, link: Link, names: Names, *, delivery_limit: int, publishers: Collection[Link], young: Young
+        self, link: Link, names: Names, *, delivery_limit: int, publishers: Collection[Link], young: YoungQueues
     ) -> None:
         """`link` is declared over. A link of `publishers` that was lost may have been so for an object that is gone."""
         self.names = names
@@ -119,18 +119,11 @@ class Objects:
         """Whether a confirm by the topic's queues does not count yet."""
         return self._young.unsettled(topic)
 
-    def know_old(self, topics: Iterable[str]) -> None:
-        """Takes note of topics that were there seconds ago, so that others' queues need not be waited for."""
-        for topic in topics:
+    async def settled(self, topics: Collection[str], *, old: Iterable[str]) -> None:
+        """Waits until confirms by the wheel's queues, and by these topics', outlive a kill of the broker. `old`: topics
+        that a message shows to have been there for seconds."""
+        for topic in old:
             self._young.old(topic)
-
-    def know_standing(self, topics: Iterable[str]) -> None:
-        """Takes note of topics that are there, before they are first used here."""
-        for topic in topics:
-            self._young.stands(topic)
-
-    async def settled(self, topics: Collection[str]) -> None:
-        """Waits until confirms by the wheel's queues, and by these topics', outlive a kill of the broker."""
         await self._young.settled((_WHEEL, *topics))
 
     async def depth(self, queue: str) -> int:

@@ -106,8 +106,8 @@ class Ways:
             for at, found in zip(missing, again, strict=True):
                 results[at] = found
         released = [one.copy for one in publications if one.way is not Way.WHEEL]
-        self._objects.know_old({copy.topic for copy in released if _waited(copy)})
-        await self._objects.settled({copy.topic for copy in released})
+        old = {copy.topic for copy in released if _sent_long_before(copy)}
+        await self._objects.settled({copy.topic for copy in released}, old=old)
         errors: list[BrokerUnavailable | None] = [None] * len(publications)
         for (places, _), result in zip(messages, results, strict=True):
             for at in places:
@@ -151,9 +151,9 @@ class Ways:
         return await self._publisher.publish(outgoing)
 
 
-def _waited(copy: Copy) -> bool:
-    """Whether it has come out of the wheel some seconds after its topic's queues were declared for it."""
-    # Messages of AMQP clients, with no epoch, go into the wheel with nothing declared.
+def _sent_long_before(copy: Copy) -> bool:
+    """Whether it was sent seconds before it was due, and its topic's queues were declared then."""
+    # For messages of AMQP clients, which have no epoch, nothing is declared when they are sent.
     return copy.epoch > 0 and copy.due_ms - copy.created_ms >= _OLD_AFTER_MS
 
 

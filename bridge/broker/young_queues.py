@@ -11,11 +11,11 @@ one that stands, runs by all that is told of it, and answers nobody, also after 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from math import inf
 from time import monotonic
+from typing import TypeVar
 
 import structlog
 from pamqp import commands as spec
@@ -25,13 +25,16 @@ from bridge.errors import BrokerUnavailable, QueueMissing
 
 log = structlog.get_logger(__name__)
 
+Answer = TypeVar("Answer")
+
 _SETTLES_AFTER_S = 1.5
 _ANSWERS_WITHIN_S = 3.0  # before the broker itself gives up the queue, after 5 s, and the connection with it
 _WAITED_FOR_S = 0.5
+_AT_ONCE = 256  # each has a channel of its own, of which a broker allows 2,047 a connection
 _DELETED_WITHIN_S = 30.0  # the broker forces it after 5 s
 
 
-class Young:
+class YoungQueues:
     """What was declared together is a group: the wheel, or a topic's queues."""
 
     def __init__(self, spare: Callable[[], Link]) -> None:
@@ -82,7 +85,7 @@ class Young:
         """The connection is lost: what is young now may answer nobody when the broker is back."""
         self._doubtful |= {group for group in (*self._begun, *self._declared_s) if self.unsettled(group)}
 
-    async def replace(self, group: str, queues: Collection[str]) -> None:
+    async def replace(self, group: str, queues: Sequence[str]) -> None:
         """Deletes those of a doubtful group's queues that stand and answer nobody: no confirm of theirs has counted.
 
         Raises:
@@ -104,27 +107,27 @@ class Young:
         if not replacing.cancelled():
             replacing.exception()  # told to whoever waits still; the next one tries again
 
-    async def _replace(self, group: str, queues: Collection[str]) -> None:
-        async with self._asked() as link:
-            answers = await asyncio.gather(*(_silent(link, queue) for queue in queues))
+    async def _replace(self, group: str, queues: Sequence[str]) -> None:
+        answers = await self._of_each(queues, _silent)
         silent = [queue for queue, is_silent in zip(queues, answers, strict=True) if is_silent]
         if silent:
             log.warning("topology.silent", queues=silent[:10], count=len(silent))
-            async with self._asked() as link:
-                await asyncio.gather(*(_delete(link, queue) for queue in silent))
+            await self._of_each(silent, _delete)
         self._doubtful.discard(group)
+
+    async def _of_each(self, queues: Sequence[str], ask: Callable[[Link, str], Awaitable[Answer]]) -> list[Answer]:
+        answers: list[Answer] = []
+        for start in range(0, len(queues), _AT_ONCE):
+            link = self._spare()
+            try:
+                answers += await asyncio.gather(*(ask(link, queue) for queue in queues[start : start + _AT_ONCE]))
+            finally:
+                await link.drop()
+        return answers
 
     def _settles_s(self, group: str, unknown_s: float) -> float:
         found_s = self._declared_s.get(group)
         return self._found_s.get(group, unknown_s) if found_s is None else found_s
-
-    @asynccontextmanager
-    async def _asked(self) -> AsyncIterator[Link]:
-        link = self._spare()
-        try:
-            yield link
-        finally:
-            await link.drop()
 
     async def close(self) -> None:
         for replacing in self._replacing.values():

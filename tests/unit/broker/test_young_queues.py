@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from bridge.broker import young
+from bridge.broker import young_queues
 from bridge.broker.link import Link
-from bridge.broker.young import Young
+from bridge.broker.young_queues import YoungQueues
 
 
 class Asked(Exception):
@@ -28,7 +28,7 @@ def pass_s(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         nonlocal now_s
         now_s += seconds
 
-    monkeypatch.setattr(young, "monotonic", lambda: now_s)
+    monkeypatch.setattr(young_queues, "monotonic", lambda: now_s)
     return on
 
 
@@ -49,7 +49,7 @@ def pass_s(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 def test_confirms_count_once_the_queues_have_stood_for_a_while(
     pass_s: Callable[[float], None], happens: tuple[str, ...], unsettled_at_once: bool, unsettled_later: bool
 ) -> None:
-    queues = Young(no_link)
+    queues = YoungQueues(no_link)
     for event in happens:
         getattr(queues, event)("orders")
     assert queues.unsettled("orders") is unsettled_at_once
@@ -70,7 +70,7 @@ def test_confirms_count_once_the_queues_have_stood_for_a_while(
 async def test_doubtful_is_only_what_this_process_declared_a_moment_before_the_connection_was_lost(
     pass_s: Callable[[float], None], happens: tuple[str, ...], lost_after_s: float, doubtful: bool
 ) -> None:
-    queues = Young(no_link)
+    queues = YoungQueues(no_link)
     for event in happens:
         getattr(queues, event)("orders")
     pass_s(lost_after_s)
