@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import randrange
 
@@ -58,7 +58,7 @@ class Broker:
         first = randrange(len(nodes))
         nodes = nodes[first:] + nodes[:first]
 
-        def link(purpose: str, on_lost: Callable[[], None] = lambda: None) -> Link:
+        def link(purpose: str) -> Link:
             return Link(
                 nodes,
                 purpose=purpose,
@@ -66,12 +66,10 @@ class Broker:
                 check=check_server,
                 breaker=self.breaker,
                 tls=settings.tls,
-                on_lost=on_lost,
             )
 
-        self._young = YoungQueues(lambda: link("mending"))
-        self._publishing = link("publishing", self._young.lost)
-        self.consuming, self._releasing = link("consuming"), link("releasing")
+        self._publishing, self.consuming, self._releasing = link("publishing"), link("consuming"), link("releasing")
+        self._young = YoungQueues()
         self.objects = Objects(
             self._publishing,
             names,
@@ -138,7 +136,6 @@ class Broker:
             raise BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")
 
     async def close(self) -> None:
-        await self._young.close()
         await self.consuming.drop()
         await self._releasing.drop()
         await self._publishing.drop()

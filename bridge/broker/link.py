@@ -79,7 +79,6 @@ class Link:
         check: Check,
         breaker: Breaker,
         tls: SSLContext | None = None,
-        on_lost: Callable[[], None] = lambda: None,
     ) -> None:
         self._urls = [_with_heartbeat(part.strip()) for part in nodes]
         self._purpose = purpose
@@ -92,7 +91,6 @@ class Link:
         self._opening = asyncio.Lock()
         self._tries = -1  # the next node's turn comes with the next try
         self.generation = 0  # counts the connections: what was declared on an earlier one is declared again
-        self._on_lost = on_lost
 
     @property
     def several(self) -> bool:
@@ -134,8 +132,6 @@ class Link:
                 raise BrokerUnfit(str(error)) from error
             self._connection = connection
             self.generation += 1
-            if connection.transport is not None:
-                connection.transport.connection.closing.add_done_callback(lambda _: self._on_lost())
             return connection
 
     async def channel(self, *, confirms: bool = False) -> Channel:

@@ -73,19 +73,18 @@ class Objects:
                 return
             generation = self._connections
             whole = plan.core(self.names) + plan.slots(self.names)
-            await self._young.replace(_WHEEL, [queue.name for queue in whole.queues])
             # Queues are declared in the plan's order: with the last one, all are there.
-            new = not await self._exists(whole.queues[-1].name) or self._young.begun(_WHEEL)
-            if new:
+            stands = await self._exists(whole.queues[-1].name)
+            if not stands:
                 self._young.declaring(_WHEEL)
             try:
-                await self._apply(whole, stands=not new)
+                await self._apply(whole, stands=stands)
             except NotAllowed:
-                if new:
+                if not stands:
                     raise
                 # Declared by somebody else, as an operator may want it.
                 log.info("topology.not_allowed", detail="declared by another user")
-            if new:
+            if self._young.begun(_WHEEL):
                 self._young.declared(_WHEEL)
             self._topics.clear()
             await self.lanes.look(now=True)
@@ -100,15 +99,13 @@ class Objects:
         await self.ensure_wheel()
         if topic in self._topics:
             return
-        wanted = self._plan(topic, direct=topic in self._direct)
-        await self._young.replace(topic, [queue.name for queue in wanted.queues])
         async with self._declaring:
             if topic not in self._topics:
-                new = not await self._exists(self.names.ready_queue(topic)) or self._young.begun(topic)
-                if new:
+                stands = await self._exists(self.names.ready_queue(topic))
+                if not stands:
                     self._young.declaring(topic)
-                await self._apply(wanted, stands=not new)
-                (self._young.declared if new else self._young.stands)(topic)
+                await self._apply(self._plan(topic, direct=topic in self._direct), stands=stands)
+                (self._young.declared if self._young.begun(topic) else self._young.stands)(topic)
                 self._topics.add(topic)
 
     @property

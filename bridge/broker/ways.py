@@ -5,7 +5,7 @@ Copies that may share a message and stay in the wheel for as long travel as one 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from pamqp.commands import Basic
@@ -76,26 +76,12 @@ class Ways:
 
     async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
         """Publishes all in one burst; for each, None once it is confirmed for good, or why it is not."""
-        unready = await self._unready({one.copy.topic for one in publications})
-        if not unready:
-            return await self._publish(publications)
-        errors = [unready.get(one.copy.topic) for one in publications]
-        if going := [at for at, error in enumerate(errors) if error is None]:
-            for at, error in zip(going, await self._publish([publications[at] for at in going]), strict=True):
-                errors[at] = error
-        return errors
-
-    async def _unready(self, topics: Collection[str]) -> dict[str, BrokerUnavailable]:
-        """Those of the topics whose queues can't be seen to, and why."""
-        unready: dict[str, BrokerUnavailable] = {}
-        for topic in topics:
-            try:
+        topics = {one.copy.topic for one in publications}
+        try:
+            for topic in topics:
                 await self._objects.ensure_topic(topic)
-            except BrokerUnavailable as error:
-                unready[topic] = error
-        return unready
-
-    async def _publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+        except BrokerUnavailable as error:
+            return [error] * len(publications)
         messages = list(_messages(self._names, publications, _sharing(publications) if self._parcels else {}))
         results = await self._publisher.publish([outgoing for _, outgoing in messages])
         missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]

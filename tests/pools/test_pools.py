@@ -147,6 +147,8 @@ class TestLmstfy:
 
 @asynccontextmanager
 async def broker_killed(pooled: Pooled) -> AsyncIterator[None]:
+    # RabbitMQ may leave a queue that is new when it is killed without a leader.
+    await asyncio.to_thread(pooled.eu_rabbit.sync)
     await killed(pooled.eu_rabbit)
     yield
     await started(pooled.eu_rabbit)

@@ -1,4 +1,4 @@
-"""Which queues' confirms count, and which queues are doubtful once the connection was lost."""
+"""When confirms of new queues count."""
 
 from __future__ import annotations
 
@@ -7,16 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bridge.broker import young_queues
-from bridge.broker.link import Link
 from bridge.broker.young_queues import YoungQueues
-
-
-class Asked(Exception):
-    """Somebody wants a connection to look at doubtful queues with."""
-
-
-def no_link() -> Link:
-    raise Asked
 
 
 @pytest.fixture
@@ -49,34 +40,9 @@ def pass_s(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 def test_confirms_count_once_the_queues_have_stood_for_a_while(
     pass_s: Callable[[float], None], happens: tuple[str, ...], unsettled_at_once: bool, unsettled_later: bool
 ) -> None:
-    queues = YoungQueues(no_link)
+    queues = YoungQueues()
     for event in happens:
         getattr(queues, event)("orders")
     assert queues.unsettled("orders") is unsettled_at_once
     pass_s(1.6)
     assert queues.unsettled("orders") is unsettled_later
-
-
-@pytest.mark.parametrize(
-    ("happens", "lost_after_s", "doubtful"),
-    [
-        (("declaring",), 10.0, True),
-        (("declaring", "declared"), 1.4, True),
-        (("declaring", "declared"), 1.6, False),
-        (("stands",), 0.0, False),
-        (("declaring", "declared", "forget"), 0.0, False),
-    ],
-)
-async def test_doubtful_is_only_what_this_process_declared_a_moment_before_the_connection_was_lost(
-    pass_s: Callable[[float], None], happens: tuple[str, ...], lost_after_s: float, doubtful: bool
-) -> None:
-    queues = YoungQueues(no_link)
-    for event in happens:
-        getattr(queues, event)("orders")
-    pass_s(lost_after_s)
-    queues.lost()
-    if doubtful:
-        with pytest.raises(Asked):
-            await queues.replace("orders", ["ready.orders"])
-    else:
-        await queues.replace("orders", ["ready.orders"])
