@@ -15,7 +15,6 @@ from bridge.broker.publisher import Publisher
 from bridge.broker.sifting import Sifter
 from bridge.broker.taking import Taker
 from bridge.broker.ways import Ways
-from bridge.broker.young_queues import YoungQueues
 from bridge.errors import BrokerUnavailable, BrokerUnfit
 from bridge.settings import Settings
 from topology import plan
@@ -69,13 +68,8 @@ class Broker:
             )
 
         self._publishing, self.consuming, self._releasing = link("publishing"), link("consuming"), link("releasing")
-        self._young = YoungQueues()
         self.objects = Objects(
-            self._publishing,
-            names,
-            delivery_limit=settings.delivery_limit,
-            publishers=(self._releasing,),
-            young=self._young,
+            self._publishing, names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
         )
         self.ways = Ways(self.objects, Publisher(self._publishing, timeout_ms=timeout_ms), parcels=settings.parcels)
         self.releases = Ways(
@@ -114,13 +108,12 @@ class Broker:
                 answers = await managed(url, vhost, wanted, often=not whole, tls=tls)
                 self._found |= answers
         found = [finding for findings in self._found.values() for finding in findings]
-        for topic in topics:
-            self._young.stands(topic)
         unbound = [finding for finding in found if finding.found == "missing"]
         try:
             mended = await self.objects.mend(wanted) + [finding.name for finding in unbound]
         except NotAllowed:
             return Look(findings=told(found), mended=[])
+        self.objects.know_standing(topics)
         return Look(findings=told(finding for finding in found if finding not in unbound), mended=mended)
 
     async def check(self) -> None:

@@ -42,9 +42,7 @@ class Objects:
     What is remembered is forgotten with the connection, so a broker that lost its objects gets them again.
     """
 
-    def __init__(
-        self, link: Link, names: Names, *, delivery_limit: int, publishers: Collection[Link], young: YoungQueues
-    ) -> None:
+    def __init__(self, link: Link, names: Names, *, delivery_limit: int, publishers: Collection[Link]) -> None:
         """`link` is declared over. A link of `publishers` that was lost may have been so for an object that is gone."""
         self.names = names
         self.lanes = Lanes(link, names)
@@ -56,7 +54,7 @@ class Objects:
         self._generation = 0
         self._topics: set[str] = set()
         self._direct: set[str] = set()
-        self._young = young
+        self._young = YoungQueues()
         self._bind_again_s = 0.0
 
     async def ensure_wheel(self) -> None:
@@ -115,6 +113,11 @@ class Objects:
     def unsettled(self, topic: str) -> bool:
         """Whether a confirm by the topic's queues does not count yet."""
         return self._young.unsettled(topic)
+
+    def know_standing(self, topics: Iterable[str]) -> None:
+        """Takes note of topics whose queues stand, before they are first used here."""
+        for topic in topics:
+            self._young.stands(topic)
 
     async def settled(self, topics: Collection[str], *, old: Iterable[str]) -> None:
         """Waits until confirms by the wheel's queues, and by these topics', outlive a kill of the broker. `old`: topics

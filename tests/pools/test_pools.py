@@ -22,12 +22,12 @@ from bridge.local.redis import RedisNode
 from tests.fault.stage import Bridge, killed, started
 from tests.wires.lmstfy import Answer, ask
 
-PATIENCE_S = 90.0  # with a broker that starts again while others have the cores
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.pools.conftest import Pooled
+
+PATIENCE_S = 90.0  # with a broker that starts again while others have the cores
 
 
 async def stands(amqp_url: str, queue: str) -> bool:

@@ -1,11 +1,13 @@
 """Which message carries a copy on its way."""
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from pamqp.commands import Basic
 
 from bridge.broker.parcels import COUNT_HEADER, MOST_COPIES
-from bridge.broker.ways import Publication, Way, _messages, _sharing
+from bridge.broker.ways import Publication, Way, _messages, _sent_long_before, _sharing
 from bridge.message import Copy, Envelope
 from topology.names import Names
 
@@ -88,3 +90,13 @@ def test_a_parcel_is_bounded_and_the_rest_goes_alone() -> None:
 
 def _plain(digits: str) -> tuple[str, None]:
     return f"0.0.0.0.0.{digits}.orders", None
+
+
+@pytest.mark.parametrize(
+    ("epoch", "delay_ms", "long"),
+    [(1, 0, False), (1, 2_999, False), (1, 3_000, True), (2, 86_400_000, True), (0, 86_400_000, False)],
+)
+def test_a_copy_shows_its_topics_queues_to_be_old_if_it_was_sent_here_seconds_before_it_was_due(
+    epoch: int, delay_ms: int, long: bool
+) -> None:
+    assert _sent_long_before(replace(copy(0), epoch=epoch, due_ms=NOW_MS + delay_ms)) is long
