@@ -17,12 +17,14 @@ class Confirms:
         self._errors: list[BrokerUnavailable | None] = []
         self._open: dict[int, None] = {}  # tags of which nothing is known yet, in their order
         self._told: asyncio.Future[None] | None = None
+        self.any_refused = False  # of the burst
 
     def begin(self, ids: Sequence[str]) -> asyncio.Future[None]:
         """Of a burst that is about to be written. Its messages are returned by their ids, of which none is twice.
         Done when all of it is told."""
         first, self._last = self._last + 1, self._last + len(ids)
         self._ids = ids
+        self.any_refused = False
         self._errors = [None] * len(ids)
         self._open = dict.fromkeys(range(first, self._last + 1))
         self._told = asyncio.get_running_loop().create_future()
@@ -50,6 +52,7 @@ class Confirms:
         for done in self._up_to(tag) if multiple else (tag,):
             if done in self._open:
                 self._errors[done - self._last - 1] = BrokerUnavailable("RabbitMQ did not take the message")
+                self.any_refused = True
         self.confirmed(tag, multiple=multiple)
 
     def returned(self, message_id: str | None, reason: str) -> None:

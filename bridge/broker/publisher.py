@@ -127,6 +127,10 @@ class Publisher:
                 told = place.confirms.begin([message.properties.message_id or "" for message in messages])
                 written = True
                 await _settled(place.channel, told)
+                if place.confirms.any_refused:
+                    # A channel whose first publish to a quorum queue found the leader's node down asks that node for
+                    # ever, whoever leads since (RabbitMQ 3.10); a new one asks who leads.
+                    await place.channel.close()
             return place.confirms.errors()
         except Refused as error:
             # The connection is left alone: another call may be trying it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from random import Random
+from time import monotonic
 
 import httpx2
 
@@ -64,19 +65,22 @@ class Load:
 
     async def _send(self, topic: str, message_id: str, when: dict[str, int]) -> None:
         life = self._history.lives[message_id]
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                life.sends += 1
-                try:
-                    response = await self._api.send(topic, message_id, **when)
-                except httpx2.TransportError:
-                    pass
-                else:
-                    if response.status_code < 500:
-                        break
-                await asyncio.sleep(
-                    min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** (life.sends - 1)) * self._random.uniform(0.8, 1.2)
-                )
+        give_up_at = monotonic() + PATIENCE_S
+        while True:
+            life.sends += 1
+            try:
+                response = await self._api.send(topic, message_id, **when)
+            except httpx2.TransportError as error:
+                last: object = repr(error)
+            else:
+                if response.status_code < 500:
+                    break
+                last = response.text
+            if monotonic() > give_up_at:
+                raise TimeoutError(f"{message_id} is refused for {PATIENCE_S:.0f} s: {last}")
+            await asyncio.sleep(
+                min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** (life.sends - 1)) * self._random.uniform(0.8, 1.2)
+            )
         assert response.status_code in (200, 201), response.text
         await self._history.accepted(message_id)
 

@@ -28,6 +28,7 @@ async def test_each_is_what_it_was_told_first(before: int, count: int, told: lis
                 expected.setdefault(one - before - 1, refused)
 
     assert done.done() == (len(expected) == count)
+    assert confirms.any_refused == any(expected.values())
     refusals = [expected.get(at, True) for at in range(count)]
     assert [error is not None for error in confirms.errors(AWAY)] == refusals
     assert [error is AWAY for error in confirms.errors(AWAY)] == [at not in expected for at in range(count)]
