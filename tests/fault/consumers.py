@@ -61,3 +61,14 @@ async def over_amqp(urls: str, queue_name: str, history: History) -> None:
         except (AMQPError, ChannelInvalidStateError, OSError, TimeoutError):
             pass
         await asyncio.sleep(_PAUSE_S)
+
+
+async def ended(*tasks: asyncio.Task[None]) -> None:
+    """Cancels them, and waits until all have ended. A connection that is still closing when its broker is killed never
+    closes."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.result()

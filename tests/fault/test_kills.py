@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 import httpx2
 import pytest
 
 from tests.fault.api import Api
-from tests.fault.consumers import over_amqp, over_http
+from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.history import History
 from tests.fault.load import Load
 from tests.fault.stage import Stage, killed, started
@@ -48,10 +47,7 @@ async def test_kill_9_of_every_part_in_turn_loses_nothing_and_brings_nothing_ear
         await load.marks()
         await history.nothing_owed(within_s=30)
     finally:
-        for task in (sending, *consumers):
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(sending, *consumers)
+        await ended(sending, *consumers)
     sends = [life.sends for life in history.lives.values()]
     assert history.accepted_count == len(sends) >= 7 * RATE_PER_S
     assert sum(count > 1 for count in sends) > RATE_PER_S  # the kills were felt

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -16,8 +15,9 @@ import pytest_asyncio
 from bridge.local.ports import free_ports
 from bridge.local.rabbit_cluster import RabbitCluster
 from bridge.local.rabbitmq import RabbitNode
+from bridge.ulids import new_ulid
 from tests.fault.api import Api
-from tests.fault.consumers import over_amqp, over_http
+from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.history import History
 from tests.fault.load import Load
 from tests.fault.stage import Bridge, killed, start_all, started
@@ -89,17 +89,12 @@ class Probe:
 
     def __init__(self, apis: Sequence[Api]) -> None:
         self._apis = apis
-        self._count = 0
 
     async def accepted(self) -> float:
         """How many seconds it takes until each has been accepted."""
-        began_s, self._count = monotonic(), self._count + 1
+        began_s = monotonic()
         delays = range(0, 8_000, 500)
-        sends = [
-            api.sent(PROBED, f"{self._count}-{at}-{delay_ms}", delay=delay_ms)
-            for at, api in enumerate(self._apis)
-            for delay_ms in delays
-        ]
+        sends = [api.sent(PROBED, new_ulid(), delay=delay_ms) for api in self._apis for delay_ms in delays]
         await asyncio.gather(*sends)
         return monotonic() - began_s
 
@@ -148,10 +143,8 @@ async def test_the_loss_of_one_node_of_three_is_felt_for_seconds_and_of_two_is_t
         await killed(second, third)
         answers = await asyncio.gather(*(api.send(PROBED, f"lost-{n}", delay=500) for n in range(10) for api in apis))
         assert {answer.status_code for answer in answers} == {503}
-        # Two of three are enough, also for the queues that the one which stays away had led.
-        await started(second)
+        await started(second, third)
         await probe.accepted()
-        await started(third)
 
         await history.more_accepted(RATE_PER_S, within_s=30)
         stop.set()
@@ -160,10 +153,7 @@ async def test_the_loss_of_one_node_of_three_is_felt_for_seconds_and_of_two_is_t
         await load.marks()
         await history.nothing_owed(within_s=30)
     finally:
-        for task in (sending, *consumers):
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(sending, *consumers)
+        await ended(sending, *consumers)
     assert history.accepted_count == len(history.lives) > 10 * RATE_PER_S
     assert history.lost() == []
     assert history.early() == []
@@ -171,3 +161,17 @@ async def test_the_loss_of_one_node_of_three_is_felt_for_seconds_and_of_two_is_t
     assert history.forgotten() == []
     assert history.back_after_ack() == []
     assert history.beyond_attempts(MAX_RETRY + 1) == []
+
+
+@pytest.mark.timeout(300)
+async def test_when_one_of_two_lost_nodes_is_back_sends_go_on_also_to_queues_that_the_other_led(
+    scene: Scene, own: httpx2.AsyncClient
+) -> None:
+    probe = Probe([Api(own, bridge.url) for bridge in scene.bridges])
+    await probe.accepted()
+    _, second, third = await asyncio.to_thread(scene.by_checkpoint)
+
+    await killed(second, third)
+    going_on = asyncio.create_task(probe.accepted())
+    await started(second)
+    await going_on

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import httpx2
@@ -12,7 +11,7 @@ import pytest
 
 from bridge.local.redis_sentinels import RedisSentinels
 from tests.fault.api import Api
-from tests.fault.consumers import over_amqp, over_http
+from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.history import History
 from tests.fault.load import Load
 from tests.fault.stage import Stage, killed, started
@@ -54,10 +53,7 @@ async def test_a_killed_master_under_load_loses_no_accepted_message_and_its_repl
         # A lease that the replica had not heard of is believed after a minute.
         await history.nothing_owed(within_s=100)
     finally:
-        for task in (sending, *consumers):
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(sending, *consumers)
+        await ended(sending, *consumers)
     assert any(life.sends > 1 for life in history.lives.values())  # the failover was felt
     assert history.lost() == []
     assert history.early() == []
