@@ -106,7 +106,7 @@ async def back_s(node: RabbitNode) -> float:
     return monotonic() - began_s
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(450)
 async def test_the_loss_of_one_node_of_three_is_felt_for_seconds_and_of_two_is_told_and_costs_no_message(
     scene: Scene, http: httpx2.AsyncClient, own: httpx2.AsyncClient
 ) -> None:
@@ -149,7 +149,8 @@ async def test_the_loss_of_one_node_of_three_is_felt_for_seconds_and_of_two_is_t
         await history.more_accepted(RATE_PER_S, within_s=30)
         stop.set()
         await sending
-        await history.nothing_owed(within_s=60)
+        # What RabbitMQ keeps back in a slot after all this comes with the audit, in two to three minutes.
+        await history.nothing_owed(within_s=180)
         await load.marks()
         await history.nothing_owed(within_s=30)
     finally:
