@@ -23,7 +23,7 @@ from tests.fault.load import Load
 from tests.fault.stage import Bridge, killed, start_all, started
 from tests.matrix.servers import Servers
 
-GOES_ON_WITHIN_S = 10.0  # what users are promised; a machine too busy for that takes longer yet to start a node
+GOES_ON_WITHIN_S = 10.0  # what users are promised
 RATE_PER_S = 100
 MAX_RETRY = 3
 PULLED, CONSUMED, PROBED = "pulled", "consumed", "probed"
@@ -99,14 +99,7 @@ class Probe:
         return monotonic() - began_s
 
 
-async def back_s(node: RabbitNode) -> float:
-    """How many seconds it takes a node that was killed to be back."""
-    began_s = monotonic()
-    await started(node)
-    return monotonic() - began_s
-
-
-@pytest.mark.timeout(450)
+@pytest.mark.timeout(300)
 async def test_the_loss_of_one_node_of_three_is_felt_for_seconds_and_of_two_is_told_and_costs_no_message(
     scene: Scene, http: httpx2.AsyncClient, own: httpx2.AsyncClient
 ) -> None:
@@ -129,16 +122,16 @@ async def test_the_loss_of_one_node_of_three_is_felt_for_seconds_and_of_two_is_t
         leading, second, third = await asyncio.to_thread(scene.by_checkpoint)
 
         await killed(leading)
-        gone_on_s = await probe.accepted()
-        assert gone_on_s < max(GOES_ON_WITHIN_S, await back_s(leading))
+        assert await probe.accepted() < GOES_ON_WITHIN_S
+        await started(leading)
 
         second.freeze()
         # Queues that it leads take nothing until the others hold it for dead.
         while (await apis[0].send(PROBED, "stalls", delay=2_500)).status_code != 503:
             pass
         await killed(second)
-        gone_on_s = await probe.accepted()
-        assert gone_on_s < max(GOES_ON_WITHIN_S, await back_s(second))
+        assert await probe.accepted() < GOES_ON_WITHIN_S
+        await started(second)
 
         await killed(second, third)
         answers = await asyncio.gather(*(api.send(PROBED, f"lost-{n}", delay=500) for n in range(10) for api in apis))
@@ -149,8 +142,7 @@ async def test_the_loss_of_one_node_of_three_is_felt_for_seconds_and_of_two_is_t
         await history.more_accepted(RATE_PER_S, within_s=30)
         stop.set()
         await sending
-        # What RabbitMQ keeps back in a slot after all this comes with the audit, in two to three minutes.
-        await history.nothing_owed(within_s=180)
+        await history.nothing_owed(within_s=60)
         await load.marks()
         await history.nothing_owed(within_s=30)
     finally:
