@@ -116,8 +116,9 @@ class Link:
             if self._connection is not None and self.open:
                 return self._connection
             await self.drop()
-            self._tries += 1
             async with self.asking(self._timeout_s):
+                # Not for a call that is refused: it would take the turn of the node that answers, perhaps each time.
+                self._tries += 1
                 connection = await aio_pika.connect(
                     self._urls[self._tries % len(self._urls)],
                     timeout=self._timeout_s,
