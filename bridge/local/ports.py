@@ -8,11 +8,9 @@ from pathlib import Path
 
 LOWEST_PORT = 10_000
 
-_given_out: set[int] = set()
-
 
 def free_ports(count: int) -> list[int]:
-    """`count` ports that are free at the moment; no port is given out twice by one process.
+    """`count` ports that are free at the moment, and given to nobody else on this machine while the process lives.
 
     They lie below the range the kernel hands to outgoing connections, so a server that is killed
     and started again finds its port still free.
@@ -20,8 +18,7 @@ def free_ports(count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         port = random.randrange(LOWEST_PORT, _first_ephemeral_port())
-        if port not in _given_out and is_free(port):
-            _given_out.add(port)
+        if is_free(port) and _taken(port):
             found.append(port)
     return found
 
@@ -44,6 +41,19 @@ def is_served(port: int, host: str = "127.0.0.1") -> bool:
         socket.create_connection((host, port), timeout=1).close()
     except OSError:
         return False
+    return True
+
+
+def _taken(port: int) -> bool:
+    """Takes the port for this process, by its namesake of UDP, which no server here uses: until its own server listens,
+    and while that is killed and started again, another process may look for one."""
+    namesake = socket.socket(type=socket.SOCK_DGRAM)
+    try:
+        namesake.bind(("127.0.0.1", port))
+    except OSError:
+        namesake.close()
+        return False
+    namesake.detach()  # it ends with the process
     return True
 
 
