@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
 
 from aiormq import Channel
 from aiormq.abc import ChannelFrame
@@ -11,6 +12,8 @@ from aiormq.abc import ChannelFrame
 from bridge.broker import frames
 from bridge.broker.window import Window
 from bridge.errors import BrokerUnavailable
+
+Close = Callable[[Channel], Coroutine[Any, Any, None]]
 
 
 class Acknowledging:
@@ -24,6 +27,8 @@ class Acknowledging:
         self._channel = channel
         self._window = Window()
         self._turn = asyncio.Lock()
+        self._close: Close | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     def delivered(self, tag: int) -> None:
         self._window.delivered(tag)
@@ -40,6 +45,7 @@ class Acknowledging:
             acks = self._window.done(tags)
             if payload := frames.acks(self._channel.number, acks.up_to, acks.single):
                 await self._channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
+        self._close_retired()
 
     async def requeue(self, tag: int) -> None:
         """Puts a delivery back where it was; raises what aiormq does."""
@@ -47,3 +53,18 @@ class Acknowledging:
             self._window.done([tag])
             # A nack does not count from RabbitMQ 4.3 on, and what no pull can lease would come round for ever.
             await self._channel.basic_reject(tag, requeue=True, wait=False)
+        self._close_retired()
+
+    def retire(self, close: Close) -> None:
+        """Has the channel closed as soon as all that came over it is acknowledged or put back.
+
+        What RabbitMQ handed out may never come: the leader of a quorum queue that ends meanwhile has it lost on its
+        way, and the next one holds it for delivered (rabbitmq-server #15473). It is back in the queue when the channel
+        ends.
+        """
+        self._close = close
+        self._close_retired()
+
+    def _close_retired(self) -> None:
+        if self._close is not None and self._closing is None and not self._window.held:
+            self._closing = asyncio.create_task(self._close(self._channel))

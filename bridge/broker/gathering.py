@@ -89,7 +89,10 @@ class Gatherer:
             raise
         finally:
             place.channel.on_consumer_cancel_callbacks.discard(consumer.cancelled)
-        self._free.append(place)
+        if len(consumer.arrived) == consumer.wanted:
+            self._free.append(place)
+        else:
+            place.acknowledging.retire(self._link.close)
         return consumer.arrived
 
     async def _consume(self, place: _Place, queue: str, consumer: _Consumer) -> None:
@@ -123,5 +126,4 @@ class Gatherer:
         """Puts back what has arrived, and whatever else the consumer would be given."""
         with suppress(BrokerUnavailable):
             self._link.intake(place.channel).forget(consumer.tag)
-            async with translated(self._timeout_s):
-                await place.channel.close()
+        await self._link.close(place.channel)

@@ -153,6 +153,12 @@ class Link:
                 # All that aiormq says of a connection that was lost a moment ago.
                 raise BrokerUnavailable(f"RabbitMQ is away: {error}") from error
 
+    async def close(self, channel: Channel) -> None:
+        """Closes a channel; what it holds is back in its queues."""
+        with suppress(BrokerUnavailable):
+            async with translated(self._timeout_s):
+                await channel.close()
+
     def intake(self, channel: Channel) -> Intake:
         """What takes the deliveries of a channel.
 

@@ -10,7 +10,7 @@ from aiormq.abc import DeliveredMessage
 
 from bridge.broker.deliveries import delivery_of
 from bridge.broker.link import Link, translated
-from bridge.broker.taking import Taken
+from bridge.broker.taken import Taken
 from bridge.errors import QueueMissing
 
 _STEP_S = 5.0

@@ -20,11 +20,13 @@ class Window:
     def __init__(self) -> None:
         self._outstanding: dict[int, None] = {}
         self._last = 0
+        self.held = 0  # of them, those that were noted
 
     def __len__(self) -> int:
         return len(self._outstanding)
 
     def delivered(self, tag: int) -> None:
+        self.held += 1
         # What nobody has noted before it stays outstanding: one acknowledgement for many would lose it.
         for one in range(self._last + 1, tag + 1):
             self._outstanding[one] = None
@@ -41,4 +43,5 @@ class Window:
         single = tuple(sorted(tag for tag in finished if tag > up_to))
         for tag in finished:
             del self._outstanding[tag]
+        self.held -= len(finished)
         return Acks(up_to, single)

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from bridge.broker.copies import from_properties
-from bridge.broker.taking import Taken, ack_all
+from bridge.broker.taken import Taken, ack_all
 from bridge.errors import BodyNotKept, NotFound, QueueMissing
 from bridge.message import Copy, Message, Record, State, new_nonce
 from bridge.service.looking import Looking

@@ -15,7 +15,7 @@ from typing import Any
 
 from bridge import metrics
 from bridge.broker.copies import from_properties
-from bridge.broker.taking import Taken, ack_all
+from bridge.broker.taken import Taken, ack_all
 from bridge.broker.ways import Publication, Way, parked_ms
 from bridge.errors import BrokerUnavailable, QueueMissing, StoreUnavailable, Unavailable
 from bridge.frozen import value

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 from uuid import uuid4
 
 import aio_pika
 import pytest
 import pytest_asyncio
 from aiormq import Channel
+from pamqp import commands as spec
 
 from bridge.breaker import Breaker
 from bridge.broker import gathering
 from bridge.broker.gathering import Gatherer
+from bridge.broker.intake import Reader
 from bridge.broker.link import Link
-from bridge.broker.taking import Taken, Taker
+from bridge.broker.polling import Poller
+from bridge.broker.taken import Taken, ack_all
+from bridge.broker.taking import Taker
 from bridge.errors import QueueMissing
 from bridge.local.rabbitmq import RabbitNode
 from tests.integration.amqp import Amqp
@@ -117,6 +122,47 @@ async def test_what_had_come_to_who_is_cancelled_is_back_in_the_queue(
     assert sorted(number for number, _ in await left(amqp, queue)) == list(range(120))
 
 
+async def test_what_was_handed_out_and_never_came_is_back_when_all_that_came_is_acknowledged(
+    link: Link, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = {b"3", b"50", b"99"}
+    read = Reader._delivered
+
+    def without_lost(self: Reader, *delivery: Any) -> None:
+        if delivery[-1] not in lost:
+            read(self, *delivery)
+
+    monkeypatch.setattr(Reader, "_delivered", without_lost)
+    taken = await Taker(link, timeout_ms=10_000).take(queue, 120)
+    assert numbers(taken) == [at for at in range(120) if str(at).encode() not in lost]
+    await ack_all(taken)
+
+    while await amqp.count(queue) != len(lost):
+        pass
+    assert sorted(number for number, _ in await left(amqp, queue)) == [3, 50, 99]
+
+
+async def test_what_was_handed_to_a_long_poll_and_never_came_is_back_when_the_poll_is_over(
+    link: Link, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received = Channel._on_deliver_frame
+    handed_out = asyncio.Event()
+
+    async def lost(self: Channel, frame: spec.Basic.Deliver) -> None:
+        self.consumers = {}
+        await received(self, frame)
+        handed_out.set()
+
+    monkeypatch.setattr(Channel, "_on_deliver_frame", lost)
+    poller = Poller(link, timeout_ms=10_000)
+    assert await poller.wait([queue], 60_000, handed_out) == []
+    monkeypatch.undo()
+
+    while await amqp.count(queue) != 120:
+        pass
+    assert len(await poller.wait([queue], 60_000, asyncio.Event())) == 1
+
+
 async def test_a_queue_that_is_gone_is_told(link: Link) -> None:
     with pytest.raises(QueueMissing):
         await Gatherer(link, timeout_ms=10_000).gather(f"gathering-{uuid4().hex[:12]}", 20)
@@ -128,7 +174,7 @@ async def test_a_pull_of_many_over_http_comes_in_the_order_of_the_queue(topic: T
     assert [message["id"] for message in await topic.pull(max=100)] == sent
 
 
-class Watched(Taker):
+class Watched(Poller):
     """Says when its long poll was handed a message, and ends its consumers."""
 
     def __init__(self, link: Link) -> None:
@@ -143,9 +189,9 @@ class Watched(Taker):
 async def test_a_long_poll_that_is_left_as_it_is_handed_a_message_puts_it_back(
     amqp: Amqp, link: Link, queue: str
 ) -> None:
-    taker = Watched(link)
-    poll = asyncio.create_task(taker.wait([queue], 10_000, asyncio.Event()))
-    await taker.handed.wait()
+    poller = Watched(link)
+    poll = asyncio.create_task(poller.wait([queue], 10_000, asyncio.Event()))
+    await poller.handed.wait()
     poll.cancel()
     with pytest.raises(asyncio.CancelledError):
         await poll
