@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from math import inf
+from time import monotonic
 from typing import Any
 
 from aiormq import Channel
@@ -14,6 +16,10 @@ from bridge.broker.window import Window
 from bridge.errors import BrokerUnavailable
 
 Close = Callable[[Channel], Coroutine[Any, Any, None]]
+
+# RabbitMQ passes acknowledgements on to a quorum queue some at a time; those that wait for it end with their channel,
+# and their messages come again.
+_PASSED_ON_AFTER_S = 1.0
 
 
 class Acknowledging:
@@ -27,6 +33,7 @@ class Acknowledging:
         self._channel = channel
         self._window = Window()
         self._turn = asyncio.Lock()
+        self._told_s = -inf
         self._close: Close | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -45,6 +52,7 @@ class Acknowledging:
             acks = self._window.done(tags)
             if payload := frames.acks(self._channel.number, acks.up_to, acks.single):
                 await self._channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
+                self._told_s = monotonic()
         self._close_retired()
 
     async def requeue(self, tag: int) -> None:
@@ -56,7 +64,7 @@ class Acknowledging:
         self._close_retired()
 
     def retire(self, close: Close) -> None:
-        """Has the channel closed as soon as all that came over it is acknowledged or put back.
+        """Has the channel closed once all that came over it is acknowledged or put back.
 
         What RabbitMQ handed out may never come: the leader of a quorum queue that ends meanwhile has it lost on its
         way, and the next one holds it for delivered (rabbitmq-server #15473). It is back in the queue when the channel
@@ -67,4 +75,10 @@ class Acknowledging:
 
     def _close_retired(self) -> None:
         if self._close is not None and self._closing is None and not self._window.held:
-            self._closing = asyncio.create_task(self._close(self._channel))
+            self._closing = asyncio.create_task(self._closed(self._close))
+
+    async def _closed(self, close: Close) -> None:
+        await asyncio.sleep(self._told_s + _PASSED_ON_AFTER_S - monotonic())
+        # An acknowledgement written after it would end the connection.
+        async with self._turn:
+            await close(self._channel)

@@ -27,5 +27,31 @@ async def test_an_acknowledgement_that_waits_to_be_written_is_passed_by_no_later
     assert told + await rest == [frames.acks(1, tag, ()) for tag in (1, 2, 3)]
 
 
+async def test_a_retired_channel_is_closed_when_all_is_acknowledged_and_written() -> None:
+    written: asyncio.Queue[Any] = asyncio.Queue(1)
+    channel: Any = SimpleNamespace(number=1, is_closed=False, write_queue=written)
+    closed = asyncio.Event()
+
+    async def close(_: Any) -> None:
+        closed.set()
+
+    acknowledging = Acknowledging(channel)
+    for tag in (1, 2):
+        acknowledging.delivered(tag)
+    await acknowledging.ack([1])
+    acknowledging.retire(close)
+    waiting = asyncio.create_task(acknowledging.ack([2]))
+    acknowledging.retire(close)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    acknowledging.retire(close)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not closed.is_set()
+    written.get_nowait()
+    await waiting
+    await closed.wait()
+
+
 async def _two(written: asyncio.Queue[Any]) -> list[bytes]:
     return [(await written.get()).payload, (await written.get()).payload]
