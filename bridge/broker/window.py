@@ -22,9 +22,6 @@ class Window:
         self._last = 0
         self.held = 0  # of them, those that were noted
 
-    def __len__(self) -> int:
-        return len(self._outstanding)
-
     def delivered(self, tag: int) -> None:
         self.held += 1
         # What nobody has noted before it stays outstanding: one acknowledgement for many would lose it.

@@ -66,6 +66,7 @@ async def test_sends_and_the_checkpoint_leave_a_node_that_fell_silent(stage: Sta
         await started(bridge)
         api = Api(http, bridge.url)
         await api.sent("moved", "before")
+        assert one.used != other.used
         (one if one.used else other).fall_silent()
         await api.sent("moved", "after", delay=1_000)
         # Nobody pulls, so that the connection which consumes has to find out by itself.

@@ -24,7 +24,7 @@ def test_what_stands_before_all_others_is_acknowledged_with_one(batches: list[li
         window.delivered(tag)
 
     assert [window.done(tags) for tags in batches] == told
-    assert len(window) == 5 - sum(len(tags) for tags in batches)
+    assert window.held == 5 - sum(len(tags) for tags in batches)
 
 
 def test_one_acknowledgement_for_many_never_covers_what_is_outstanding() -> None:
@@ -36,7 +36,7 @@ def test_one_acknowledgement_for_many_never_covers_what_is_outstanding() -> None
 
     assert window.done([4]) == Acks(0, (4,))
     assert window.done([1]) == Acks(1, ())
-    assert len(window) == 1
+    assert window.held == 1
 
 
 def test_what_is_done_is_told_once() -> None:
