@@ -100,6 +100,7 @@ def request(name: str, body: str, content_type: str) -> str:
             '{"n":12345678901234567890.10}',
         ),
         ('{"topic":"%s","timing_moment":1.7e9,"content":[1,null]}', "application/json", "[1,null]"),
+        ('{"topic":"%s","timing_moment":1.7e9,"content":1.234567890123456789}', "text/json", "1.234567890123456789"),
     ],
 )
 async def test_a_task_to_the_letter(bridge_url: str, tasks: Tasks, add: str, content_type: str, content: str) -> None:

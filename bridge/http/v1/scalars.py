@@ -82,7 +82,7 @@ def _base64(value: Any) -> bytes:
 
 def whole(value: Any) -> Any:
     """The integer, where the value is one though written as 3.0 or 3e2: to a JSON schema it is the same."""
-    return int(value) if type(value) is float and value.is_integer() else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def whole_number(value: Any) -> Any:

@@ -54,6 +54,16 @@ async def test_accepted(service: Any, client: httpx2.AsyncClient, message_json: 
     )
 
 
+@pytest.mark.parametrize("body", ["1", "12345678901234567890.10", '"topic-12345e678901"'])
+async def test_a_whole_number_in_any_form_beside_any_other(service: Any, client: httpx2.AsyncClient, body: str) -> None:
+    service.answers["sending.send"] = Sent(message=service.message(), replayed=False)
+    given = f'{{"body":{body},"delay":1.5e3,"ttl":60000.00,"max_retry":3.0e0}}'
+    assert (await client.post(PATH, content=given)).status_code == 201
+    draft = _draft(service)
+    assert (draft.delay_ms, draft.ttl_ms, draft.max_retry) == (1_500, 60_000, 3)
+    assert draft.envelope.body == body.encode()
+
+
 async def test_a_live_id_is_answered_with_its_message(
     service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any]
 ) -> None:
