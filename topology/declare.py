@@ -8,10 +8,10 @@ from typing import Final
 
 import aiormq.abc
 from aio_pika.abc import AbstractConnection
-from aio_pika.exceptions import ChannelClosed
+from aio_pika.exceptions import ChannelClosed, ChannelNotFoundEntity
 
 from topology.channels import on_channels
-from topology.errors import TopologyConflict, TopologyError
+from topology.errors import TopologyConflict, TopologyError, TopologyMissing
 from topology.plan import Binding, Exchange, Plan, Queue
 
 TIMEOUT_S: Final = 60.0
@@ -25,8 +25,9 @@ _VALUE: Final = re.compile(r"(?:the value )?'(?P<value>.*?)'(?: of type '.*')?")
 async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
     """Declare all of the plan; what stands already with the same properties stays as it is.
 
-    TopologyConflict: something stands with other properties. TopologyError: the broker refused otherwise (no right, a
-    bad argument). TimeoutError: not done within `timeout_s`. What was declared before a failure stands.
+    TopologyConflict: something stands with other properties. TopologyMissing: what is to be bound does not stand.
+    TopologyError: the broker refused otherwise (no right, a bad argument). TimeoutError: not done within `timeout_s`.
+    What was declared before a failure stands.
     """
     async with asyncio.timeout(timeout_s):
         await on_channels(connection, plan.exchanges, _declare_exchange)
@@ -98,7 +99,8 @@ def _translated(name: str) -> Iterator[None]:
                 required=_bare(differs["required"]),
                 said=said,
             ) from exc
-        raise TopologyError(f"the broker refuses {name}: {said}") from exc
+        kind = TopologyMissing if isinstance(exc, ChannelNotFoundEntity) else TopologyError
+        raise kind(f"the broker refuses {name}: {said}") from exc
 
 
 def _bare(text: str) -> str:

@@ -2,12 +2,17 @@
 
 TopologyError
  +- TopologyConflict    an object stands with other arguments; arguments of a live queue can not be changed
+ +- TopologyMissing     what was to be bound does not stand, or what it was to be bound to
  +- BrokerUnsuitable    the broker is too old, broken, or lacks what the promises need
 """
 
 
 class TopologyError(Exception):
     """The broker refused a part of the topology."""
+
+
+class TopologyMissing(TopologyError):
+    """One end of a binding does not stand."""
 
 
 class TopologyConflict(TopologyError):

@@ -8,9 +8,10 @@ from random import randrange
 
 from bridge.breaker import Breaker, State
 from bridge.broker import codec
+from bridge.broker.declaring import NotAllowed
 from bridge.broker.findings import Finding, told
 from bridge.broker.link import Link, translated
-from bridge.broker.objects import NotAllowed, Objects
+from bridge.broker.objects import Objects
 from bridge.broker.publisher import Publisher
 from bridge.broker.sifting import Sifter
 from bridge.broker.taking import Taker

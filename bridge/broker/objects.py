@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
-from time import monotonic
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import replace
+from functools import partial
 
 import structlog
-from aiormq.exceptions import ChannelNotFoundEntity
 
+from bridge.broker.declaring import Declaring, NotAllowed, Vanished
 from bridge.broker.lanes import Lanes
-from bridge.broker.link import Link, translated
+from bridge.broker.link import Link
 from bridge.broker.young_queues import YoungQueues
-from bridge.errors import BrokerUnavailable
 from topology import plan
-from topology.channels import look_at_all
-from topology.declare import apply, remove
-from topology.errors import TopologyConflict, TopologyError
 from topology.names import Names
 from topology.wheel import route
 
 log = structlog.get_logger(__name__)
 
-_DECLARE_TIMEOUT_S = 30.0  # for each lane: a new one takes a second; many queues on a busy cluster far longer
-_BOUND_WITHIN_S = 1.0  # for each lane, what is bound already; a tenth of that on an idle broker
-_BIND_AGAIN_AFTER_S = 30.0
 _WHEEL = ""  # as a group of queues beside those of topics
-
-
-class NotAllowed(BrokerUnavailable):
-    """The user has no right to configure what is to be declared."""
-
-
-class _Unanswered(BrokerUnavailable):
-    """It was not declared in time."""
 
 
 class Objects:
@@ -46,16 +32,15 @@ class Objects:
         """`link` is declared over. A link of `publishers` that was lost may have been so for an object that is gone."""
         self.names = names
         self.lanes = Lanes(link, names)
-        self._declare_within_s = _DECLARE_TIMEOUT_S * names.lanes
         self._link = link
         self._publishers = publishers
         self._delivery_limit = delivery_limit
-        self._declaring = asyncio.Lock()
+        self._declaring = Declaring(link, lanes=names.lanes)
+        self._one_at_a_time = asyncio.Lock()
         self._generation = 0
         self._topics: set[str] = set()
         self._direct: set[str] = set()
         self._young = YoungQueues()
-        self._bind_again_s = 0.0
 
     async def ensure_wheel(self) -> None:
         """Sees to everything but topics.
@@ -66,27 +51,9 @@ class Objects:
         await self._link.connection()
         if self._generation == self._connections:
             return
-        async with self._declaring:
-            if self._generation == self._connections:
-                return
-            generation = self._connections
-            whole = plan.core(self.names) + plan.slots(self.names)
-            # Queues are declared in the plan's order: with the last one, all are there.
-            stands = await self._exists(whole.queues[-1].name)
-            if not stands:
-                self._young.declaring(_WHEEL)
-            try:
-                await self._apply(whole, stands=stands)
-            except NotAllowed:
-                if not stands:
-                    raise
-                # Declared by somebody else, as an operator may want it.
-                log.info("topology.not_allowed", detail="declared by another user")
-            if self._young.begun(_WHEEL):
-                self._young.declared(_WHEEL)
-            self._topics.clear()
-            await self.lanes.look(now=True)
-            self._generation = generation
+        async with self._one_at_a_time:
+            if self._generation != self._connections:
+                await _once_more(self._declare_wheel)
 
     async def ensure_topic(self, topic: str) -> None:
         """Sees to a topic's ready and dead-letter queues.
@@ -97,14 +64,9 @@ class Objects:
         await self.ensure_wheel()
         if topic in self._topics:
             return
-        async with self._declaring:
+        async with self._one_at_a_time:
             if topic not in self._topics:
-                stands = await self._exists(self.names.ready_queue(topic))
-                if not stands:
-                    self._young.declaring(topic)
-                await self._apply(self._plan(topic, direct=topic in self._direct), stands=stands)
-                (self._young.declared if self._young.begun(topic) else self._young.stands)(topic)
-                self._topics.add(topic)
+                await _once_more(partial(self._declare_topic, topic))
 
     @property
     def _connections(self) -> int:
@@ -133,11 +95,7 @@ class Objects:
             BrokerUnavailable
             QueueMissing: it does not stand.
         """
-        channel = await self._link.channel()
-        async with translated(_DECLARE_TIMEOUT_S):
-            declared = await channel.queue_declare(queue, passive=True)
-            await channel.close()
-        return declared.message_count or 0
+        return await self._declaring.depth(queue)
 
     async def checkpoint_depth(self) -> int:
         """How many messages stand before the checkpoint, in all lanes, without those that bridges hold.
@@ -158,8 +116,8 @@ class Objects:
         """
         names = self.names.in_lane(lane)
         slots = route(names, left_ms, "").slots
-        async with self._declaring:
-            await self._apply(plan.merged(plan.slot(names, hand, value) for hand, value in slots))
+        async with self._one_at_a_time:
+            await self._declaring.apply(plan.merged(plan.slot(names, hand, value) for hand, value in slots))
         self._young.declared(_WHEEL)
 
     async def renew_wheel(self) -> None:
@@ -192,15 +150,12 @@ class Objects:
         Raises:
             BrokerUnavailable
         """
-        connection = await self._link.connection()
-        async with translated(self._declare_within_s):
-            exchanges = [one for one, found in (await look_at_all(connection, wanted.exchanges)).items() if not found]
-            queues = [one for one, found in (await look_at_all(connection, wanted.queues)).items() if not found]
-        missing = plan.Plan(exchanges=tuple(exchanges), queues=tuple(queues), bindings=wanted.bindings)
-        await self._apply(missing, stands=not exchanges and not queues)
-        if exchanges or queues:
+        missing = await self._declaring.missing(wanted)
+        names = [one.name for one in missing.exchanges] + [one.name for one in missing.queues]
+        await self._declaring.apply(replace(missing, bindings=wanted.bindings), stood=not names)
+        if names:
             self._young.declared(_WHEEL)
-        return [one.name for one in exchanges] + [one.name for one in queues]
+        return names
 
     def know_direct(self, topic: str, direct: bool) -> None:
         """Takes note of a policy, for when the topic's queues are declared again."""
@@ -221,7 +176,7 @@ class Objects:
         names = self.names if direct else self.lanes.standing
         checked, bound = plan.topic(names, topic), plan.topic(names, topic, direct=True)
         binding = plan.Plan(bindings=tuple(one for one in bound.bindings if one not in checked.bindings))
-        await (self._apply(binding) if direct else self._remove(binding))
+        await (self._declaring.apply(binding) if direct else self._declaring.remove(binding))
 
     async def remove_topic(self, topic: str) -> None:
         """Takes a topic's queues off the broker, with what is in them.
@@ -232,58 +187,43 @@ class Objects:
         await self.ensure_wheel()
         self._topics.discard(topic)
         self._young.forget(topic)
-        await self._remove(self._plan(topic, direct=True))
+        await self._declaring.remove(self._plan(topic, direct=True))
+
+    async def _declare_wheel(self) -> None:
+        generation = self._connections
+        whole = plan.core(self.names) + plan.slots(self.names)
+        # Queues are declared in the plan's order: with the last one, all are there.
+        stands = await self._declaring.stands(whole.queues[-1].name)
+        if not stands:
+            self._young.declaring(_WHEEL)
+        try:
+            await self._declaring.apply(whole, stood=stands)
+        except NotAllowed:
+            if not stands:
+                raise
+            # Declared by somebody else, as an operator may want it.
+            log.info("topology.not_allowed", detail="declared by another user")
+        if self._young.begun(_WHEEL):
+            self._young.declared(_WHEEL)
+        self._topics.clear()
+        await self.lanes.look(now=True)
+        self._generation = generation
+
+    async def _declare_topic(self, topic: str) -> None:
+        stands = await self._declaring.stands(self.names.ready_queue(topic))
+        if not stands:
+            self._young.declaring(topic)
+        await self._declaring.apply(self._plan(topic, direct=topic in self._direct), stood=stands)
+        (self._young.declared if self._young.begun(topic) else self._young.stands)(topic)
+        self._topics.add(topic)
 
     def _plan(self, topic: str, *, direct: bool) -> plan.Plan:
         return plan.topic(self.names, topic, direct=direct, delivery_limit=self._delivery_limit)
 
-    async def _exists(self, queue: str) -> bool:
-        channel = await self._link.channel()
-        async with translated(_DECLARE_TIMEOUT_S):
-            try:
-                await channel.queue_declare(queue, passive=True)
-            except ChannelNotFoundEntity:
-                return False  # which has closed the channel
-            await channel.close()
-        return True
 
-    async def _apply(self, wanted: plan.Plan, *, stands: bool = False) -> None:
-        """`stands`: it was declared before, and is declared again in case somebody has deleted some of it."""
-        try:
-            await self._declare(plan.Plan(exchanges=wanted.exchanges, queues=wanted.queues), self._declare_within_s)
-        except TopologyConflict as conflict:
-            # It stands, with other arguments than ours: usable, and for an operator to look at.
-            log.warning("topology.conflict", detail=str(conflict))
-        bindings = plan.Plan(bindings=wanted.bindings)
-        if not stands:
-            await self._declare(bindings, self._declare_within_s)
-        elif monotonic() >= self._bind_again_s:
-            try:
-                await self._declare(bindings, _BOUND_WITHIN_S * self.names.lanes)
-            except _Unanswered:
-                # While a node of a cluster is frozen, no other answers this (before Khepri), though messages pass.
-                self._bind_again_s = monotonic() + _BIND_AGAIN_AFTER_S
-                log.warning("topology.unanswered", detail="bindings that should stand were not declared again")
-
-    async def _declare(self, wanted: plan.Plan, timeout_s: float) -> None:
-        connection = await self._link.connection()
-        try:
-            async with translated():
-                try:
-                    await apply(connection, wanted, timeout_s=timeout_s)
-                except TimeoutError:
-                    raise _Unanswered("RabbitMQ did not declare in time") from None
-        except TopologyConflict:
-            raise
-        except TopologyError as error:
-            if "ACCESS_REFUSED" in str(error):
-                raise NotAllowed(str(error)) from error
-            raise BrokerUnavailable(str(error)) from error
-
-    async def _remove(self, unwanted: plan.Plan) -> None:
-        connection = await self._link.connection()
-        try:
-            async with translated(_DECLARE_TIMEOUT_S):
-                await remove(connection, unwanted, timeout_s=_DECLARE_TIMEOUT_S)
-        except TopologyError as error:
-            raise BrokerUnavailable(str(error)) from error
+async def _once_more(declare: Callable[[], Awaitable[None]]) -> None:
+    """A queue that is being deleted can still be declared until it is gone; its consumers are told sooner."""
+    try:
+        await declare()
+    except Vanished:
+        await declare()

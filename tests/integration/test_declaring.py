@@ -1,0 +1,79 @@
+"""What somebody deletes while it is declared."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import aio_pika
+import pytest
+import pytest_asyncio
+
+from bridge.breaker import Breaker
+from bridge.broker.link import Link
+from bridge.broker.objects import Objects
+from bridge.errors import BrokerUnavailable
+from bridge.local.rabbitmq import RabbitNode
+from tests.integration.amqp import Amqp
+from topology import declare
+from topology.names import Names
+from topology.plan import Plan
+
+
+@pytest_asyncio.fixture
+async def amqp(rabbit: RabbitNode) -> AsyncIterator[Amqp]:
+    async with await aio_pika.connect(rabbit.amqp_url) as connection:
+        yield Amqp(connection)
+
+
+@pytest_asyncio.fixture
+async def objects(rabbit: RabbitNode) -> AsyncIterator[Objects]:
+    """Of a prefix of its own: no other test's wheel misses a queue. The wheel stands, and a topic's queues."""
+    name = f"d{uuid4().hex[:12]}"
+    link = Link([rabbit.amqp_url], purpose="test", timeout_ms=30_000, check=lambda _: None, breaker=Breaker())
+    names = Names(prefix=name, ready=f"{name}-ready.", dead=f"{name}-dead.")
+    objects = Objects(link, names, delivery_limit=20, publishers=())
+    await objects.ensure_topic("orders")
+    await objects.settled(["orders"], old=())
+    yield objects
+    await link.drop()
+
+
+def deleted_before_bound(monkeypatch: pytest.MonkeyPatch, amqp: Amqp, queue: str, *, times: int) -> None:
+    """So often the queue is gone when the bindings' turn comes."""
+    apply, left = declare.apply, iter(range(times))
+
+    async def applied(connection: aio_pika.abc.AbstractConnection, plan: Plan, *, timeout_s: float) -> None:
+        if plan.bindings and next(left, None) is not None:
+            await amqp.delete_queue(queue)
+        await apply(connection, plan, timeout_s=timeout_s)
+
+    monkeypatch.setattr(declare, "apply", applied)
+
+
+async def test_a_topic_gets_its_queue_all_the_same(
+    objects: Objects, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not objects.unsettled("orders")
+    deleted_before_bound(monkeypatch, amqp, objects.names.ready_queue("orders"), times=1)
+    await objects.renew_topic("orders")
+    await amqp.publish(objects.names.ready_exchange, "orders")
+    assert await objects.depth(objects.names.ready_queue("orders")) == 1
+    assert objects.unsettled("orders")  # it is a new one, whose confirms do not count yet
+
+
+async def test_the_wheel_gets_its_queue_all_the_same(
+    objects: Objects, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted_before_bound(monkeypatch, amqp, objects.names.checkpoint, times=1)
+    await objects.renew_wheel()
+    assert await objects.checkpoint_depth() == 0
+
+
+async def test_what_is_deleted_each_time_is_told(objects: Objects, amqp: Amqp, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = objects.names.ready_queue("orders")
+    deleted_before_bound(monkeypatch, amqp, queue, times=2)
+    with pytest.raises(BrokerUnavailable, match=queue):
+        await objects.renew_topic("orders")
+    await objects.renew_topic("orders")
+    assert await objects.depth(queue) == 0
