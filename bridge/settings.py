@@ -184,6 +184,11 @@ class Settings(BaseSettings):
         """Those of a pool that there is."""
         return self if name == DEFAULT else self.model_copy(update=(self.pools or {})[name].settings())
 
+    @property
+    def answer_within_s(self) -> float:
+        """For all that a call waits for by turns (those before it, Redis, RabbitMQ): little more than for one of it."""
+        return max(1_500, self.store_timeout, self.broker_timeout) / 1_000 + 0.4
+
     @cached_property
     def tls(self) -> SSLContext:
         """Of connections to other servers."""

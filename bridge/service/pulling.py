@@ -27,7 +27,6 @@ from bridge.store.records import Outcome, read
 
 AHEAD_PAUSE_S = 0.01
 _AHEAD_TRIES = 5
-_CHECKED_WITHIN_S = 1.9  # also where many wait in turn for one connection
 AHEAD_PARKED_MS = 1_000
 LEASE_KIND = "lease"
 HOLD_KIND = "hold"
@@ -66,6 +65,7 @@ class Pulling:
         self._topics = parts.topics
         self._lease_ms = parts.settings.lease
         self._max_retry = parts.settings.max_retry
+        self._checked_within_s = parts.settings.answer_within_s
         self._under_way: set[asyncio.Task[list[Leased]]] = set()
         self._ending = asyncio.Event()
 
@@ -82,7 +82,7 @@ class Pulling:
         """
         # Asked before anything is taken: what is taken and put back counts as a delivery for the broker.
         try:
-            async with asyncio.timeout(_CHECKED_WITHIN_S):
+            async with asyncio.timeout(self._checked_within_s):
                 await self._store.learn_clock([key for topic in topics for key in self._records.keys.homes(topic)])
                 await self._check_broker()
         except TimeoutError:

@@ -33,7 +33,6 @@ from bridge.ulids import new_ulid
 _GROUP = 256
 _GROUPS_AT_ONCE = 3
 _TOGETHER = 64  # messages in one call of a script, for which everybody else at Redis waits: 1 ms
-_ANSWER_WITHIN_S = 1.9  # whatever it waits for by turns: a group, Redis, RabbitMQ
 _BUSY_PAUSE_S = 0.05
 _BUSY_TRIES = 36  # a new topic's first send takes over a second
 
@@ -58,6 +57,7 @@ class Sending:
         self._topics = parts.topics
         self._keep_body_max = parts.settings.keep_body_max
         self._max_retry = parts.settings.max_retry
+        self._answer_within_s = parts.settings.answer_within_s
         self._groups = GroupCommit(self._commit, most=_GROUP, at_once=_GROUPS_AT_ONCE)
 
     async def send(self, draft: Draft) -> Sent:
@@ -68,7 +68,7 @@ class Sending:
             Unavailable: unknown; nothing was promised. Send again, with the same id.
         """
         try:
-            async with asyncio.timeout(_ANSWER_WITHIN_S) as limit:
+            async with asyncio.timeout(self._answer_within_s) as limit:
                 prepared = self._prepared(draft, await self._topics.used(draft.topic))
                 if self._objects.unsettled(draft.topic):
                     # Its confirm takes a moment more, which others are not made to wait for.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from time import monotonic
@@ -16,6 +17,7 @@ from tests.fault.test_outages import Outage, memory_alarm, rabbit_frozen, rabbit
 
 CLOSED, OPEN = 0.0, 2.0
 SERVERS = {"store": "Redis", "broker": "RabbitMQ"}
+LONGER_THAN_OTHERS_S = 2.5  # who have 1.9
 TRIES = 10
 
 
@@ -85,3 +87,22 @@ async def test_the_breaker_stays_closed_for_a_server_that_refuses_or_blocks(
             assert await breaker(api, part) == CLOSED
     await api.sent(topic, "after")
     await api.insist("GET", "/health/ready")
+
+
+@pytest.mark.parametrize("outage", [redis_frozen, rabbit_frozen])
+async def test_a_bridge_that_is_told_to_be_patient_is(stage: Stage, http: httpx2.AsyncClient, outage: Outage) -> None:
+    patient = stage.bridge(store_timeout="60s", broker_timeout="60s")
+    await started(patient)
+    api, topic = Api(http, patient.url), f"patient-{outage.__name__}"
+    await api.sent(topic, "before")
+    await api.drain(topic, 1)
+    async with outage(stage):
+        send, pull = asyncio.create_task(api.send(topic, "it")), asyncio.create_task(api.pull(topic))
+        answered, _ = await asyncio.wait(
+            (send, pull), timeout=LONGER_THAN_OTHERS_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        assert not answered
+    assert (await send).status_code == 201
+    await pull
+    assert api.refused == 0
+    patient.kill()
