@@ -25,7 +25,7 @@ from bridge.service.parts import Parts
 from bridge.service.successors import RETRY_KIND, later, successor
 from bridge.service.values import Release
 from bridge.store import pages
-from bridge.store.client import Call
+from bridge.store.calls import Call
 from bridge.store.records import read, read_envelope
 
 log = structlog.get_logger(__name__)

@@ -16,7 +16,7 @@ from bridge.service.parts import Parts
 from bridge.service.pulling import LEASE_KIND
 from bridge.service.values import Policy
 from bridge.store import envelopes
-from bridge.store.client import Call
+from bridge.store.calls import Call
 from bridge.store.records import Outcome, read
 
 RETRY_MS = 500  # after a store or broker that was away

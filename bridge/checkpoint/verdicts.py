@@ -11,7 +11,7 @@ from bridge.message import Copy, Record, new_nonce
 from bridge.service.pulling import AHEAD_PARKED_MS, HOLD_KIND
 from bridge.service.successors import RETRY_KIND, dead, later
 from bridge.service.values import Policy
-from bridge.store.client import Call
+from bridge.store.calls import Call
 from bridge.store.records import Outcome, Records
 
 ADOPT_AFTER_ASKED = 60

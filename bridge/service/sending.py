@@ -26,13 +26,12 @@ from bridge.service.batching import GroupCommit
 from bridge.service.parts import Parts
 from bridge.service.values import MAX_DELAY_MS, Draft, Policy, Release, Sent
 from bridge.store import envelopes
-from bridge.store.client import Call
-from bridge.store.records import Claim, Confirmation, Outcome, read, read_each, read_envelope
+from bridge.store.calls import Call
+from bridge.store.records import Claim, Confirmation, Outcome, read, read_envelope
 from bridge.ulids import new_ulid
 
 _GROUP = 256
 _GROUPS_AT_ONCE = 3
-_TOGETHER = 64  # messages in one call of a script, for which everybody else at Redis waits: 1 ms
 _BUSY_PAUSE_S = 0.05
 _BUSY_TRIES = 36  # a new topic's first send takes over a second
 
@@ -196,20 +195,16 @@ class Sending:
         return [error or _result(prepared[at], outcome_of[at]) for at, error in enumerate(errors)]
 
     async def _ask(
-        self, build: Callable[[str, Sequence[Asked]], Call], prepared: Sequence[_Prepared], asked: Sequence[Asked]
+        self, build: Callable[[str, Asked], Call], prepared: Sequence[_Prepared], asked: Sequence[Asked]
     ) -> list[Outcome]:
-        """Asks in one round trip, with one call for those of one home; the outcomes in order.
+        """Asks in one round trip; the outcomes in order.
 
         Raises:
             StoreUnavailable
         """
-        together = _together([one.home for one in prepared])
-        topics = [prepared[places[0]].draft.topic for places in together]
-        calls = [build(topic, [asked[at] for at in places]) for topic, places in zip(topics, together, strict=True)]
-        outcomes: dict[int, Outcome] = {}
-        for topic, places, answer in zip(topics, together, await self._store.run(calls), strict=True):
-            outcomes |= zip(places, read_each(topic, [asked[at].id for at in places], answer), strict=True)
-        return [outcomes[at] for at in range(len(asked))]
+        topics = [one.draft.topic for one in prepared]
+        answers = await self._store.run(list(map(build, topics, asked)))
+        return [read(topic, one.id, answer) for topic, one, answer in zip(topics, asked, answers, strict=True)]
 
     def _confirmation(self, one: _Prepared, record: Record, publication: Publication) -> Confirmation:
         return Confirmation(
@@ -221,16 +216,6 @@ class Sending:
             direct=int(one.policy.release is Release.DIRECT),
             envelope=envelopes.pack(one.draft.envelope, self._keep_body_max),
         )
-
-
-def _together(homes: Sequence[str]) -> list[list[int]]:
-    """The places of each home, in order, by as many as one call may have."""
-    of_home: dict[str, list[int]] = {}
-    for at, home in enumerate(homes):
-        of_home.setdefault(home, []).append(at)
-    return [
-        places[start : start + _TOGETHER] for places in of_home.values() for start in range(0, len(places), _TOGETHER)
-    ]
 
 
 def _result(one: _Prepared, outcome: Outcome) -> Sent | BridgeError:

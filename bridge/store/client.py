@@ -12,10 +12,10 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from bridge.breaker import Breaker
 from bridge.errors import StoreUnavailable, StoreUnfit
-from bridge.frozen import value
+from bridge.store.calls import Call, as_one, together
 from bridge.store.clock import StoreClock
 from bridge.store.keys import Keys
-from bridge.store.scripts import SCRIPTS, Script
+from bridge.store.scripts import SCRIPTS
 from bridge.store.servers.connect import connect
 from bridge.store.servers.servers import Question, packed
 from bridge.tls import plainly
@@ -25,14 +25,7 @@ _PASSING = frozenset(
     ("OOM", "MISCONF", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "TRYAGAIN", "NOSCRIPT")
 )
 
-
-@value(frozen=True, slots=True)
-class Call:
-    """One script with its keys and arguments, ready to run. Its keys are all in one slot of a cluster."""
-
-    script: Script
-    keys: tuple[str, ...]
-    args: tuple[Any, ...]
+_EACH = 2  # where the answers of `for_each` begin
 
 
 class Store:
@@ -60,7 +53,7 @@ class Store:
         return max(self._servers.breakers, key=lambda breaker: breaker.state, default=Breaker())
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
-        """Runs the calls in one round trip, those of a message in order; their answers as Redis gave them.
+        """Runs the calls in one round trip, those of a message in order; their answers as the scripts gave them.
 
         Raises:
             StoreUnavailable: some of them may have run.
@@ -69,6 +62,15 @@ class Store:
             return []
         if not self._agreed and calls[0].script.of_index:
             await self.agree()
+        places = together(calls)
+        answers = await self._run([as_one([calls[at] for at in group]) for group in places])
+        answer_of: dict[int, Any] = {}
+        for group, answer in zip(places, answers, strict=True):
+            of_each = answer[_EACH:] if calls[group[0]].script.for_each else [answer]
+            answer_of |= zip(group, of_each, strict=True)
+        return [answer_of[at] for at in range(len(calls))]
+
+    async def _run(self, calls: Sequence[Call]) -> list[Any]:
         timed = calls[0].script.of_record
         with _translated():
             answers = await self._servers.ask([_question(call) for call in calls], timed=timed)

@@ -32,7 +32,6 @@ the id, and each bucket has indexes of its own: so one topic is spread over the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from zlib import crc32
@@ -104,13 +103,6 @@ class Keys:
         """The record, the envelope, and the indexes: the keys of every script that touches one message."""
         base, indexes = _bucket(self.prefix, topic, self.bucket(message_id), self.buckets)
         return (f"{base}m/{message_id}", f"{base}b/{message_id}", *indexes)
-
-    def records(self, topic: str, message_ids: Sequence[str]) -> tuple[str, ...]:
-        """The keys of a script that touches several messages, whose home is one: the first's, then record and envelope
-        of each further."""
-        base, indexes = _bucket(self.prefix, topic, self.bucket(message_ids[0]), self.buckets)
-        first, second, *further = (f"{base}{kind}/{message_id}" for message_id in message_ids for kind in ("m", "b"))
-        return (first, second, *indexes, *further)
 
     def bucket(self, message_id: str) -> int:
         return crc32(message_id.encode()) % self.buckets if self.buckets > 1 else 0

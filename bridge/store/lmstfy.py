@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from bridge.store.client import Call, Store
+from bridge.store.calls import Call
+from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
 

@@ -5,7 +5,8 @@ A note is made before the message is sent, and no message is found by it alone, 
 
 from __future__ import annotations
 
-from bridge.store.client import Call, Store
+from bridge.store.calls import Call
+from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.store.client import Call, Store
+from bridge.store.calls import Call
+from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
 

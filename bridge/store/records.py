@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bridge.frozen import value
 from bridge.message import Copy, Envelope, Record, State
 from bridge.store import envelopes
-from bridge.store.client import Call
+from bridge.store.calls import Call
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
 
@@ -66,11 +66,6 @@ def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
     return Outcome(verdict.decode(), now_ms, extra, Record(topic, message_id, *values))
 
 
-def read_each(topic: str, message_ids: Iterable[str], answer: list[Any]) -> list[Outcome]:
-    """The outcomes of a call for several messages, in order."""
-    return [read(topic, message_id, one) for message_id, one in zip(message_ids, answer[2:], strict=True)]
-
-
 def read_envelope(outcome: Outcome) -> Envelope | None:
     return envelopes.unpack(outcome.extra) if outcome.extra else None
 
@@ -84,28 +79,23 @@ class Records:
     tombstone_ms: int
     now: str = ""
 
+    def _call_with(self, script_name: str, topic: str, message_id: str, own: tuple[Any, ...]) -> Call:
+        """`own`: the script's own arguments, in their order. Of what goes by the thousand, since by name costs 4 us."""
+        args = (self.now, message_id, self.retention_ms, self.tombstone_ms, *own)
+        return Call(SCRIPTS[script_name], self.keys.record(topic, message_id), args)
+
     def _call(self, script_name: str, topic: str, message_id: str, **args: Any) -> Call:
         script = SCRIPTS[script_name]
         own = script.args[4:]
         if len(own) != len(args):
             raise TypeError(f"{script_name} takes {own}, not {tuple(args)}")
-        common = (self.now, message_id, self.retention_ms, self.tombstone_ms)
-        return Call(script, self.keys.record(topic, message_id), common + tuple(args[name] for name in own))
+        return self._call_with(script_name, topic, message_id, tuple(args[name] for name in own))
 
-    def _call_for_each(self, script_name: str, topic: str, messages: Sequence[Claim] | Sequence[Confirmation]) -> Call:
-        first, *further = messages
-        args = [self.now, first.id, self.retention_ms, self.tombstone_ms, *first[1:]]
-        for one in further:
-            args += one
-        return Call(SCRIPTS[script_name], self.keys.records(topic, [one.id for one in messages]), tuple(args))
+    def schedule(self, topic: str, claim: Claim) -> Call:
+        return self._call_with("schedule", topic, claim.id, claim[1:])
 
-    def schedule(self, topic: str, claims: Sequence[Claim]) -> Call:
-        """Of one or more ids, which have one home and may be the same. Answered for each: `read_each`."""
-        return self._call_for_each("schedule", topic, claims)
-
-    def confirm(self, topic: str, confirmations: Sequence[Confirmation]) -> Call:
-        """Of one or more records, which have one home. Answered for each: `read_each`."""
-        return self._call_for_each("confirm", topic, confirmations)
+    def confirm(self, topic: str, confirmation: Confirmation) -> Call:
+        return self._call_with("confirm", topic, confirmation.id, confirmation[1:])
 
     def keep(self, record: Record, envelope: bytes) -> Call:
         return self._call("keep", record.topic, record.id, epoch=record.epoch, nonce=record.nonce, envelope=envelope)
@@ -114,23 +104,15 @@ class Records:
         return self._call("abandon", record.topic, record.id, epoch=record.epoch, nonce=record.nonce)
 
     def fire(self, copy: Copy, *, paused_ms: int, adopt: bool) -> Call:
-        return self._call("fire", copy.topic, copy.id, **_facts(copy), paused_ms=paused_ms, adopt=int(adopt))
+        return self._call_with("fire", copy.topic, copy.id, (*_facts(copy), paused_ms, int(adopt)))
 
     def returned(self, copy: Copy, *, by_ttl: bool) -> Call:
-        return self._call("returned", copy.topic, copy.id, **_facts(copy), by_ttl=int(by_ttl))
+        return self._call_with("returned", copy.topic, copy.id, (*_facts(copy), int(by_ttl)))
 
     def lease(self, copy: Copy, *, next_nonce: int, lease_ms: int, arrives_in_ms: int, counted: bool = True) -> Call:
-        return self._call(
-            "lease",
-            copy.topic,
-            copy.id,
-            **_facts(copy),
-            next_epoch=max(copy.epoch, 1) + 1,
-            next_nonce=next_nonce,
-            lease_ms=lease_ms,
-            arrives_in_ms=arrives_in_ms,
-            counted=int(counted),
-        )
+        next_epoch = max(copy.epoch, 1) + 1
+        own = (*_facts(copy), next_epoch, next_nonce, lease_ms, arrives_in_ms, int(counted))
+        return self._call_with("lease", copy.topic, copy.id, own)
 
     def ack(self, topic: str, message_id: str, *, epoch: int | None, copy_gone: bool = False) -> Call:
         return self._call("ack", topic, message_id, epoch="" if epoch is None else epoch, copy_gone=int(copy_gone))
@@ -252,16 +234,16 @@ class Records:
         return Call(SCRIPTS["counts"], self.keys.indexes(topic, bucket), (self.now, *edges_ms))
 
 
-def _facts(copy: Copy) -> dict[str, int]:
-    return {
-        "epoch": copy.epoch,
-        "nonce": copy.nonce,
-        "attempt": copy.attempt,
-        "max_retry": copy.max_retry,
-        "due_ms": copy.due_ms,
-        "expires_ms": copy.expires_ms,
-        "created_ms": copy.created_ms,
-    }
+def _facts(copy: Copy) -> tuple[int, ...]:
+    return (
+        copy.epoch,
+        copy.nonce,
+        copy.attempt,
+        copy.max_retry,
+        copy.due_ms,
+        copy.expires_ms,
+        copy.created_ms,
+    )
 
 
 def _successor(record: Record, next_nonce: int | None) -> dict[str, int | str]:

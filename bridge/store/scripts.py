@@ -20,6 +20,7 @@ class Script:
     keys: tuple[str, ...]
     args: tuple[str, ...]
     purpose: str
+    for_each: bool  # it takes several messages, and answers for each
 
     @property
     def of_record(self) -> bool:
@@ -81,7 +82,10 @@ def _load() -> dict[str, Script]:
         text = _with_prelude(prelude, own) if keys[0] == "record" else own
         digest = sha1(text.encode(), usedforsecurity=False).hexdigest()
         purpose = own.partition("\n")[0].removeprefix("-- ")
-        scripts[name] = Script(name=name, text=text, sha=digest, keys=keys, args=args, purpose=purpose)
+        for_each = own.endswith(f"\nreturn for_each({name})\n")
+        scripts[name] = Script(
+            name=name, text=text, sha=digest, keys=keys, args=args, purpose=purpose, for_each=for_each
+        )
     return scripts
 
 

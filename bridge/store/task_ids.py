@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from typing import Final
 
-from bridge.store.client import Call, Store
+from bridge.store.calls import Call
+from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
 

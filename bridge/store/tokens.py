@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from secrets import token_hex
 
-from bridge.store.client import Call, Store
+from bridge.store.calls import Call
+from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
 

@@ -14,7 +14,7 @@ from bridge.message import Envelope, State
 from bridge.service.service import Service
 from bridge.service.values import Draft, Leased
 from bridge.settings import Settings
-from bridge.store.client import Call
+from bridge.store.calls import Call
 from tests.fault.api import now_ms
 from tests.fault.proxy import Proxy
 from tests.fault.stage import Stage

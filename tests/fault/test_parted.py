@@ -14,7 +14,7 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from bridge.message import Copy, Envelope
 from bridge.service.service import Service
 from bridge.service.values import Draft
-from bridge.store.client import Call
+from bridge.store.calls import Call
 from tests.fault.api import now_ms
 from tests.fault.inside import running
 from tests.fault.stage import Stage

@@ -21,7 +21,7 @@ from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.records import Claim, Records, read, read_each
+from bridge.store.records import Claim, Records, read
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Topic, due_ms
 from tests.matrix.servers import Servers
@@ -148,8 +148,8 @@ async def test_a_call_of_a_slot_that_has_moved_is_run_by_its_new_master(own: Own
         for node in (target, cluster.nodes[2], cluster.nodes[0]):
             await asked(node, "CLUSTER", "SETSLOT", slot, "NODE", owner)
         claim = Claim("m-1", mode="in", when_ms=0, ttl_ms=-1, max_retry=0, nonce=1, max_delay_ms=1_000, fresh=0)
-        scheduled, looked = await store.run([records.schedule(name, [claim]), records.look(name, "m-1")])
-        assert [one.verdict for one in read_each(name, ["m-1"], scheduled)] == ["created"]
+        scheduled, looked = await store.run([records.schedule(name, claim), records.look(name, "m-1")])
+        assert read(name, "m-1", scheduled).verdict == "created"
         assert read(name, "m-1", looked).verdict == "unknown"  # as it is not confirmed
         assert await asked(target, "EXISTS", f"moved/{{{name}}}/m/m-1") == 1
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
-from bridge.store.records import Claim, Confirmation, Outcome, read_each
+from bridge.message import Copy, Envelope
+from bridge.store.calls import Call
+from bridge.store.records import Claim, Confirmation, Outcome, Records, read
 from tests.property.test_transitions import MAX_DELAY_MS, asked, delays_ms, envelopes, retries, ttls_ms
-from tests.property.world import World
+from tests.property.world import BORN_MS, World
 
 IDS = ("a", "b", "c d")
 claims = st.builds(
@@ -28,9 +30,41 @@ claims = st.builds(
     fresh=st.just(0),
 )
 ready_direct_envelope = st.tuples(st.integers(0, 1), st.integers(0, 1), envelopes)
+moments_ms = st.integers(-2_000, 2_000).map(lambda ms: BORN_MS + ms)
+copies = st.builds(
+    Copy,
+    topic=st.just(""),
+    id=st.sampled_from(IDS),
+    epoch=st.integers(0, 3),
+    nonce=st.integers(1, 3),
+    attempt=st.integers(1, 3),
+    max_retry=st.integers(0, 2),
+    due_ms=moments_ms,
+    expires_ms=st.just(0) | moments_ms,
+    created_ms=st.just(BORN_MS),
+    envelope=st.just(Envelope()),
+)
 lost_ids = st.sets(st.sampled_from(IDS))
-rounds = st.tuples(st.lists(claims, max_size=5), st.lists(ready_direct_envelope, max_size=5), lost_ids)
-Rounds = list[tuple[list[Claim], list[tuple[int, int, bytes]], set[str]]]
+
+
+def fire(records: Records, copy: Copy) -> Call:
+    return records.fire(copy, paused_ms=0, adopt=copy.attempt > 1)
+
+
+def lease(records: Records, copy: Copy) -> Call:
+    return records.lease(copy, next_nonce=copy.nonce, lease_ms=1_000, arrives_in_ms=1_500, counted=copy.max_retry > 0)
+
+
+def ack(records: Records, copy: Copy) -> Call:
+    return records.ack(copy.topic, copy.id, epoch=copy.epoch or None)
+
+
+Act = Callable[[Records, Copy], Call]
+acts = st.tuples(st.sampled_from((fire, lease, ack)), copies)
+rounds = st.tuples(
+    st.lists(claims, max_size=5), st.lists(ready_direct_envelope, max_size=5), st.lists(acts, max_size=8), lost_ids
+)
+Rounds = list[tuple[list[Claim], list[tuple[int, int, bytes]], list[tuple[Act, Copy]], set[str]]]
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +73,12 @@ def asking(redis_node: RedisNode) -> Iterator[Any]:
         yield asking
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=st.lists(rounds, max_size=3))
 def test_messages_of_one_call_end_as_those_of_many_calls_do(asking: Any, sent: Rounds) -> None:
     together, by_turns = World(*asking), World(*asking)
 
-    assert ends(together, sent, at_once=5) == ends(by_turns, sent, at_once=1)
+    assert ends(together, sent, at_once=8) == ends(by_turns, sent, at_once=1)
     together.clear()
     by_turns.clear()
 
@@ -54,14 +88,16 @@ def ends(world: World, sent: Rounds, *, at_once: int) -> list[object]:
     for name in IDS:
         world.broker(name)
     answered: list[Outcome] = []
-    for claimed, said, lost in sent:
-        outcomes = answers(world, "schedule", claimed, at_once)
+    records, topic = world.records, world.topic
+    for claimed, said, acted, lost in sent:
+        outcomes = outcomes_of(world, [records.schedule(topic, one) for one in claimed], at_once)
         created = [one.found for one in outcomes if one.verdict == "created"]
         confirmations = [
             Confirmation(record.id, record.epoch, record.nonce, record.created_ms, *how)
             for record, how in zip(created, said, strict=False)
         ]
-        answered += [*outcomes, *answers(world, "confirm", confirmations, at_once)]
+        answered += [*outcomes, *outcomes_of(world, [records.confirm(topic, one) for one in confirmations], at_once)]
+        answered += outcomes_of(world, [act(records, replace(copy, topic=topic)) for act, copy in acted], at_once)
         for name in sorted(lost):
             world.lose(name)
     kept = [world.kept(name) for name in IDS]
@@ -69,13 +105,11 @@ def ends(world: World, sent: Rounds, *, at_once: int) -> list[object]:
     return [[without_topic(one) for one in found] for found in (answered, kept)] + [apart]
 
 
-def answers(world: World, name: str, messages: Sequence[Any], at_once: int) -> list[Outcome]:
-    build, outcomes = getattr(world.records, name), list[Outcome]()
-    for start in range(0, len(messages), at_once):
-        of_call = messages[start : start + at_once]
-        (answer,) = world.raw([build(world.topic, of_call)])
-        outcomes += read_each(world.topic, [one.id for one in of_call], answer)
-    return outcomes
+def outcomes_of(world: World, calls: Sequence[Call], at_once: int) -> list[Outcome]:
+    answers: list[Any] = []
+    for start in range(0, len(calls), at_once):
+        answers += world.raw(calls[start : start + at_once])
+    return [read(world.topic, str(call.args[1]), answer) for call, answer in zip(calls, answers, strict=True)]
 
 
 def without_topic(one: Any) -> Any:

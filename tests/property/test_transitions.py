@@ -22,7 +22,8 @@ from bridge.service.pulling import AHEAD_PARKED_MS
 from bridge.service.sending import first_copy
 from bridge.service.successors import at_once, dead, later, successor
 from bridge.service.values import Backoff, Policy
-from bridge.store.client import Call, Store
+from bridge.store.calls import Call
+from bridge.store.client import Store
 from bridge.store.records import Claim as Asked
 from bridge.store.records import Confirmation, Outcome
 from tests.property import model
@@ -158,7 +159,7 @@ class Transitions(RuleBasedStateMachine):
     ) -> None:
         wanted = model.scheduled(self.kept[name], self.world.now_ms)
         asked = self.asked(name, delay_ms=delay_ms, ttl_ms=ttl_ms, max_retry=max_retry)
-        outcome = self.run_script(name, self.world.records.schedule(self.world.topic, [asked]), twice=twice)
+        outcome = self.run_script(name, self.world.records.schedule(self.world.topic, asked), twice=twice)
         assert outcome.verdict == wanted
         if wanted == "created":
             self.claims.append(Claim(outcome.found, published, delay_ms == 0, direct))
@@ -185,7 +186,7 @@ class Transitions(RuleBasedStateMachine):
             delay_ms += apart_ms
             wanted = model.scheduled(self.kept[name], self.world.now_ms)
             asked = self.asked(name, delay_ms=delay_ms, ttl_ms=ttl_ms, max_retry=max_retry)
-            outcome = self.run_script(name, self.world.records.schedule(self.world.topic, [asked]))
+            outcome = self.run_script(name, self.world.records.schedule(self.world.topic, asked))
             assert outcome.verdict == wanted
             if wanted == "created":
                 self.claims.append(Claim(outcome.found, published, ready=False, direct=False))
@@ -211,7 +212,7 @@ class Transitions(RuleBasedStateMachine):
             direct=int(claim.direct),
             envelope=kept,
         )
-        outcome = self.run_script(name, self.world.records.confirm(self.world.topic, [confirmation]), twice=twice)
+        outcome = self.run_script(name, self.world.records.confirm(self.world.topic, confirmation), twice=twice)
         if before is None:
             assert outcome.verdict == "missing"
         elif outcome.verdict == "confirmed":

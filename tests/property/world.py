@@ -9,7 +9,8 @@ from itertools import count
 from typing import Any, TypeVar
 
 from bridge.message import Copy, Record, State
-from bridge.store.client import Call, Store
+from bridge.store.calls import Call
+from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
 from bridge.store.records import Outcome, Records, read
 
@@ -103,13 +104,12 @@ class World:
         """Runs a script, or the same one again as a caller whose answer was lost."""
         message_id = str(call.args[1])
         answers = self.raw([call, call] if twice else [call])
-        # A script that takes several messages answers for each.
-        return [read(self.topic, message_id, one[2] if one[0] == b"each" else one) for one in answers]
+        return [read(self.topic, message_id, one) for one in answers]
 
     def do(self, asked: Awaitable[Found]) -> Found:
         return self._run.run(_awaited(asked))
 
-    def raw(self, calls: list[Call]) -> list[Any]:
+    def raw(self, calls: Sequence[Call]) -> list[Any]:
         return self._run.run(self.store.run(calls))
 
     def command(self, *words: Any) -> Any:

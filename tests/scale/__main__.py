@@ -13,25 +13,26 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ulid import ULID
 
 from bridge.local.redis import RedisNode
 from bridge.message import Envelope, Record, new_nonce
 from bridge.service.sending import first_copy
-from bridge.store.client import Call, Store
+from bridge.store.calls import MOST, Call
+from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.records import Claim, Confirmation, Records, read, read_each
+from bridge.store.records import Claim, Confirmation, Records, read
 
 TOPIC: Final = "orders"
 DAY_MS: Final = 86_400_000
 CALLS: Final = 2_000  # of each script
-AT_ONCE: Final = 50
+BATCH: Final = 50  # calls
 GIVEN: Final = ", an id of the caller's"
-TOGETHER: Final = 64  # messages of one call
 BODY: Final = b"\n" + b"x" * 200
 
 # KEYS: what records' keys begin with, waiting. ARGV: a record, first number, how many, due of the first.
@@ -43,8 +44,7 @@ for number = tonumber(ARGV[2]), ARGV[2] + ARGV[3] - 1 do
 end
 """
 
-
-Build = Callable[[str, Sequence[Any]], Call]
+Named = TypeVar("Named", Claim, Confirmation, Record)
 
 
 @dataclass(kw_only=True)
@@ -57,41 +57,28 @@ class Scale:
         (info,) = await self.store.command_each("INFO", "memory")
         return _number(info, "used_memory:")
 
-    async def run(self, name: str, calls: Sequence[Call]) -> list[Any]:
+    async def run(self, name: str, calls: Sequence[Call], at_once: int = 1) -> list[Any]:
         """Their answers; notes the microseconds of Redis' time that one took, as the median of batches, since whatever
-        else runs on the machine is in them."""
+        else runs on the machine is in them. `at_once`: so many go together."""
         answers: list[Any] = []
         micros: list[float] = []
-        for start in range(0, len(calls), AT_ONCE):
-            batch = calls[start : start + AT_ONCE]
+        for start in range(0, len(calls), BATCH * at_once):
+            batch = calls[start : start + BATCH * at_once]
             await self.store.command_each("CONFIG", "RESETSTAT")
-            answers += await self.store.run(batch)
+            parts = [batch[place : place + at_once] for place in range(0, len(batch), at_once)]
+            for of_part in await asyncio.gather(*map(self.store.run, parts)):
+                answers += of_part
             (info,) = await self.store.command_each("INFO", "commandstats")
             micros.append(_number(info, r"cmdstat_evalsha:calls=\d+,usec=") / len(batch))
         self.micros[name] = median(micros)
         return answers
 
     async def each(
-        self, name: str, found: Sequence[Record], call: Callable[[Record], Call], verdict: str
+        self, name: str, found: Sequence[Named], call: Callable[[Named], Call], verdict: str, at_once: int = 1
     ) -> list[Record]:
         """The records as the script left them."""
-        answers = await self.run(name, [call(record) for record in found])
+        answers = await self.run(name, [call(one) for one in found], at_once)
         outcomes = [read(TOPIC, one.id, answer) for one, answer in zip(found, answers, strict=True)]
-        assert {outcome.verdict for outcome in outcomes} == {verdict}, {outcome.verdict for outcome in outcomes}
-        return [outcome.found for outcome in outcomes]
-
-    async def together(
-        self, name: str, build: Build, messages: Sequence[Any], at_once: int, verdict: str
-    ) -> list[Record]:
-        """The records as a script that takes several messages left them. Notes what one message took."""
-        parts = [messages[start : start + at_once] for start in range(0, len(messages), at_once)]
-        answers = await self.run(name, [build(TOPIC, part) for part in parts])
-        self.micros[name] /= at_once
-        outcomes = [
-            outcome
-            for part, answer in zip(parts, answers, strict=True)
-            for outcome in read_each(TOPIC, [one.id for one in part], answer)
-        ]
         assert {outcome.verdict for outcome in outcomes} == {verdict}, {outcome.verdict for outcome in outcomes}
         return [outcome.found for outcome in outcomes]
 
@@ -113,12 +100,13 @@ class Scale:
             )
             for _ in range(count)
         ]
-        created = await self.together(f"schedule{named}", records.schedule, claims, at_once, "created")
+        schedule, confirm = partial(records.schedule, TOPIC), partial(records.confirm, TOPIC)
+        created = await self.each(f"schedule{named}", claims, schedule, "created", at_once)
         confirmations = [
             Confirmation(one.id, one.epoch, one.nonce, one.created_ms, ready=0, direct=0, envelope=body)
             for one in created
         ]
-        return await self.together(f"confirm{named}", records.confirm, confirmations, at_once, "confirmed")
+        return await self.each(f"confirm{named}", confirmations, confirm, "confirmed", at_once)
 
     async def fill(self, waiting: int, body: bytes) -> float:
         """Makes so many wait; the bytes that each takes."""
@@ -135,13 +123,17 @@ class Scale:
         """Every script, each over messages of its own."""
         records = self.records
         await self.sent(named=GIVEN)
-        await self.sent(named=f", each of {TOGETHER} together", count=TOGETHER * AT_ONCE * 5, at_once=TOGETHER)
+        named = f", each of {MOST} together"
+        many = await self.sent(named=named, count=MOST * BATCH * 5, at_once=MOST)
+        many = await self.each(f"fire{named}", many, self._fire, "release", MOST)
+        many = await self.each(f"lease{named}", many, self._lease, "leased", MOST)
+        await self.each(f"ack{named}", many, self._ack, "acked", MOST)
         ready = await self.each("fire", await self.sent(), self._fire, "release")
         leased = await self.each("lease", ready, self._lease, "leased")
         leased = await self.each(
             "extend", leased, lambda one: records.extend(TOPIC, one.id, epoch=one.epoch, lease_ms=60_000), "extended"
         )
-        await self.each("ack", leased[::2], lambda one: records.ack(TOPIC, one.id, epoch=one.epoch), "acked")
+        await self.each("ack", leased[::2], self._ack, "acked")
         nacked = await self.each(
             "nack",
             leased[1::2],
@@ -184,6 +176,9 @@ class Scale:
         return self.records.lease(
             first_copy(one, Envelope()), next_nonce=new_nonce(), lease_ms=30_000, arrives_in_ms=30_000
         )
+
+    def _ack(self, one: Record) -> Call:
+        return self.records.ack(TOPIC, one.id, epoch=one.epoch)
 
 
 def _number(info: bytes, name: str) -> int:

@@ -1,56 +1,61 @@
 -- Decides about a copy that has come out of the wheel.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+--       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms epoch nonce attempt max_retry due_ms expires_ms created_ms paused_ms adopt
+--       (then, for each further message, its id and all from epoch on)
 --       epoch 0: an AMQP client published it, with no record. paused_ms: keep what is due for so long ('0': not paused).
 --       adopt '1': no record as new as this copy has shown up in time, so the copy is believed.
--- Returns: release (extra: ms its time to live has left, 0 none) | made (the same, and the record is new)
+-- Returns: (for each) release (extra: ms its time to live has left, 0 none) | made (the same, and the record is new)
 --       | hold (extra: ms until it is due) | ahead (newer than a living record: ask again later)
 --       | bury (its retries are used up) | expired | ghost
 -- Promise: ready is written before the copy is released, and the same copy is answered the same when it comes again.
 -- A ghost is only what is provably superseded: its record is in an end state, or later, or names another copy.
-local epoch, nonce, attempt = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local r = load()
-local verdict = 'release'
-if r and epoch == 0 and ended(r) then
-  -- The id is free again: a new message under it.
-  local last = r[LAST]
-  free(r)
-  r = born(r[EPOCH] + 1, nonce, now, tonumber(ARGV[9]), tonumber(ARGV[10]), attempt - 1, tonumber(ARGV[8]))
-  r[LAST] = math.max(last, r[LAST])
-  verdict = 'made'
-elseif not r then
-  r = born(math.max(1, epoch), nonce, tonumber(ARGV[11]), tonumber(ARGV[9]), tonumber(ARGV[10]), attempt - 1,
-    tonumber(ARGV[8]))
-  verdict = 'made'
-elseif epoch == 0 then
-  -- Only the same copy, seen again: a second message under a living id is a duplicate.
-  if r[NONCE] ~= nonce then return answer('ghost', r) end
-elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) then
-  return answer('ghost', r)
-elseif r[EPOCH] < epoch then
-  if ARGV[13] ~= '1' then return answer('ahead', r) end
-  r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(ARGV[9]), attempt - 1, 0
-  -- It may be of a message that was to take this one's place: what is kept would be another's body.
-  free(r)
-end
--- What is leased is its consumer's until the lease ends.
-if expired(r) and r[LEASE_UNTIL] <= now then
-  expire(r)
-  return answer('expired', r)
-end
-local wait = math.max(r[DUE] - now, r[LEASE_UNTIL] - now, tonumber(ARGV[12]))
-if wait > 0 then
-  if r[LEASE_UNTIL] > 0 then
-    r[ARRIVES], r[LAST] = now + wait, math.max(r[LAST], now + wait)
-    save(r)
-  else
-    make_waiting(r, r[DUE], now + wait)
+local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, paused_ms, adopt)
+  epoch, nonce, attempt = tonumber(epoch), tonumber(nonce), tonumber(attempt)
+  local r = load()
+  local verdict = 'release'
+  if r and epoch == 0 and ended(r) then
+    -- The id is free again: a new message under it.
+    local last = r[LAST]
+    free(r)
+    r = born(r[EPOCH] + 1, nonce, now, tonumber(due_ms), tonumber(expires_ms), attempt - 1, tonumber(max_retry))
+    r[LAST] = math.max(last, r[LAST])
+    verdict = 'made'
+  elseif not r then
+    r = born(math.max(1, epoch), nonce, tonumber(created_ms), tonumber(due_ms), tonumber(expires_ms), attempt - 1,
+      tonumber(max_retry))
+    verdict = 'made'
+  elseif epoch == 0 then
+    -- Only the same copy, seen again: a second message under a living id is a duplicate.
+    if r[NONCE] ~= nonce then return answer('ghost', r) end
+  elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) then
+    return answer('ghost', r)
+  elseif r[EPOCH] < epoch then
+    if adopt ~= '1' then return answer('ahead', r) end
+    r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(due_ms), attempt - 1, 0
+    -- It may be of a message that was to take this one's place: what is kept would be another's body.
+    free(r)
   end
-  return answer('hold', r, wait)
+  -- What is leased is its consumer's until the lease ends.
+  if expired(r) and r[LEASE_UNTIL] <= now then
+    expire(r)
+    return answer('expired', r)
+  end
+  local wait = math.max(r[DUE] - now, r[LEASE_UNTIL] - now, tonumber(paused_ms))
+  if wait > 0 then
+    if r[LEASE_UNTIL] > 0 then
+      r[ARRIVES], r[LAST] = now + wait, math.max(r[LAST], now + wait)
+      save(r)
+    else
+      make_waiting(r, r[DUE], now + wait)
+    end
+    return answer('hold', r, wait)
+  end
+  if attempt > r[MAX_RETRY] + 1 then
+    if verdict == 'made' then make_ready(r) end
+    return answer('bury', r)
+  end
+  make_ready(r)
+  return answer(verdict, r, r[EXPIRES] > 0 and r[EXPIRES] - now or 0)
 end
-if attempt > r[MAX_RETRY] + 1 then
-  if verdict == 'made' then make_ready(r) end
-  return answer('bury', r)
-end
-make_ready(r)
-return answer(verdict, r, r[EXPIRES] > 0 and r[EXPIRES] - now or 0)
+return for_each(fire)

@@ -9,7 +9,7 @@
 --       taken over) | too_far (the longest delay is passed, by ms)
 -- Promise: an answer 'exists' stands for a message that RabbitMQ has confirmed. Twice with one nonce is as once.
 local TAKE_OVER_AFTER_MS = 10000
-local function claim(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, fresh)
+local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, fresh)
   nonce = tonumber(nonce)
   local r = load()
   if r then
@@ -37,4 +37,4 @@ local function claim(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, fres
   save(claimed)
   return answer('created', claimed)
 end
-return for_each(claim)
+return for_each(schedule)

@@ -9,7 +9,8 @@ import pytest
 from redis.cluster import key_slot  # type: ignore[attr-defined]
 
 from bridge.message import Copy, Envelope, Record, State
-from bridge.store.client import Call, Store
+from bridge.store.calls import Call
+from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
 from bridge.store.lmstfy import Holder, LmstfyStore
 from bridge.store.places import Places
@@ -44,26 +45,19 @@ def code(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
 
 
+FACTS = {"epoch": 1, "nonce": 2, "attempt": 3, "max_retry": 4, "due_ms": 5, "expires_ms": 6, "created_ms": 7}
+COPY = Copy(topic="ns/orders", id="o-1", **FACTS, envelope=Envelope())
+
+
 def calls() -> dict[str, Call]:
     """One call of every method of `Records`."""
-    copy = Copy(
-        topic="ns/orders",
-        id="o-1",
-        epoch=1,
-        nonce=2,
-        attempt=1,
-        max_retry=3,
-        due_ms=4,
-        expires_ms=5,
-        created_ms=6,
-        envelope=Envelope(),
-    )
+    copy = COPY
     record = Record("ns/orders", "o-1", State.WAITING, 1, 2, 3, 4, 5, 0, 3, 4, 4, 0, 0, 0, "")
     records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
     topic, message_id = record.topic, record.id
     return {
-        "schedule": records.schedule(topic, [CLAIM]),
-        "confirm": records.confirm(topic, [CONFIRMATION]),
+        "schedule": records.schedule(topic, CLAIM),
+        "confirm": records.confirm(topic, CONFIRMATION),
         "keep": records.keep(record, b""),
         "abandon": records.abandon(record),
         "fire": records.fire(copy, paused_ms=0, adopt=False),
@@ -123,12 +117,12 @@ def test_a_script_uses_every_argument_of_its_header_and_no_other(script: Script)
     used = {int(number) for number in re.findall(r"ARGV\[(\d+)\]", code(script.text))}
     args = script.args
 
-    if for_each := re.search(r"^return for_each\((\w+)\)$", script.text, re.MULTILINE):
+    if script.for_each:
         # What is each message's own is named by the parameters of the function.
-        named = re.search(rf"^local function {for_each[1]}\((.*)\)$", script.text, re.MULTILINE)
+        named = re.search(rf"^local function {script.name}\(([^)]*)\)$", script.text, re.MULTILINE)
         assert named
         assert used == {1, 2, 3, 4}
-        assert tuple(named[1].split(", ")) == args[4:]
+        assert tuple(re.split(r",\s+", named[1])) == args[4:]
         assert all(len(re.findall(rf"\b{name}\b", code(own_text(script)))) > 1 for name in args[4:])
     elif args[-1].endswith("..."):
         assert used == set(range(1, len(args)))
@@ -224,15 +218,37 @@ def test_a_messages_bucket_is_the_same_in_every_process_and_version() -> None:
 
 
 @pytest.mark.parametrize(("name", "message"), [("schedule", CLAIM), ("confirm", CONFIRMATION)])
-def test_a_call_for_several_messages_has_what_the_header_says_for_each(name: str, message: Any) -> None:
-    records, script = Records(keys=Keys("delay", 16), retention_ms=1, tombstone_ms=2), SCRIPTS[name]
-    one, several = (getattr(records, name)("orders", [message] * count) for count in (1, 3))
+def test_what_is_sent_has_the_fields_that_the_header_names(name: str, message: Any) -> None:
+    assert message._fields == ("id", *SCRIPTS[name].args[4:])
 
-    assert message._fields == ("id", *script.args[4:])
-    assert one.keys == records.keys.record("orders", message.id)
-    assert one.args == ("", message.id, 1, 2, *message[1:])
-    assert several.keys == (*one.keys, *one.keys[:2], *one.keys[:2])
-    assert several.args == (*one.args, *message, *message)
+
+@pytest.mark.parametrize(
+    ("name", "given", "own"),
+    [
+        ("fire", {"paused_ms": 8, "adopt": True}, {"paused_ms": 8, "adopt": 1}),
+        ("returned", {"by_ttl": True}, {"by_ttl": 1}),
+        (
+            "lease",
+            {"next_nonce": 9, "lease_ms": 10, "arrives_in_ms": 11, "counted": False},
+            {"next_epoch": 2, "next_nonce": 9, "lease_ms": 10, "arrives_in_ms": 11, "counted": 0},
+        ),
+    ],
+)
+def test_what_is_told_of_a_copy_stands_where_the_header_names_it(
+    name: str, given: dict[str, Any], own: dict[str, int]
+) -> None:
+    records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
+    call = getattr(records, name)(COPY, **given)
+    assert dict(zip(call.script.args[4:], call.args[4:], strict=True)) == FACTS | own
+
+
+@EACH_SCRIPT
+def test_a_script_for_each_says_what_further_messages_add(script: Script) -> None:
+    said = "(then, for each further message, its record and envelope)" in header(script).get("KEYS", "")
+    assert script.for_each == said
+    if said:
+        assert f"(then, for each further message, its id and all from {script.args[4]} on)" in header(script)["ARGV"]
+        assert header(script)["Returns"].startswith("(for each)")
 
 
 def test_an_argument_that_is_missing_or_too_many_is_told_at_once() -> None:

@@ -1,0 +1,62 @@
+"""A call of a script, and which calls go over the line as one. Pure.
+
+A call for one message names ten keys, and Redis has to set up the script's run: for a hundred messages of one home that
+is most of the work on both sides. A script that ends in `for_each` (lua/_record.lua) does them all in one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from bridge.frozen import value
+from bridge.store.scripts import Script
+
+MOST: Final = 64
+"""Messages in one call, for which everybody else at Redis waits: 1 ms."""
+
+_OWN_KEYS: Final = 2  # record and envelope; behind them the indexes, which those of one home share
+_HOME: Final = 2
+_ID: Final = 1
+_OWN_ARGS: Final = 4  # before them what all calls have: now, id, retention_ms, tombstone_ms
+
+
+@value(frozen=True, slots=True)
+class Call:
+    """One script with its keys and arguments, ready to run. Its keys are all in one slot of a cluster."""
+
+    script: Script
+    keys: tuple[str, ...]
+    args: tuple[Any, ...]
+
+
+def together(calls: Sequence[Call]) -> list[list[int]]:
+    """The places of the calls, in order, by which can be one: of the same script for messages of one home. The calls of
+    a home stay in their order."""
+    groups: list[list[int]] = []
+    latest: dict[str, list[int]] = {}
+    for at, call in enumerate(calls):
+        if not call.script.of_record:
+            latest.clear()
+            groups.append([at])
+            continue
+        group = latest.get(call.keys[_HOME])
+        if group and call.script.for_each and call.script is calls[group[0]].script and len(group) < MOST:
+            group.append(at)
+        else:
+            latest[call.keys[_HOME]] = group = [at]
+            groups.append(group)
+    return groups
+
+
+def as_one(calls: Sequence[Call]) -> Call:
+    """The call that stands for calls which `together` found, all built by the same `Records`."""
+    first, *further = calls
+    if not further:
+        return first
+    keys, args = [*first.keys], [*first.args]
+    for call in further:
+        keys += call.keys[:_OWN_KEYS]
+        args.append(call.args[_ID])
+        args += call.args[_OWN_ARGS:]
+    return Call(first.script, tuple(keys), tuple(args))

@@ -1,0 +1,74 @@
+"""Which calls of scripts go over the line as one, and as which."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.message import Copy, Envelope
+from bridge.store.calls import MOST, Call, as_one, together
+from bridge.store.keys import Keys
+from bridge.store.records import Records
+
+RECORDS = Records(keys=Keys("delay", 16), retention_ms=1, tombstone_ms=2)
+HERE, ALSO_HERE, ELSEWHERE = "o-1", "o-32", "o-2"  # by their buckets
+
+
+def ack(message_id: str, topic: str = "orders") -> Call:
+    return RECORDS.ack(topic, message_id, epoch=7)
+
+
+def look(message_id: str) -> Call:
+    return RECORDS.look("orders", message_id)
+
+
+def superseded(message_id: str) -> Call:
+    copy = Copy(
+        topic="orders",
+        id=message_id,
+        epoch=1,
+        nonce=2,
+        attempt=1,
+        max_retry=3,
+        due_ms=4,
+        expires_ms=0,
+        created_ms=3,
+        envelope=Envelope(),
+    )
+    return RECORDS.superseded([copy])
+
+
+def test_the_ids_are_where_they_are_said_to_be() -> None:
+    here, also_here, elsewhere = (RECORDS.keys.home("orders", one) for one in (HERE, ALSO_HERE, ELSEWHERE))
+    assert here == also_here != elsewhere
+
+
+@pytest.mark.parametrize(
+    ("calls", "groups"),
+    [
+        ([], []),
+        ([ack(HERE)], [[0]]),
+        ([ack(HERE), ack(HERE), ack(ALSO_HERE)], [[0, 1, 2]]),
+        ([ack(HERE), ack(ELSEWHERE), ack(ALSO_HERE), ack(ELSEWHERE)], [[0, 2], [1, 3]]),
+        ([ack(HERE), ack(HERE, "others")], [[0], [1]]),
+        # A script that takes one message, and what was called of a home before and after.
+        ([look(HERE), look(HERE)], [[0], [1]]),
+        ([ack(HERE), look(HERE), ack(HERE), ack(ELSEWHERE)], [[0], [1], [2], [3]]),
+        ([ack(HERE), look(ELSEWHERE), ack(HERE)], [[0, 2], [1]]),
+        ([ack(HERE), superseded(HERE), ack(HERE)], [[0], [1], [2]]),
+        ([ack(HERE)] * (MOST + 1), [list(range(MOST)), [MOST]]),
+    ],
+)
+def test_calls_of_one_script_for_one_home_are_one_and_a_homes_calls_keep_their_order(
+    calls: list[Call], groups: list[list[int]]
+) -> None:
+    assert together(calls) == groups
+
+
+def test_the_one_call_has_for_each_message_what_its_own_has() -> None:
+    first, second, third = ack(HERE), ack(ALSO_HERE), RECORDS.ack("orders", HERE, epoch=None, copy_gone=True)
+
+    assert as_one([first]) is first
+    one = as_one([first, second, third])
+    assert one.script is first.script
+    assert one.keys == (*first.keys, *second.keys[:2], *third.keys[:2])
+    assert one.args == ("", HERE, 1, 2, 7, 0, ALSO_HERE, 7, 0, HERE, "", 1)
