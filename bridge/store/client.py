@@ -53,7 +53,8 @@ class Store:
         return max(self._servers.breakers, key=lambda breaker: breaker.state, default=Breaker())
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
-        """Runs the calls in one round trip, those of a message in order; their answers as the scripts gave them.
+        """Runs the calls in one round trip, those of a message in order; their answers as the scripts gave them. Those
+        whose script a server has lost run behind the others.
 
         Raises:
             StoreUnavailable: some of them may have run.

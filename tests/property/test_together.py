@@ -14,6 +14,7 @@ from bridge.local.redis import RedisNode
 from bridge.message import Copy, Envelope
 from bridge.store.calls import Call
 from bridge.store.records import Claim, Confirmation, Outcome, Records, read
+from bridge.store.scripts import SCRIPTS
 from tests.property.test_transitions import MAX_DELAY_MS, asked, delays_ms, envelopes, retries, ttls_ms
 from tests.property.world import BORN_MS, World
 
@@ -69,8 +70,11 @@ Rounds = list[tuple[list[Claim], list[tuple[int, int, bytes]], list[tuple[Act, C
 
 @pytest.fixture(scope="module")
 def asking(redis_node: RedisNode) -> Iterator[Any]:
-    with asked(redis_node) as asking:
-        yield asking
+    with asked(redis_node) as (runner, store):
+        # Calls whose script the server does not have yet run behind the others.
+        for script in SCRIPTS.values():
+            runner.run(store.command("SCRIPT", "LOAD", script.text))
+        yield runner, store
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
