@@ -18,6 +18,7 @@ MOST: Final = 64
 _OWN_KEYS: Final = 2  # record and envelope; behind them the indexes, which those of one home share
 _HOME: Final = 2
 _ID: Final = 1
+_EACH: Final = 2  # where the answers of `for_each` begin
 _OWN_ARGS: Final = 4  # before them what all calls have: now, id, retention_ms, tombstone_ms
 
 
@@ -60,3 +61,8 @@ def as_one(calls: Sequence[Call]) -> Call:
         args.append(call.args[_ID])
         args += call.args[_OWN_ARGS:]
     return Call(first.script, tuple(keys), tuple(args))
+
+
+def answers_of(call: Call, answer: list[Any]) -> list[Any]:
+    """What each of the calls that one stood for is answered, in order."""
+    return answer[_EACH:] if call.script.for_each else [answer]

@@ -12,7 +12,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from bridge.breaker import Breaker
 from bridge.errors import StoreUnavailable, StoreUnfit
-from bridge.store.calls import Call, as_one, together
+from bridge.store.calls import Call, answers_of, as_one, together
 from bridge.store.clock import StoreClock
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
@@ -24,8 +24,6 @@ from bridge.tls import plainly
 _PASSING = frozenset(
     ("OOM", "MISCONF", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "TRYAGAIN", "NOSCRIPT")
 )
-
-_EACH = 2  # where the answers of `for_each` begin
 
 
 class Store:
@@ -63,13 +61,12 @@ class Store:
             return []
         if not self._agreed and calls[0].script.of_index:
             await self.agree()
-        places = together(calls)
-        answers = await self._run([as_one([calls[at] for at in group]) for group in places])
-        answer_of: dict[int, Any] = {}
-        for group, answer in zip(places, answers, strict=True):
-            of_each = answer[_EACH:] if calls[group[0]].script.for_each else [answer]
-            answer_of |= zip(group, of_each, strict=True)
-        return [answer_of[at] for at in range(len(calls))]
+        groups = together(calls)
+        asked = [as_one([calls[at] for at in group]) for group in groups]
+        answers: dict[int, Any] = {}
+        for group, call, answer in zip(groups, asked, await self._run(asked), strict=True):
+            answers |= zip(group, answers_of(call, answer), strict=True)
+        return [answers[at] for at in range(len(calls))]
 
     async def _run(self, calls: Sequence[Call]) -> list[Any]:
         timed = calls[0].script.of_record

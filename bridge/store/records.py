@@ -235,15 +235,7 @@ class Records:
 
 
 def _facts(copy: Copy) -> tuple[int, ...]:
-    return (
-        copy.epoch,
-        copy.nonce,
-        copy.attempt,
-        copy.max_retry,
-        copy.due_ms,
-        copy.expires_ms,
-        copy.created_ms,
-    )
+    return (copy.epoch, copy.nonce, copy.attempt, copy.max_retry, copy.due_ms, copy.expires_ms, copy.created_ms)
 
 
 def _successor(record: Record, next_nonce: int | None) -> dict[str, int | str]:

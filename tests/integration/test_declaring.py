@@ -20,22 +20,22 @@ from topology.names import Names
 from topology.plan import Plan
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(scope="module")
 async def amqp(rabbit: RabbitNode) -> AsyncIterator[Amqp]:
     async with await aio_pika.connect(rabbit.amqp_url) as connection:
         yield Amqp(connection)
 
 
-@pytest_asyncio.fixture
-async def objects(rabbit: RabbitNode) -> AsyncIterator[Objects]:
+@pytest_asyncio.fixture(scope="module")
+async def objects(rabbit: RabbitNode, amqp: Amqp) -> AsyncIterator[Objects]:
     """Of a prefix of its own: no other test's wheel misses a queue. The wheel stands, and a topic's queues."""
     name = f"d{uuid4().hex[:12]}"
     link = Link([rabbit.amqp_url], purpose="test", timeout_ms=30_000, check=lambda _: None, breaker=Breaker())
     names = Names(prefix=name, ready=f"{name}-ready.", dead=f"{name}-dead.")
     objects = Objects(link, names, delivery_limit=20, publishers=())
     await objects.ensure_topic("orders")
-    await objects.settled(["orders"], old=())
     yield objects
+    await declare.remove(amqp.connection, objects.wanted(["orders"]))
     await link.drop()
 
 
@@ -54,6 +54,7 @@ def deleted_before_bound(monkeypatch: pytest.MonkeyPatch, amqp: Amqp, queue: str
 async def test_a_topic_gets_its_queue_all_the_same(
     objects: Objects, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    await objects.settled(["orders"], old=())
     assert not objects.unsettled("orders")
     deleted_before_bound(monkeypatch, amqp, objects.names.ready_queue("orders"), times=1)
     await objects.renew_topic("orders")
