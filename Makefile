@@ -37,7 +37,7 @@ guard: setup
 	@$(PYTHON) -m tests.guard
 
 bench: setup
-	@exec .venv/bin/delaybridge bench
+	@exec $(PYTHON) -m benchmarks $(ARGS)
 
 fuzz: SEED ?= $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 fuzz: setup
@@ -45,7 +45,7 @@ fuzz: setup
 	@FUZZ_TIMES=20 $(PYTHON) -m pytest tests/fuzz -n 2 --hypothesis-seed=$(SEED) --timeout=3600
 
 torture: setup
-	@exec .venv/bin/delaybridge torture --minutes 10
+	@exec $(PYTHON) -m tests.torture $(or $(ARGS),--minutes 10)
 
 setup:
 	@sh deploy/setup.sh develop

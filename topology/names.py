@@ -11,8 +11,9 @@ _PART: Final = r"[A-Za-z0-9_.-]{1,100}"
 TOPIC: Final = re.compile(rf"{_PART}(?:/{_PART})?")
 """A topic: `orders`, or `namespace/orders`. It may hold dots; it can hold neither `*`, `#` nor `!`."""
 
-KIND: Final = re.compile(r"[a-z]{1,20}(?:-parcel)?")
-"""The kind of a copy, the word after `!` in a routing key: `lease`, `retry`; and that of a parcel of such copies."""
+KIND: Final = re.compile(r"[a-z]{1,20}(?:-(?:bundle|parcel))?")
+"""The kind of a copy, the word after `!` in a routing key: `lease`, `retry`; and that of a bundle of such copies.
+A bundle was called a parcel before, and some may wait for months."""
 
 MOST_LANES: Final = 64
 """More of them and the queues, 180 a lane, are what a cluster is busy with."""

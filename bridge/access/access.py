@@ -13,7 +13,7 @@ from bridge.access.sources import FileSource, StoreSource
 from bridge.access.token import Token
 from bridge.access.tokens import Tokens
 from bridge.service.service import Service
-from bridge.settings import Settings
+from bridge.settings.settings import Settings
 from bridge.store.rates import Rate, Rates
 from bridge.store.tokens import StoredTokens
 
@@ -50,7 +50,7 @@ class Access:
         """
         if not asks_for_tokens(service.settings):
             return None
-        store, keys, file = service.parts.store, service.parts.records.keys, service.settings.tokens_file
+        store, keys, file = service.context.store, service.context.records.keys, service.settings.tokens_file
         tokens = Tokens(FileSource(file) if file is not None else StoreSource(StoredTokens(store, keys)))
         service.add(tokens)
         return cls(tokens, Rates(store, keys))

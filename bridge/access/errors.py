@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from bridge.errors import BridgeError
+from bridge.model.errors import BridgeError
 
 if TYPE_CHECKING:
     from bridge.access.token import Scope

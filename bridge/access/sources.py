@@ -10,7 +10,7 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from bridge.access.token import Token
-from bridge.errors import Unavailable
+from bridge.model.errors import Unavailable
 from bridge.store.tokens import StoredTokens
 
 log = structlog.get_logger(__name__)

@@ -16,8 +16,8 @@ import structlog
 from bridge.access.errors import InvalidToken, NoToken
 from bridge.access.sources import Source
 from bridge.access.token import Token, presented
-from bridge.errors import Unavailable
-from bridge.service.loops import waiting
+from bridge.model.errors import Unavailable
+from bridge.service.supervisor import waiting
 
 log = structlog.get_logger(__name__)
 

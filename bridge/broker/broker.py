@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import randrange
 
-from bridge.breaker import Breaker, State
-from bridge.broker import codec
-from bridge.broker.declaring import NotAllowed
-from bridge.broker.findings import Finding, told
-from bridge.broker.link import Link, translated
-from bridge.broker.objects import Objects
-from bridge.broker.publisher import Publisher
-from bridge.broker.sifting import Sifter
-from bridge.broker.taking import Taker
-from bridge.broker.ways import Ways
-from bridge.errors import BrokerUnavailable, BrokerUnfit
-from bridge.settings import Settings
+from bridge.broker.client import pamqp_patch
+from bridge.broker.client.connection import BrokerConnection, translated
+from bridge.broker.client.publisher import Publisher
+from bridge.broker.declared.declare import NotAllowed
+from bridge.broker.declared.declared import Declared
+from bridge.broker.declared.findings import Finding, told
+from bridge.broker.publications import CopyPublisher
+from bridge.broker.ready.dead_letter_search import DeadLetterSearch
+from bridge.broker.ready.taker import Taker
+from bridge.model.breaker import Breaker, State
+from bridge.model.errors import BrokerUnavailable, BrokerUnfit
+from bridge.settings.settings import Settings
 from topology import plan
 from topology.names import Names
 from topology.report import Finding as OfTopology
@@ -49,7 +49,7 @@ class Broker:
             prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix, lanes=settings.lanes
         )
         timeout_ms = settings.broker_timeout
-        codec.install()
+        pamqp_patch.install()
         self._settings = settings
         self.breaker = Breaker()
 
@@ -58,8 +58,8 @@ class Broker:
         first = randrange(len(nodes))
         nodes = nodes[first:] + nodes[:first]
 
-        def link(purpose: str) -> Link:
-            return Link(
+        def link(purpose: str) -> BrokerConnection:
+            return BrokerConnection(
                 nodes,
                 purpose=purpose,
                 timeout_ms=timeout_ms,
@@ -69,15 +69,17 @@ class Broker:
             )
 
         self._publishing, self.consuming, self._releasing = link("publishing"), link("consuming"), link("releasing")
-        self.objects = Objects(
+        self.declared = Declared(
             self._publishing, names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
         )
-        self.ways = Ways(self.objects, Publisher(self._publishing, timeout_ms=timeout_ms), parcels=settings.parcels)
-        self.releases = Ways(
-            self.objects, Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS), parcels=settings.parcels
+        self.copy_publisher = CopyPublisher(
+            self.declared, Publisher(self._publishing, timeout_ms=timeout_ms), bundles=settings.bundles
+        )
+        self.releases = CopyPublisher(
+            self.declared, Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS), bundles=settings.bundles
         )
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
-        self.sifter = Sifter(self.consuming)
+        self.dead_letter_search = DeadLetterSearch(self.consuming)
         self._found: dict[str, list[OfTopology]] = {}  # by question: some are asked once only
 
     async def start(self) -> None:
@@ -87,7 +89,7 @@ class Broker:
             BrokerUnavailable
             BrokerUnfit: the promises can't be kept on it: too old, broken, or a feature flag missing.
         """
-        await self.objects.ensure_wheel()
+        await self.declared.ensure_wheel()
         async with translated(_VERIFY_TIMEOUT_S):
             report = await verify(await self._publishing.connection(), plan.Plan())
         if report.findings:
@@ -99,8 +101,8 @@ class Broker:
         Raises:
             BrokerUnavailable
         """
-        wanted = self.objects.wanted(topics)
-        await self.objects.lanes.look()
+        wanted = self.declared.wanted(topics)
+        await self.declared.lanes.look()
         connection = await self._publishing.connection()
         if self._settings.management_url is not None:
             async with translated(_VERIFY_TIMEOUT_S):
@@ -111,10 +113,10 @@ class Broker:
         found = [finding for findings in self._found.values() for finding in findings]
         unbound = [finding for finding in found if finding.found == "missing"]
         try:
-            mended = await self.objects.mend(wanted) + [finding.name for finding in unbound]
+            mended = await self.declared.mend(wanted) + [finding.name for finding in unbound]
         except NotAllowed:
             return Look(findings=told(found), mended=[])
-        self.objects.know_standing(topics)
+        self.declared.know_standing(topics)
         return Look(findings=told(finding for finding in found if finding not in unbound), mended=mended)
 
     async def check(self) -> None:
@@ -122,7 +124,7 @@ class Broker:
         Raises:
             BrokerUnavailable: it is away, or lets no publisher through.
         """
-        await self.objects.ensure_wheel()
+        await self.declared.ensure_wheel()
         if self.breaker.state is not State.CLOSED:
             # A connection that a frozen broker has not closed tells nothing.
             await self._publishing.ask()

@@ -14,15 +14,27 @@ from starlette.types import Receive, Scope, Send
 from bridge.access.access import Access
 from bridge.http import problems
 from bridge.http.guard import Guard
-from bridge.http.raw_path import RawPath
-from bridge.http.request_id import RequestId
-from bridge.http.shortcut import Shortcut
-from bridge.http.size_limit import SizeLimit
-from bridge.http.v1 import dead, health, messages, openapi, pulling, sending, settling, subscribing, topics
+from bridge.http.server.fast_path import FastPath
+from bridge.http.server.limits import BodyLimit
+from bridge.http.server.raw_path import RawPath
+from bridge.http.server.request_id import RequestId
+from bridge.http.v1 import (
+    dead,
+    health,
+    messages,
+    openapi,
+    pulling,
+    sending,
+    settling,
+    subscribing,
+    topics,
+)
 from bridge.http.v1.operation import TOPIC, add, everywhere
-from bridge.http.wires import camellia, changsongl, ouqiang, tasks, youzan
+from bridge.http.wires.camellia import wire as camellia
+from bridge.http.wires.jobs import changsongl, ouqiang, youzan
 from bridge.http.wires.lmstfy import wire as lmstfy
-from bridge.roles import Role
+from bridge.http.wires.tasks import wire as tasks
+from bridge.settings.roles import Role
 
 if TYPE_CHECKING:
     from bridge.service.service import Service
@@ -60,7 +72,7 @@ class _Shortened(FastAPI):
     """With the shortcut in front of all that FastAPI does with a request."""
 
     def shorten(self, **how: Any) -> None:
-        self._shortcut = Shortcut(super().__call__, **how)
+        self._shortcut = FastPath(super().__call__, **how)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._shortcut(scope, receive, send)
@@ -102,7 +114,7 @@ def create_app(service: Service) -> FastAPI:
     limit_bytes = _LARGEST_BODIES * service.settings.max_body + _BESIDE_BODIES_BYTES
     # The one added last sees a request first.
     app.add_middleware(RawPath, under="/v1/")
-    app.add_middleware(SizeLimit, limit_bytes=limit_bytes)
+    app.add_middleware(BodyLimit, limit_bytes=limit_bytes)
     app.add_middleware(RequestId)
     if api and service.settings.lmstfy:
         # Outermost: it has request ids, limits and errors of its own.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.errors import BridgeError, FieldError
+from bridge.model.errors import BridgeError, FieldError
 
 
 class BrokenJSON(BridgeError):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from bridge.errors import FieldError, InvalidRequest
+from bridge.model.errors import FieldError, InvalidRequest
 
 WHOLE = "request"  # the field named when it is the request as a whole that is wrong
 _MOST_FIELDS = 100  # each that is unknown costs an error, and a request has room for a million

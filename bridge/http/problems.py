@@ -15,13 +15,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from bridge import errors
 from bridge.access import errors as access
 from bridge.access.token import masked
-from bridge.errors import BridgeError, FieldError
-from bridge.http import exact_json, request_id
+from bridge.http import exact_json
 from bridge.http.errors import BrokenJSON, TooLarge
 from bridge.http.fields import field_errors
+from bridge.http.server import request_id
+from bridge.model import errors
+from bridge.model.errors import BridgeError, FieldError
 
 MEDIA_TYPE = "application/problem+json"
 _SHOWN_CHARACTERS = 200  # of a value that is given back to whoever sent it

@@ -21,7 +21,7 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.local.server import Server
 from bridge.local.welcome import welcome
-from bridge.urls import without_password
+from bridge.settings.amqp_urls import without_password
 
 WATCH_SECONDS = 0.2
 RESTART_PAUSE_SECONDS = 0.5

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from bridge import metrics
-from bridge.errors import BodyNotKept, Conflict, InvalidRequest, NotFound
-from bridge.message import Message, State, new_nonce
-from bridge.service.looking import Looking
-from bridge.service.parts import Parts
+from bridge.model.errors import BodyNotKept, Conflict, InvalidRequest, NotFound
+from bridge.model.message import Message, State, new_nonce
+from bridge.model.values import MAX_DELAY_MS, Release
+from bridge.service.context import Context
+from bridge.service.lookup import Lookup
 from bridge.service.successors import MOVE_KIND, at_once, later, successor
-from bridge.service.values import MAX_DELAY_MS, Release
 from bridge.store.records import read, read_envelope
 
 _OVERDUE_MS = 1_000  # a copy that has not arrived so long after its moment is late, or no longer there
 
 
 class Changing:
-    def __init__(self, parts: Parts, looking: Looking) -> None:
-        self._store = parts.store
-        self._records = parts.records
-        self._ways = parts.broker.ways
-        self._topics = parts.topics
-        self._looking = looking
+    def __init__(self, context: Context, lookup: Lookup) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._copy_publisher = context.broker.copy_publisher
+        self._topics = context.topics
+        self._lookup = lookup
 
     async def delete(self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None) -> Message:
         """Deletes a message for good; once more is no error. `release` frees all but the tombstone. `created_ms`: only
@@ -54,7 +54,7 @@ class Changing:
             Conflict: it no longer waits.
             BodyNotKept: it would come earlier, and its body was not kept.
         """
-        message = await self._looking.get(topic, message_id)
+        message = await self._lookup.get(topic, message_id)
         record, envelope = message.record, message.envelope
         if record.state is not State.WAITING:
             raise Conflict(f"the message no longer waits: it is {record.state.label}", state=record.state.label)
@@ -79,7 +79,7 @@ class Changing:
             copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
             ready = due_ms <= now_ms and not policy.paused
             publication = at_once(copy, now_ms) if ready else later(copy, now_ms, MOVE_KIND)
-            (error,) = await self._ways.publish([publication])
+            (error,) = await self._copy_publisher.publish([publication])
             if error is not None:
                 raise error
             call = self._records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready)

@@ -6,29 +6,29 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
-from bridge.broker.copies import from_properties
-from bridge.broker.taken import Taken, ack_all
-from bridge.errors import BodyNotKept, NotFound, QueueMissing
-from bridge.message import Copy, Message, Record, State, new_nonce
-from bridge.service.looking import Looking
-from bridge.service.parts import Parts
+from bridge.broker.copies.copies import from_properties
+from bridge.broker.ready.taken import Taken, ack_all
+from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
+from bridge.model.message import Copy, Message, Record, State, new_nonce
+from bridge.model.values import Page
+from bridge.service.context import Context
+from bridge.service.lookup import Lookup
 from bridge.service.successors import at_once, successor
-from bridge.service.values import Page
 from bridge.store.records import Outcome, read
 
 _GROUP = 100
 
 
 class Dead:
-    def __init__(self, parts: Parts, looking: Looking) -> None:
-        self._store = parts.store
-        self._records = parts.records
-        self._ways = parts.broker.ways
-        self._objects = parts.broker.objects
-        self._taker = parts.broker.taker
-        self._sifter = parts.broker.sifter
-        self._looking = looking
-        self._max_retry = parts.settings.max_retry
+    def __init__(self, context: Context, lookup: Lookup) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._copy_publisher = context.broker.copy_publisher
+        self._declared = context.broker.declared
+        self._taker = context.broker.taker
+        self._dead_letter_search = context.broker.dead_letter_search
+        self._lookup = lookup
+        self._max_retry = context.settings.max_retry
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
         """Dead letters by due time, without those whose time to live ended them.
@@ -36,7 +36,7 @@ class Dead:
         Raises:
             InvalidRequest, StoreUnavailable
         """
-        page = await self._looking.page(
+        page = await self._lookup.page(
             topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=limit, cursor=cursor
         )
         return replace(page, items=[message for message in page.items if message.record.forget_ms == 0])
@@ -48,7 +48,7 @@ class Dead:
             BrokerUnavailable
         """
         try:
-            return await self._objects.depth(self._objects.names.dead_queue(topic))
+            return await self._declared.depth(self._declared.names.dead_queue(topic))
         except QueueMissing:
             return 0
 
@@ -60,7 +60,7 @@ class Dead:
         """
         await self._store.learn_clock(self._records.keys.homes(topic))
         try:
-            taken = await self._taker.take(self._objects.names.dead_queue(topic), 1)
+            taken = await self._taker.take(self._declared.names.dead_queue(topic), 1)
         except QueueMissing:
             return None
         for one in taken:
@@ -138,13 +138,13 @@ class Dead:
     async def _sweep(self, topic: str, limit: int, act: Callable[[list[Copy]], Awaitable[int]]) -> int:
         """Acts on up to `limit` dead letters in groups, and acknowledges each group when that is done."""
         await self._store.learn_clock(self._records.keys.homes(topic))
-        await self._objects.ensure_topic(topic)
+        await self._declared.ensure_topic(topic)
         count, left = 0, limit
         while left > 0:
             try:
-                taken = await self._taker.take(self._objects.names.dead_queue(topic), min(left, _GROUP))
+                taken = await self._taker.take(self._declared.names.dead_queue(topic), min(left, _GROUP))
             except QueueMissing:
-                await self._objects.renew_topic(topic)
+                await self._declared.renew_topic(topic)
                 break
             if not taken:
                 break
@@ -159,7 +159,7 @@ class Dead:
         return count
 
     async def _dead(self, topic: str, message_id: str) -> Message:
-        message = await self._looking.get(topic, message_id)
+        message = await self._lookup.get(topic, message_id)
         if message.record.state is not State.DEAD or message.record.forget_ms:
             raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
         return message
@@ -170,7 +170,7 @@ class Dead:
             # A copy that was buried twice stands twice, and the record names one of them.
             return (copy.id, copy.epoch, copy.nonce) == (record.id, record.epoch, record.nonce)
 
-        return self._sifter.find(self._objects.names.dead_queue(record.topic), is_it)
+        return self._dead_letter_search.find(self._declared.names.dead_queue(record.topic), is_it)
 
     async def _replay(
         self, letters: Sequence[Copy], *, max_retry: int | None = None, ttl_ms: int | None = None
@@ -188,7 +188,7 @@ class Dead:
             )
             for letter in letters
         ]
-        errors = await self._ways.publish([at_once(copy, now_ms) for copy in copies])
+        errors = await self._copy_publisher.publish([at_once(copy, now_ms) for copy in copies])
         for error in errors:
             if error is not None:
                 raise error

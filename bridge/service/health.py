@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bridge.broker.findings import Finding
+from bridge.broker.declared.findings import Finding
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,14 +13,14 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from bridge import metrics
-from bridge.errors import InvalidRequest
-from bridge.message import Message
-from bridge.pool_settings import DEFAULT
+from bridge.model.errors import InvalidRequest
+from bridge.model.message import Message
+from bridge.model.values import TopicInfo
 from bridge.service.health import Health
-from bridge.service.loops import Loop
 from bridge.service.service import Service
-from bridge.service.siblings import Siblings
-from bridge.service.values import TopicInfo
+from bridge.service.supervisor import Loop
+from bridge.service.worker_rpc import WorkerRpc
+from bridge.settings.pools import DEFAULT
 
 Kind = TypeVar("Kind")
 
@@ -43,9 +43,9 @@ class Pools(Service):
         self._services = dict(services)
         self._routes = routes
         own = self._services[DEFAULT]
-        self.siblings = Siblings()
-        self.settings, self.parts, self.task_ids, self.watch = own.settings, own.parts, own.task_ids, own.watch
-        self.looking = self._way(type(own.looking), "looking", find=self._find)
+        self.worker_rpc = WorkerRpc()
+        self.settings, self.context, self.task_ids, self.watch = own.settings, own.context, own.task_ids, own.watch
+        self.lookup = self._way(type(own.lookup), "lookup", find=self._find)
         self.sending = self._way(type(own.sending), "sending")
         self.replacing = self._way(type(own.replacing), "replacing")
         self.pulling = self._way(type(own.pulling), "pulling")
@@ -79,7 +79,7 @@ class Pools(Service):
             service.drain()
 
     async def stop(self) -> None:
-        self.siblings.end()
+        self.worker_rpc.end()
         await self._each(lambda service: service.stop())
 
     async def own_health(self) -> Health:
@@ -132,7 +132,7 @@ class Pools(Service):
         apart: dict[str, list[str]] = {}
         for topic in topics:
             apart.setdefault(self._routes.of(topic), []).append(topic)
-        finding = (self._services[pool].looking.find(own, message_id) for pool, own in apart.items())
+        finding = (self._services[pool].lookup.find(own, message_id) for pool, own in apart.items())
         return [message for found in await asyncio.gather(*finding) for message in found]
 
     def _way(self, kind: type[Kind], name: str, **across: Callable[..., Awaitable[Any]]) -> Kind:

@@ -14,15 +14,15 @@ from time import monotonic
 from typing import Any
 
 from bridge import metrics
-from bridge.broker.copies import from_properties
-from bridge.broker.taken import Taken, ack_all
-from bridge.broker.ways import Publication, Way, parked_ms
-from bridge.errors import BrokerUnavailable, QueueMissing, StoreUnavailable, Unavailable
-from bridge.frozen import value
-from bridge.message import Copy, Envelope, Message, new_nonce
+from bridge.broker.copies.copies import from_properties
+from bridge.broker.publications import Publication, Route, parked_ms
+from bridge.broker.ready.taken import Taken, ack_all
+from bridge.model.errors import BrokerUnavailable, QueueMissing, StoreUnavailable, Unavailable
+from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.message import Copy, Envelope, Message, new_nonce
+from bridge.model.values import Leased, Policy
 from bridge.service import receipts
-from bridge.service.parts import Parts
-from bridge.service.values import Leased, Policy
+from bridge.service.context import Context
 from bridge.store.records import Outcome, read
 
 AHEAD_PAUSE_S = 0.01
@@ -46,7 +46,7 @@ class _Terms:
         return self.lease_ms(envelope) if callable(self.lease_ms) else self.lease_ms
 
 
-@value(frozen=True, slots=True)
+@fast_dataclass(frozen=True, slots=True)
 class _Candidate:
     taken: Taken
     copy: Copy
@@ -55,17 +55,17 @@ class _Candidate:
 
 
 class Pulling:
-    def __init__(self, parts: Parts) -> None:
-        self._store = parts.store
-        self._records = parts.records
-        self._ways = parts.broker.ways
-        self._objects = parts.broker.objects
-        self._taker = parts.broker.taker
-        self._check_broker = parts.broker.check
-        self._topics = parts.topics
-        self._lease_ms = parts.settings.lease
-        self._max_retry = parts.settings.max_retry
-        self._checked_within_s = parts.settings.answer_within_s
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._copy_publisher = context.broker.copy_publisher
+        self._declared = context.broker.declared
+        self._taker = context.broker.taker
+        self._check_broker = context.broker.check
+        self._topics = context.topics
+        self._lease_ms = context.settings.lease
+        self._max_retry = context.settings.max_retry
+        self._checked_within_s = context.settings.answer_within_s
         self._under_way: set[asyncio.Task[list[Leased]]] = set()
         self._ending = asyncio.Event()
 
@@ -90,7 +90,7 @@ class Pulling:
         until_s = monotonic() + wait_ms / 1_000
         terms = _Terms(lease_ms, counted)
         for topic in topics:
-            await self._objects.ensure_topic(topic)
+            await self._declared.ensure_topic(topic)
         while True:
             leased: list[Leased] = []
             try:
@@ -103,7 +103,7 @@ class Pulling:
             except QueueMissing:
                 # Somebody deleted a ready queue.
                 for topic in topics:
-                    await self._objects.renew_topic(topic)
+                    await self._declared.renew_topic(topic)
             except Unavailable:
                 # What is leased has to be handed out.
                 if not leased:
@@ -133,7 +133,7 @@ class Pulling:
             policy = await self._topics.policy(topic)
             while not policy.paused and len(leased) < limit:
                 try:
-                    taken = await self._taker.take(self._objects.names.ready_queue(topic), limit - len(leased))
+                    taken = await self._taker.take(self._declared.names.ready_queue(topic), limit - len(leased))
                     if not taken:
                         break
                     leased += await self._lease(topic, taken, terms, policy)
@@ -150,7 +150,7 @@ class Pulling:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), min(wait_ms, 1_000) / 1_000)
             return []
-        queues = {self._objects.names.ready_queue(topic): topic for topic in open_topics}
+        queues = {self._declared.names.ready_queue(topic): topic for topic in open_topics}
         arrived = await self._taker.wait(list(queues), wait_ms, self._ending)
         taken = sorted(arrived, key=lambda one: list(queues).index(one.queue))
         return await self._kept(self._lease_first(taken, limit, queues, terms))
@@ -180,11 +180,11 @@ class Pulling:
             _Candidate(one, copy, _lease_copy(copy, now_ms + lease_ms, counted=terms.counted), lease_ms)
             for one, copy, lease_ms in zip(taken, copies, leases_ms, strict=True)
         ]
-        errors = await self._ways.publish(
+        errors = await self._copy_publisher.publish(
             [
                 Publication(
                     copy=one.lease_copy,
-                    way=Way.WHEEL,
+                    route=Route.WHEEL,
                     left_ms=one.lease_ms,
                     exact=False,
                     kind=LEASE_KIND,
@@ -256,8 +256,8 @@ class Pulling:
             ahead = outcome.verdict == "ahead"
             copy = replace(one.copy, asked=one.copy.asked + 1) if ahead else one.copy
             left_ms = AHEAD_PARKED_MS if ahead else outcome.extra
-            parked = Publication(copy=copy, way=Way.WHEEL, left_ms=left_ms, kind=HOLD_KIND)
-            (error,) = await self._ways.publish([parked])
+            parked = Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, kind=HOLD_KIND)
+            (error,) = await self._copy_publisher.publish([parked])
             if error is not None:
                 await one.taken.requeue()
                 return False
@@ -266,7 +266,9 @@ class Pulling:
     async def _give_back(self, topic: str, taken: Taken) -> None:
         """Puts it back behind the others, as a new publish: a requeue would count as a delivery."""
         copy = self._copy(topic, taken, int(self._store.clock.now_ms()))
-        (error,) = await self._ways.publish([Publication(copy=copy, way=Way.READY, live_for_ms=taken.live_for_ms)])
+        (error,) = await self._copy_publisher.publish(
+            [Publication(copy=copy, route=Route.READY, live_for_ms=taken.live_for_ms)]
+        )
         if error is None:
             await taken.ack()
         else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 
-from bridge.errors import InvalidRequest
-from bridge.message import valid_id
+from bridge.model.errors import InvalidRequest
+from bridge.model.message import valid_id
 
 
 def make(epoch: int, message_id: str) -> str:

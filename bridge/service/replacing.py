@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Final
 
 from bridge import metrics
-from bridge.errors import InvalidRequest, SendUnderWay
-from bridge.message import Copy, Message, Record, new_nonce
-from bridge.service.parts import Parts
+from bridge.model.errors import InvalidRequest, SendUnderWay
+from bridge.model.message import Copy, Message, Record, new_nonce
+from bridge.model.values import MAX_DELAY_MS, Draft
+from bridge.service.context import Context
 from bridge.service.sending import Sending
 from bridge.service.successors import MOVE_KIND, at_once, later
-from bridge.service.values import MAX_DELAY_MS, Draft
 from bridge.store import envelopes
 from bridge.store.records import read
 
@@ -23,13 +23,13 @@ _TRIES: Final = 10
 
 
 class Replacing:
-    def __init__(self, parts: Parts, sending: Sending) -> None:
-        self._store = parts.store
-        self._records = parts.records
-        self._ways = parts.broker.ways
-        self._topics = parts.topics
-        self._keep_body_max = parts.settings.keep_body_max
-        self._max_retry = parts.settings.max_retry
+    def __init__(self, context: Context, sending: Sending) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._copy_publisher = context.broker.copy_publisher
+        self._topics = context.topics
+        self._keep_body_max = context.settings.keep_body_max
+        self._max_retry = context.settings.max_retry
         self._sending = sending
 
     async def put(self, draft: Draft) -> Message:
@@ -72,7 +72,9 @@ class Replacing:
             envelope=draft.envelope,
         )
         ready = delay_ms <= 0 and not policy.paused
-        (error,) = await self._ways.publish([at_once(copy, now_ms) if ready else later(copy, now_ms, MOVE_KIND)])
+        (error,) = await self._copy_publisher.publish(
+            [at_once(copy, now_ms) if ready else later(copy, now_ms, MOVE_KIND)]
+        )
         if error is not None:
             raise error
         packed = envelopes.pack(draft.envelope, self._keep_body_max)

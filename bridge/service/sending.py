@@ -13,22 +13,17 @@ from itertools import chain
 from typing import TypeVar
 
 from bridge import metrics
-from bridge.broker.ways import Publication, Way
-from bridge.errors import (
-    BridgeError,
-    InvalidRequest,
-    SendUnderWay,
-    StoreUnavailable,
-)
-from bridge.frozen import value
-from bridge.message import Copy, Envelope, Message, Record, new_nonce
-from bridge.service.batching import GroupCommit
-from bridge.service.parts import Parts
-from bridge.service.values import MAX_DELAY_MS, Draft, Policy, Release, Sent
+from bridge.broker.publications import Publication, Route
+from bridge.model.errors import BridgeError, InvalidRequest, SendUnderWay, StoreUnavailable
+from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.message import Copy, Envelope, Message, Record, new_nonce
+from bridge.model.ulids import new_ulid
+from bridge.model.values import MAX_DELAY_MS, Draft, Policy, Release, Sent
+from bridge.service.context import Context
+from bridge.service.group_commit import GroupCommit
 from bridge.store import envelopes
 from bridge.store.calls import Call
 from bridge.store.records import Claim, Confirmation, Outcome, read, read_envelope
-from bridge.ulids import new_ulid
 
 _GROUP = 256
 _GROUPS_AT_ONCE = 3
@@ -36,7 +31,7 @@ _BUSY_PAUSE_S = 0.05
 _BUSY_TRIES = 36  # a new topic's first send takes over a second
 
 
-@value(frozen=True, slots=True)
+@fast_dataclass(frozen=True, slots=True)
 class _Prepared:
     draft: Draft
     policy: Policy
@@ -48,15 +43,15 @@ Asked = TypeVar("Asked", Claim, Confirmation)
 
 
 class Sending:
-    def __init__(self, parts: Parts) -> None:
-        self._store = parts.store
-        self._records = parts.records
-        self._ways = parts.broker.ways
-        self._objects = parts.broker.objects
-        self._topics = parts.topics
-        self._keep_body_max = parts.settings.keep_body_max
-        self._max_retry = parts.settings.max_retry
-        self._answer_within_s = parts.settings.answer_within_s
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._copy_publisher = context.broker.copy_publisher
+        self._declared = context.broker.declared
+        self._topics = context.topics
+        self._keep_body_max = context.settings.keep_body_max
+        self._max_retry = context.settings.max_retry
+        self._answer_within_s = context.settings.answer_within_s
         self._groups = GroupCommit(self._commit, most=_GROUP, at_once=_GROUPS_AT_ONCE)
 
     async def send(self, draft: Draft) -> Sent:
@@ -69,7 +64,7 @@ class Sending:
         try:
             async with asyncio.timeout(self._answer_within_s) as limit:
                 prepared = self._prepared(draft, await self._topics.used(draft.topic))
-                if self._objects.unsettled(draft.topic):
+                if self._declared.unsettled(draft.topic):
                     # Its confirm takes a moment more, which others are not made to wait for.
                     limit.reschedule(None)
                     (result,) = await self._commit([prepared])
@@ -179,7 +174,7 @@ class Sending:
             _publication(one.draft.envelope, record, one.policy, record.due_ms - now_ms)
             for one, record in zip(prepared, records, strict=True)
         ]
-        errors = await self._ways.publish(publications)
+        errors = await self._copy_publisher.publish(publications)
         failed = [record for record, error in zip(records, errors, strict=True) if error is not None]
         confirmed = [at for at, error in enumerate(errors) if error is None]
         confirmations = [self._confirmation(prepared[at], records[at], publications[at]) for at in confirmed]
@@ -212,7 +207,7 @@ class Sending:
             epoch=record.epoch,
             nonce=record.nonce,
             created_ms=record.created_ms,
-            ready=int(publication.way is Way.READY),
+            ready=int(publication.route is Route.READY),
             direct=int(one.policy.release is Release.DIRECT),
             envelope=envelopes.pack(one.draft.envelope, self._keep_body_max),
         )
@@ -245,9 +240,9 @@ def _publication(envelope: Envelope, record: Record, policy: Policy, left_ms: fl
     copy = first_copy(record, envelope)
     if record.due_ms <= record.created_ms and not policy.paused:
         live_for_ms = record.expires_ms - record.created_ms if record.expires_ms else 0
-        return Publication(copy=copy, way=Way.READY, live_for_ms=live_for_ms)
+        return Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
     checked = policy.release is Release.CHECKED
-    return Publication(copy=copy, way=Way.WHEEL, left_ms=max(0.0, left_ms), exact=checked, shares=checked)
+    return Publication(copy=copy, route=Route.WHEEL, left_ms=max(0.0, left_ms), exact=checked, shares=checked)
 
 
 def first_copy(record: Record, envelope: Envelope) -> Copy:

@@ -13,23 +13,23 @@ import structlog
 
 from bridge import metrics
 from bridge.broker.broker import Broker
-from bridge.errors import BridgeError, BrokerUnfit, StoreUnfit, Unavailable
-from bridge.pool_settings import DEFAULT
+from bridge.loops.watch import Watch
+from bridge.model.errors import BridgeError, BrokerUnfit, StoreUnfit, Unavailable
 from bridge.service.changing import Changing
+from bridge.service.context import Context
 from bridge.service.dead import Dead
 from bridge.service.health import Health, together
-from bridge.service.looking import Looking
-from bridge.service.loops import Loop, supervise
-from bridge.service.parts import Parts
+from bridge.service.lookup import Lookup
 from bridge.service.pulling import Pulling
 from bridge.service.replacing import Replacing
 from bridge.service.sending import Sending
 from bridge.service.settling import Settling
-from bridge.service.siblings import Siblings
 from bridge.service.subscriptions import Subscriptions
+from bridge.service.supervisor import Loop, supervise
 from bridge.service.topics import Topics
-from bridge.service.watch import Watch
-from bridge.settings import Settings
+from bridge.service.worker_rpc import WorkerRpc
+from bridge.settings.pools import DEFAULT
+from bridge.settings.settings import Settings
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.records import Records
@@ -52,22 +52,22 @@ class Service:
             retention_ms=settings.retention,
             tombstone_ms=settings.tombstone_retention,
         )
-        self.topics = Topics(self._store, records, self._broker.objects)
-        self.parts = parts = Parts(
+        self.topics = Topics(self._store, records, self._broker.declared)
+        self.context = context = Context(
             store=self._store, records=records, broker=self._broker, topics=self.topics, settings=settings, pool=pool
         )
-        self.looking = Looking(parts)
-        self.sending = Sending(parts)
-        self.replacing = Replacing(parts, self.sending)
-        self.pulling = Pulling(parts)
-        self.settling = Settling(parts, self.looking)
-        self.settling_tasks = Settling(_keeping(parts, settings.task_retention), self.looking)
-        self.changing = Changing(parts, self.looking)
-        self.dead = Dead(parts, self.looking)
+        self.lookup = Lookup(context)
+        self.sending = Sending(context)
+        self.replacing = Replacing(context, self.sending)
+        self.pulling = Pulling(context)
+        self.settling = Settling(context, self.lookup)
+        self.settling_tasks = Settling(_keeping(context, settings.task_retention), self.lookup)
+        self.changing = Changing(context, self.lookup)
+        self.dead = Dead(context, self.lookup)
         self.task_ids = TaskIds(self._store, records.keys)
         self.subscriptions = Subscriptions(self._store, records, self.topics)
-        self.watch = Watch(parts)
-        self.siblings = Siblings()
+        self.watch = Watch(context)
+        self.worker_rpc = WorkerRpc()
         for part, breaker in (("broker", self._broker.breaker), ("store", self._store.breaker)):
             metrics.BREAKER.labels(self._named(part)).set_function(partial(getattr, breaker, "state"))
         self._loops: list[Loop] = [self.watch]
@@ -77,7 +77,7 @@ class Service:
     @property
     def pools(self) -> Mapping[str, Service]:
         """The services of all pools, by name."""
-        return {self.parts.pool: self}
+        return {self.context.pool: self}
 
     def serving(self, topic: str) -> Service:
         """The service of the topic's pool."""
@@ -94,9 +94,9 @@ class Service:
             BrokerUnfit: the promises can't be kept on this broker.
             StoreUnfit: Redis has the index in another number of buckets.
         """
-        if self.parts.pool != DEFAULT:
+        if self.context.pool != DEFAULT:
             # The loops take it with them, so that each line of a pool's log says so.
-            structlog.contextvars.bind_contextvars(pool=self.parts.pool)
+            structlog.contextvars.bind_contextvars(pool=self.context.pool)
         for reach in (self._broker.start, self._store.agree):
             try:
                 await reach()
@@ -118,7 +118,7 @@ class Service:
 
     async def stop(self) -> None:
         """Ends what is under way, hands back what was taken, and closes the connections."""
-        self.siblings.end()
+        self.worker_rpc.end()
         for running in self._running:
             running.cancel()
         with suppress(TimeoutError):
@@ -137,17 +137,17 @@ class Service:
         async def counted() -> Any:
             return metrics.counted_here()
 
-        self.siblings.listen({"health": health, "metrics": counted})
+        self.worker_rpc.listen({"health": health, "metrics": counted})
 
     async def health(self) -> Health:
         """Of this process and its siblings; of this one alone where it stops, as they do then and may be gone."""
         own = await self.own_health()
-        return own if "process" in own.parts else together(own, await self.siblings.ask("health"))
+        return own if "process" in own.parts else together(own, await self.worker_rpc.ask("health"))
 
     async def exposition(self) -> tuple[bytes, str]:
         """What this process and its siblings count, for Prometheus, and its content type."""
         await self.gauge()
-        return metrics.render(self.siblings.name, await self.siblings.ask("metrics"))
+        return metrics.render(self.worker_rpc.name, await self.worker_rpc.ask("metrics"))
 
     async def own_health(self) -> Health:
         """Of this process."""
@@ -184,13 +184,13 @@ class Service:
 
     def _named(self, part: str) -> str:
         """The part's name among those of all pools."""
-        return part if self.parts.pool == DEFAULT else f"{self.parts.pool}/{part}"
+        return part if self.context.pool == DEFAULT else f"{self.context.pool}/{part}"
 
 
-def _keeping(parts: Parts, retention_ms: int) -> Parts:
+def _keeping(context: Context, retention_ms: int) -> Context:
     """With another time for which what has ended is kept."""
-    tombstone_ms = max(retention_ms, parts.records.tombstone_ms)
-    return replace(parts, records=replace(parts.records, retention_ms=retention_ms, tombstone_ms=tombstone_ms))
+    tombstone_ms = max(retention_ms, context.records.tombstone_ms)
+    return replace(context, records=replace(context.records, retention_ms=retention_ms, tombstone_ms=tombstone_ms))
 
 
 async def _said(asked: Awaitable[None]) -> str:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bridge import metrics
-from bridge.errors import Conflict, InvalidRequest, LeaseEnded, NotFound
-from bridge.message import Message, Record, State, new_nonce
+from bridge.model.errors import Conflict, InvalidRequest, LeaseEnded, NotFound
+from bridge.model.message import Message, Record, State, new_nonce
+from bridge.model.values import AckResult, AckVerdict, Leased, Policy
 from bridge.service import receipts
-from bridge.service.looking import Looking
-from bridge.service.parts import Parts
+from bridge.service.context import Context
+from bridge.service.lookup import Lookup
 from bridge.service.successors import RETRY_KIND, at_once, dead, later, successor
-from bridge.service.values import AckResult, AckVerdict, Leased, Policy
 from bridge.store.records import Outcome, read, read_envelope
 
 _GROUP = 256
 
 
 class Settling:
-    def __init__(self, parts: Parts, looking: Looking) -> None:
-        self._store = parts.store
-        self._records = parts.records
-        self._ways = parts.broker.ways
-        self._topics = parts.topics
-        self._looking = looking
+    def __init__(self, context: Context, lookup: Lookup) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._copy_publisher = context.broker.copy_publisher
+        self._topics = context.topics
+        self._lookup = lookup
 
     async def ack_receipts(self, topic: str, shown: Sequence[str]) -> list[AckResult]:
         """Acks leases by their receipts; one that can't be read is unknown, and harms no other.
@@ -60,7 +60,7 @@ class Settling:
             raise _not_found(topic, message_id)
         if result.message is None or result.verdict is AckVerdict.STALE:
             raise _stale(result.message, receipt)
-        return await self._looking.get(topic, message_id)
+        return await self._lookup.get(topic, message_id)
 
     async def nack(
         self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None
@@ -107,7 +107,7 @@ class Settling:
                 ready = delay_ms == 0 and not policy.paused
                 publication = at_once(copy, now_ms) if ready else later(copy, now_ms, RETRY_KIND)
                 call = self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason or "", ready=ready)
-            (error,) = await self._ways.publish([publication])
+            (error,) = await self._copy_publisher.publish([publication])
             if error is not None:
                 raise error
         (answer,) = await self._store.run([call])
@@ -138,7 +138,7 @@ class Settling:
 
     async def _leased(self, topic: str, message_id: str, receipt: str | None) -> Message:
         epoch = _epoch(message_id, receipt)
-        message = await self._looking.get(topic, message_id)
+        message = await self._lookup.get(topic, message_id)
         if message.record.state is not State.LEASED or epoch not in (None, message.record.epoch):
             raise _stale(message, receipt)
         return message

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import orjson
 
-from bridge.errors import NotFound
+from bridge.model.errors import NotFound
+from bridge.model.values import Backoff
 from bridge.service.topics import Topics
-from bridge.service.values import Backoff
 from bridge.store.client import Store
 from bridge.store.records import Records
 from bridge.store.subscriptions import StoredSubscriptions

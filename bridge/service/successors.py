@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bridge.broker.ways import Publication, Way
-from bridge.message import Copy, Envelope, Record
+from bridge.broker.publications import Publication, Route
+from bridge.model.message import Copy, Envelope, Record
 
 RETRY_KIND = "retry"
 MOVE_KIND = "move"
@@ -28,14 +28,14 @@ def successor(record: Record, envelope: Envelope, *, nonce: int, attempt: int, d
 def at_once(copy: Copy, now_ms: float) -> Publication:
     """Straight into the ready queue."""
     live_for_ms = max(1, int(copy.expires_ms - now_ms)) if copy.expires_ms else 0
-    return Publication(copy=copy, way=Way.READY, live_for_ms=live_for_ms)
+    return Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
 
 
 def later(copy: Copy, now_ms: float, kind: str) -> Publication:
     """Through the wheel, until the copy is due."""
-    return Publication(copy=copy, way=Way.WHEEL, left_ms=max(0.0, copy.due_ms - now_ms), kind=kind)
+    return Publication(copy=copy, route=Route.WHEEL, left_ms=max(0.0, copy.due_ms - now_ms), kind=kind)
 
 
 def dead(copy: Copy, reason: str) -> Publication:
     """Into the topic's dead-letter queue."""
-    return Publication(copy=copy, way=Way.DEAD, reason=reason)
+    return Publication(copy=copy, route=Route.DEAD, reason=reason)

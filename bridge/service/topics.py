@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 
 from bridge import metrics
-from bridge.broker.objects import Objects
-from bridge.errors import NotFound, StoreUnavailable, TopicNotEmpty
-from bridge.message import SHOWN_STATES, State
-from bridge.service.values import Backoff, Policy, Release, TopicInfo
+from bridge.broker.declared.declared import Declared
+from bridge.model.errors import NotFound, StoreUnavailable, TopicNotEmpty
+from bridge.model.message import SHOWN_STATES, State
+from bridge.model.values import Backoff, Policy, Release, TopicInfo
 from bridge.store import pages
 from bridge.store.client import Store
 from bridge.store.records import Records, read
@@ -35,11 +35,11 @@ _REMOVE_PAGE = 500
 
 
 class Topics:
-    def __init__(self, store: Store, records: Records, objects: Objects) -> None:
+    def __init__(self, store: Store, records: Records, objects: Declared) -> None:
         self._store = store
         self._records = records
         self._keys = records.keys
-        self._objects = objects
+        self._declared = objects
         self._subscriptions = StoredSubscriptions(store, records.keys)
         # Policies and when each was read: of topics that were asked about, and of those that were put on the list too.
         self._seen: dict[str, tuple[Policy, float]] = {}
@@ -75,7 +75,7 @@ class Topics:
                 raise
             return last[0]
         known[topic] = self._seen[topic] = (policy, monotonic())
-        self._objects.know_direct(topic, _is_direct(policy))
+        self._declared.know_direct(topic, _is_direct(policy))
         return policy
 
     async def _listed(self, topic: str) -> bool:
@@ -99,10 +99,10 @@ class Topics:
         direct = _is_direct(policy)
         # From direct to checked, the binding goes first: a message is checked rather once too often.
         if not direct:
-            await self._objects.set_direct(topic, False)
+            await self._declared.set_direct(topic, False)
         await self._store.command("SET", self._keys.policy(topic), _write_policy(policy))
         if direct:
-            await self._objects.set_direct(topic, True)
+            await self._declared.set_direct(topic, True)
         self._seen[topic] = self._used[topic] = (policy, monotonic())
         return policy
 
@@ -151,7 +151,7 @@ class Topics:
         await self._subscriptions.remove(topic)
         await self._end(topic, [State.WAITING, State.READY, State.LEASED], self._records.delete, release=True)
         await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
-        await self._objects.remove_topic(topic)
+        await self._declared.remove_topic(topic)
         await self._store.command("DEL", self._keys.policy(topic))
         await self._store.command("SREM", self._keys.topics, topic)
         self._used.pop(topic, None)
@@ -209,8 +209,8 @@ class Topics:
             waiting_by_due=dict(zip((*_EDGES_MS, "beyond"), by_due, strict=True)),
             lateness_ms=metrics.lateness_ms(topic),
             policy=policy,
-            ready_queue=self._objects.names.ready_queue(topic),
-            dead_queue=self._objects.names.dead_queue(topic),
+            ready_queue=self._declared.names.ready_queue(topic),
+            dead_queue=self._declared.names.dead_queue(topic),
         )
 
 

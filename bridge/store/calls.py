@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bridge.frozen import value
+from bridge.model.fast_dataclass import fast_dataclass
 from bridge.store.scripts import Script
 
 MOST: Final = 64
@@ -22,7 +22,7 @@ _EACH: Final = 2  # where the answers of `for_each` begin
 _OWN_ARGS: Final = 4  # before them what all calls have: now, id, retention_ms, tombstone_ms
 
 
-@value(frozen=True, slots=True)
+@fast_dataclass(frozen=True, slots=True)
 class Call:
     """One script with its keys and arguments, ready to run. Its keys are all in one slot of a cluster."""
 

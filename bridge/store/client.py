@@ -10,15 +10,15 @@ from typing import Any
 from hiredis import pack_command
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
-from bridge.breaker import Breaker
-from bridge.errors import StoreUnavailable, StoreUnfit
+from bridge.model.breaker import Breaker
+from bridge.model.errors import StoreUnavailable, StoreUnfit
+from bridge.settings.tls import plainly
 from bridge.store.calls import Call, answers_of, as_one, together
 from bridge.store.clock import StoreClock
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
 from bridge.store.servers.connect import connect
 from bridge.store.servers.servers import Question, packed
-from bridge.tls import plainly
 
 # Answers of a Redis that can't take writes now; anything else it refuses is a fault of ours.
 _PASSING = frozenset(

@@ -13,7 +13,7 @@ from typing import Final
 
 import orjson
 
-from bridge.message import JSON_TYPE, Envelope
+from bridge.model.message import JSON_TYPE, Envelope
 
 _SHORT, _LONG = 1_024, 16 * 1_024  # bytes, between which it is tried
 _PROBE: Final = 1_024  # bytes, by which more is judged: what can't be made smaller costs no more than they do

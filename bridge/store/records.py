@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bridge.frozen import value
-from bridge.message import Copy, Envelope, Record, State
+from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.message import Copy, Envelope, Record, State
 from bridge.store import envelopes
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
@@ -16,7 +16,7 @@ from bridge.store.scripts import SCRIPTS
 _STATES = tuple(State)
 
 
-@value(frozen=True, slots=True)
+@fast_dataclass(frozen=True, slots=True)
 class Outcome:
     """A script's verdict, Redis' time, and the record as it now stands. `extra` is what the script's header says."""
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bridge.access.token import Token, sha256_of
-from bridge.cli_token import app
+from bridge.cli.token import app
 from bridge.local.redis import RedisNode
 
 WRITTEN = re.compile(r"dbt_([0-9a-f]{12})_([0-9a-f]{64})")

@@ -9,8 +9,17 @@ from bridge.access.access import Undecided, asks_for_tokens
 from bridge.access.caller import ANYBODY, Caller
 from bridge.access.decision import Need, may
 from bridge.access.errors import NotAllowed, TooManyRequests
-from bridge.access.token import Scope, Token, masked, new_id, new_secret, presented, sha256_of, written
-from bridge.settings import Settings
+from bridge.access.token import (
+    Scope,
+    Token,
+    masked,
+    new_id,
+    new_secret,
+    presented,
+    sha256_of,
+    written,
+)
+from bridge.settings.settings import Settings
 
 ID, SECRET = "0f4c19a2b7de", "5e" * 32
 SEND = Need(scope=Scope.SEND)

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from bridge import metrics
-from bridge.durations import parse_duration_ms
-from bridge.settings import DurationMs, Settings
+from bridge.model.durations import parse_duration_ms
+from bridge.settings.settings import DurationMs, Settings
 from tests.docs.documents import PROJECT, rows, section, text
 
 OPERATING = text("docs/operating.md")

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from bridge.assembly import assemble
-from bridge.broker.ways import Publication, Way
-from bridge.errors import BrokerUnavailable, Unavailable
-from bridge.message import Envelope, State
+from bridge.broker.publications import Publication, Route
+from bridge.cli.assembly import assemble
+from bridge.model.errors import BrokerUnavailable, Unavailable
+from bridge.model.message import Envelope, State
+from bridge.model.values import Draft, Leased
 from bridge.service.service import Service
-from bridge.service.values import Draft, Leased
-from bridge.settings import Settings
+from bridge.settings.settings import Settings
 from bridge.store.calls import Call
 from tests.fault.api import now_ms
 from tests.fault.proxy import Proxy
@@ -48,8 +48,8 @@ class Mortal:
         self._stops_at_script(name, before=False)
 
     def dies_after_publish(self, meant: Callable[[Publication], bool]) -> None:
-        broker = self.service.parts.broker
-        for ways in (broker.ways, broker.releases):
+        broker = self.service.context.broker
+        for ways in (broker.copy_publisher, broker.releases):
             ways.publish = self._stopping(ways.publish, meant)  # type: ignore[assignment, method-assign]
 
     async def die(self) -> None:
@@ -65,7 +65,7 @@ class Mortal:
             await self.service.stop()
 
     def _stops_at_script(self, name: str, *, before: bool) -> None:
-        store = self.service.parts.store
+        store = self.service.context.store
         run = store.run
 
         async def stopping(calls: Sequence[Call]) -> list[Any]:
@@ -132,11 +132,11 @@ def published(meant: Callable[[Publication], bool]) -> DyingAt:
 
 
 def of_kind(kind: str | None) -> DyingAt:
-    return published(lambda one: one.way is Way.WHEEL and one.kind == kind)
+    return published(lambda one: one.route is Route.WHEEL and one.kind == kind)
 
 
-def on_way(way: Way) -> DyingAt:
-    return published(lambda one: one.way is way)
+def on_way(route: Route) -> DyingAt:
+    return published(lambda one: one.route is route)
 
 
 @asynccontextmanager
@@ -177,4 +177,4 @@ async def comes_once(service: Service, topic: str, *, not_before_ms: int, most_a
     (result,) = await service.settling.ack_receipts(topic, [leased.receipt])
     assert result.verdict == "acked"
     assert await pull(service, topic, wait_ms=ABSENCE_MS) == []
-    assert (await service.looking.get(topic, "it")).record.state is State.ACKED
+    assert (await service.lookup.get(topic, "it")).record.state is State.ACKED

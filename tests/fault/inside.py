@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bridge.assembly import assemble
-from bridge.checkpoint.batches import Batches, Done, Item
+from bridge.cli.assembly import assemble
+from bridge.loops.checkpoint.batches import Batches, Done, Item
 from bridge.service.service import Service
-from bridge.settings import Settings
+from bridge.settings.settings import Settings
 from tests.fault.stage import Stage
 
 

@@ -13,7 +13,14 @@ import pytest_asyncio
 
 from tests.fault.api import Api
 from tests.fault.stage import Bridge, Stage, started
-from tests.fault.test_outages import Outage, memory_alarm, rabbit_frozen, rabbit_killed, redis_frozen, redis_killed
+from tests.fault.test_outages import (
+    Outage,
+    memory_alarm,
+    rabbit_frozen,
+    rabbit_killed,
+    redis_frozen,
+    redis_killed,
+)
 
 CLOSED, OPEN = 0.0, 2.0
 SERVERS = {"store": "Redis", "broker": "RabbitMQ"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.broker.ways import Way
-from bridge.message import State
+from bridge.broker.publications import Route
+from bridge.model.message import State
 from bridge.service.pulling import LEASE_KIND
 from bridge.service.successors import MOVE_KIND, RETRY_KIND
 from tests.fault.api import now_ms
@@ -89,7 +89,7 @@ async def test_a_crash_in_a_replay_leaves_the_dead_letter_to_be_replayed(stage: 
         await send(service, draft(topic, max_retry=0))
         await pull(service, topic)
         await service.settling.nack(topic, "it", receipt=None, delay_ms=0, reason="no use")
-        on_way(Way.READY)(mortal)
+        on_way(Route.READY)(mortal)
         await dies_in(mortal, service.dead.replay(topic, "it"))
     async with restarted(stage) as service:
         assert (await service.dead.replay(topic, "it")).record.state is State.READY

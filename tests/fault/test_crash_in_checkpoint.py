@@ -7,8 +7,8 @@ import asyncio
 import aio_pika
 import pytest
 
-from bridge.broker.ways import Way
-from bridge.message import State
+from bridge.broker.publications import Route
+from bridge.model.message import State
 from bridge.service.successors import RETRY_KIND
 from tests.fault.crash import (
     DyingAt,
@@ -27,7 +27,7 @@ from tests.fault.stage import Stage
 
 
 @pytest.mark.parametrize(
-    ("name", "dying_at"), [("asked", before("fire")), ("fired", after("fire")), ("released", on_way(Way.READY))]
+    ("name", "dying_at"), [("asked", before("fire")), ("fired", after("fire")), ("released", on_way(Route.READY))]
 )
 async def test_a_crash_of_the_checkpoint_has_the_message_released_by_another(
     stage: Stage, name: str, dying_at: DyingAt
@@ -43,7 +43,7 @@ async def test_a_crash_of_the_checkpoint_has_the_message_released_by_another(
 
 
 @pytest.mark.parametrize(
-    ("name", "dying_at"), [("decided", after("fire")), ("published", on_way(Way.DEAD)), ("buried", after("bury"))]
+    ("name", "dying_at"), [("decided", after("fire")), ("published", on_way(Route.DEAD)), ("buried", after("bury"))]
 )
 async def test_a_crash_while_retries_run_out_leaves_one_dead_letter_that_can_be_replayed(
     stage: Stage, name: str, dying_at: DyingAt

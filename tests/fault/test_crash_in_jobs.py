@@ -8,15 +8,26 @@ from contextlib import suppress
 import pytest
 
 from bridge.access.caller import ANYBODY
-from bridge.broker.ways import Way
-from bridge.errors import Unavailable
-from bridge.http.wires.global_jobs import GlobalJobs
-from bridge.http.wires.jobs import Job
-from bridge.message import State
+from bridge.broker.publications import Route
+from bridge.http.wires.jobs.global_jobs import GlobalJobs
+from bridge.http.wires.jobs.job_messages import Job
+from bridge.model.errors import Unavailable
+from bridge.model.message import State
 from bridge.service.service import Service
 from bridge.service.successors import MOVE_KIND
 from tests.fault.api import now_ms
-from tests.fault.crash import ABSENCE_MS, PATIENCE_S, DyingAt, after, dies_in, dying, of_kind, on_way, pull, restarted
+from tests.fault.crash import (
+    ABSENCE_MS,
+    PATIENCE_S,
+    DyingAt,
+    after,
+    dies_in,
+    dying,
+    of_kind,
+    on_way,
+    pull,
+    restarted,
+)
 from tests.fault.stage import Stage
 
 
@@ -44,7 +55,7 @@ async def comes(service: Service, topic: str, body: bytes) -> None:
     assert (leased.message.record.id, envelope.body) == ("it", body)
     assert await GlobalJobs(service).finish("it", ANYBODY)
     assert await pull(service, topic, wait_ms=ABSENCE_MS) == []
-    assert (await service.looking.get(topic, "it")).record.state is State.ACKED
+    assert (await service.lookup.get(topic, "it")).record.state is State.ACKED
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -54,7 +65,7 @@ async def test_a_crash_in_a_replace_leaves_the_old_message_or_the_new(
     stage: Stage, step: str, delay_s: int, again: bool
 ) -> None:
     topic = f"replace-{step}-{delay_s}-{again}"
-    published = of_kind(MOVE_KIND) if delay_s else on_way(Way.READY)
+    published = of_kind(MOVE_KIND) if delay_s else on_way(Route.READY)
     async with dying(stage) as (mortal, service):
         await push(service, job(topic, "old", delay_s=2))
         due_ms = now_ms()
@@ -83,7 +94,7 @@ async def test_a_crash_in_a_push_to_another_topic_leaves_one_job_once_it_is_repe
     topics = {name: f"moved-{step}-{then}-{name}" for name in "ab"}
 
     async def found(service: Service) -> list[str]:
-        messages = await service.looking.find(list(topics.values()), "it")
+        messages = await service.lookup.find(list(topics.values()), "it")
         return [one.record.topic[-1] for one in messages if not one.record.state.ended]
 
     async with dying(stage) as (mortal, service):

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from bridge.checkpoint.loop import _AT_ONCE
-from bridge.message import Envelope
+from bridge.loops.checkpoint.loop import _AT_ONCE
+from bridge.model.message import Envelope
+from bridge.model.values import Draft
 from bridge.service.service import Service
-from bridge.service.values import Draft
 from tests.fault.api import now_ms
 from tests.fault.inside import Gate, running
 from tests.fault.stage import Stage
@@ -18,12 +18,12 @@ BATCH = 50
 PATIENCE_S = 60.0
 
 
-@pytest.mark.parametrize(("parcels", "flood"), [(False, 1_000), (True, 3_000)])
+@pytest.mark.parametrize(("bundles", "flood"), [(False, 1_000), (True, 3_000)])
 async def test_a_message_overtakes_another_topics_flood_that_was_read_before_it(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, parcels: bool, flood: int
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, bundles: bool, flood: int
 ) -> None:
-    flooded, other = (f"{name}-{parcels}" for name in ("flood", "other"))
-    async with running(stage, checkpoint_batch=BATCH, parcels=parcels) as service:
+    flooded, other = (f"{name}-{bundles}" for name in ("flood", "other"))
+    async with running(stage, checkpoint_batch=BATCH, bundles=bundles) as service:
         # What is due waits from here on, so all of the flood is read before any is released.
         gate = Gate(monkeypatch)
         flood_due_ms = now_ms() + 8_000
@@ -32,7 +32,9 @@ async def test_a_message_overtakes_another_topics_flood_that_was_read_before_it(
         await send(service, other, 1, other_due_ms)
         async with asyncio.timeout(PATIENCE_S):
             await gate.reached.wait()
-            while not await asyncio.to_thread(all_is_read, stage) or service.parts.store.clock.now_ms() <= other_due_ms:
+            while (
+                not await asyncio.to_thread(all_is_read, stage) or service.context.store.clock.now_ms() <= other_due_ms
+            ):
                 pass
             under_way = len(gate.begun)
             gate.open()

@@ -1,4 +1,4 @@
-"""A parcel that is parted, and some of whose copies are not done with yet."""
+"""A bundle that is parted, and some of whose copies are not done with yet."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import aio_pika
 import orjson
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 
-from bridge.message import Copy, Envelope
+from bridge.model.message import Copy, Envelope
+from bridge.model.values import Draft
 from bridge.service.service import Service
-from bridge.service.values import Draft
 from bridge.store.calls import Call
 from tests.fault.api import now_ms
 from tests.fault.inside import running
@@ -22,7 +22,7 @@ from tests.fault.stage import Stage
 PATIENCE_S = 30.0
 
 
-async def test_a_bridge_that_is_told_to_end_in_the_middle_of_a_parcel_ends_what_is_held_of_it(stage: Stage) -> None:
+async def test_a_bridge_that_is_told_to_end_in_the_middle_of_a_bundle_ends_what_is_held_of_it(stage: Stage) -> None:
     topic, ids = "parted-ended", ["m-0", "m-1", "m-2"]
     async with running(stage) as service, released(stage, service, topic) as (channel, ready):
         drafts = [Draft(topic=topic, id=one, envelope=Envelope(body=b"1"), delay_ms=3_000) for one in ids]
@@ -40,10 +40,10 @@ async def test_a_bridge_that_is_told_to_end_in_the_middle_of_a_parcel_ends_what_
         assert checkpoint.declaration_result.message_count == 0
 
 
-async def test_a_fault_with_one_copy_of_a_parcel_neither_loses_it_nor_brings_the_others_twice(stage: Stage) -> None:
+async def test_a_fault_with_one_copy_of_a_bundle_neither_loses_it_nor_brings_the_others_twice(stage: Stage) -> None:
     topic = "parted-failed"
     async with running(stage) as service, released(stage, service, topic) as (channel, ready):
-        ways = service.parts.broker.releases
+        ways = service.context.broker.releases
         refuse, failed = ways.refuse, asyncio.Event()
 
         async def failing_once(message: Any, reason: str) -> None:
@@ -60,10 +60,10 @@ async def test_a_fault_with_one_copy_of_a_parcel_neither_loses_it_nor_brings_the
             ["fine too", *facts],
         ]
         body = b"copies\n" + b"".join(b"%b\n%b\n" % (orjson.dumps([4, *part]), part[0][:4].encode()) for part in parts)
-        headers: Any = {"x-delay-parcel": 3, "x-delay-due": now_ms()}
+        headers: Any = {"x-delay-bundle": 3, "x-delay-due": now_ms()}
         exchange = await channel.get_exchange("delay")
         await exchange.publish(
-            aio_pika.Message(body, headers=headers, delivery_mode=2), f"0.0.0.0.0.0.0.!plain-parcel.{topic}"
+            aio_pika.Message(body, headers=headers, delivery_mode=2), f"0.0.0.0.0.0.0.!plain-bundle.{topic}"
         )
         refused = await channel.get_queue("delay.refused")
         assert (await take(refused)).body == b"pois"
@@ -77,7 +77,7 @@ async def test_a_fault_with_one_copy_of_a_parcel_neither_loses_it_nor_brings_the
 
 @asynccontextmanager
 async def released(stage: Stage, service: Service, topic: str) -> AsyncIterator[tuple[AbstractChannel, AbstractQueue]]:
-    await service.parts.broker.objects.ensure_topic(topic)
+    await service.context.broker.declared.ensure_topic(topic)
     async with await aio_pika.connect(stage.rabbit.amqp_url) as connection:
         channel = await connection.channel()
         yield channel, await channel.get_queue(f"ready.{topic}")
@@ -99,7 +99,7 @@ async def taken(queue: AbstractQueue) -> str:
 
 async def asked(service: Service) -> None:
     """Returns once it is asked about what is due."""
-    store, answered = service.parts.store, asyncio.Event()
+    store, answered = service.context.store, asyncio.Event()
     run = store.run
 
     async def noting(calls: Sequence[Call]) -> list[Any]:

@@ -15,7 +15,7 @@ import pytest_asyncio
 from bridge.local.ports import free_ports
 from bridge.local.rabbit_cluster import RabbitCluster
 from bridge.local.rabbitmq import RabbitNode
-from bridge.ulids import new_ulid
+from bridge.model.ulids import new_ulid
 from tests.fault.api import Api
 from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.history import History

@@ -14,7 +14,7 @@ from tests.fault.api import PATIENCE_S, Api
 from tests.fault.stage import Stage, killed, started
 
 
-class Way:
+class Route:
     """A way to RabbitMQ, as if to a node of its own."""
 
     def __init__(self, url: str) -> None:
@@ -61,7 +61,7 @@ class Way:
 
 
 async def test_sends_and_the_checkpoint_leave_a_node_that_fell_silent(stage: Stage, http: httpx2.AsyncClient) -> None:
-    async with Way(stage.rabbit.amqp_url) as one, Way(stage.rabbit.amqp_url) as other:
+    async with Route(stage.rabbit.amqp_url) as one, Route(stage.rabbit.amqp_url) as other:
         bridge = stage.bridge(amqp_url=f"{one.url},{other.url}")
         await started(bridge)
         api = Api(http, bridge.url)

@@ -12,9 +12,9 @@ import schemathesis
 from schemathesis.core.failures import Failure
 from schemathesis.engine import events, from_schema
 
-from bridge.durations import parse_duration_ms
 from bridge.http.v1.scalars import ID_FORM
-from bridge.message import valid_topic
+from bridge.model.durations import parse_duration_ms
+from bridge.model.message import valid_topic
 from tests.fuzz.conftest import TIMES
 from tests.integration.own import Own
 

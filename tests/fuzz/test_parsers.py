@@ -10,13 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pamqp import commands as spec
 
-from bridge.broker.arrivals import Back, Due, Strange, read
-from bridge.broker.copies import from_properties, to_properties
-from bridge.durations import parse_duration_ms, parse_instant_ms
-from bridge.errors import InvalidRequest
+from bridge.broker.copies.classify import Back, Due, Strange, read
+from bridge.broker.copies.copies import from_properties, to_properties
 from bridge.http import exact_json
 from bridge.http.v1 import queries
-from bridge.message import Copy, Envelope, valid_id
+from bridge.model.durations import parse_duration_ms, parse_instant_ms
+from bridge.model.errors import InvalidRequest
+from bridge.model.message import Copy, Envelope, valid_id
 from bridge.service import receipts
 from bridge.store.envelopes import pack, unpack
 from tests.fuzz.conftest import examples

@@ -17,7 +17,7 @@ from typing import Final
 
 import uvloop
 
-from bridge.bench.errors import BenchError
+from benchmarks.errors import BenchError
 from bridge.local.errors import LocalError
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode

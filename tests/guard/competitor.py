@@ -13,7 +13,7 @@ from typing import Final
 
 import httpx2
 
-from bridge.bench.client import Api, opened
+from benchmarks.client import Api, opened
 from bridge.local.bridge import BridgeProcess
 from bridge.local.errors import LocalError
 from bridge.local.ports import free_ports

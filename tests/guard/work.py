@@ -7,9 +7,9 @@ from typing import Final
 
 import orjson
 
-from bridge.bench.client import CREATED, Api
-from bridge.bench.errors import BenchError
-from bridge.bench.loops import together
+from benchmarks.client import CREATED, Api
+from benchmarks.errors import BenchError
+from benchmarks.loops import together
 
 CONNECTIONS: Final = 32
 _SINGLES, _BATCHES, _CYCLE = 600, 30, 1_200  # messages, batches, messages: a fraction of a second each

@@ -81,7 +81,7 @@ async def nothing_else_comes(own: Own) -> bool:
 async def test_what_was_purged_with_its_slot_is_delivered_once_all_the_same(own: Own) -> None:
     ids = [f"m-{number:03}" for number in range(150)]
     await own.topic.send_many(*({"id": one, "body": one, "delay": "4s"} for one in ids))
-    assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1  # parcel
+    assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1  # bundle
     assert sorted(await own.topic.pull_ids(len(ids), max=100)) == ids
     assert await nothing_else_comes(own)
     assert {(await own.topic.look(one))["attempts"] for one in ids} == {1}

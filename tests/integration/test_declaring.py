@@ -9,11 +9,11 @@ import aio_pika
 import pytest
 import pytest_asyncio
 
-from bridge.breaker import Breaker
-from bridge.broker.link import Link
-from bridge.broker.objects import Objects
-from bridge.errors import BrokerUnavailable
+from bridge.broker.client.connection import BrokerConnection
+from bridge.broker.declared.declared import Declared
 from bridge.local.rabbitmq import RabbitNode
+from bridge.model.breaker import Breaker
+from bridge.model.errors import BrokerUnavailable
 from tests.integration.amqp import Amqp
 from topology import declare
 from topology.names import Names
@@ -27,12 +27,14 @@ async def amqp(rabbit: RabbitNode) -> AsyncIterator[Amqp]:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def objects(rabbit: RabbitNode, amqp: Amqp) -> AsyncIterator[Objects]:
+async def objects(rabbit: RabbitNode, amqp: Amqp) -> AsyncIterator[Declared]:
     """Of a prefix of its own: no other test's wheel misses a queue. The wheel stands, and a topic's queues."""
     name = f"d{uuid4().hex[:12]}"
-    link = Link([rabbit.amqp_url], purpose="test", timeout_ms=30_000, check=lambda _: None, breaker=Breaker())
+    link = BrokerConnection(
+        [rabbit.amqp_url], purpose="test", timeout_ms=30_000, check=lambda _: None, breaker=Breaker()
+    )
     names = Names(prefix=name, ready=f"{name}-ready.", dead=f"{name}-dead.")
-    objects = Objects(link, names, delivery_limit=20, publishers=())
+    objects = Declared(link, names, delivery_limit=20, publishers=())
     await objects.ensure_topic("orders")
     yield objects
     await declare.remove(amqp.connection, objects.wanted(["orders"]))
@@ -52,7 +54,7 @@ def deleted_before_bound(monkeypatch: pytest.MonkeyPatch, amqp: Amqp, queue: str
 
 
 async def test_a_topic_gets_its_queue_all_the_same(
-    objects: Objects, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
+    objects: Declared, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await objects.settled(["orders"], old=())
     assert not objects.unsettled("orders")
@@ -64,14 +66,16 @@ async def test_a_topic_gets_its_queue_all_the_same(
 
 
 async def test_the_wheel_gets_its_queue_all_the_same(
-    objects: Objects, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
+    objects: Declared, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleted_before_bound(monkeypatch, amqp, objects.names.checkpoint, times=1)
     await objects.renew_wheel()
     assert await objects.checkpoint_depth() == 0
 
 
-async def test_what_is_deleted_each_time_is_told(objects: Objects, amqp: Amqp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_deleted_each_time_is_told(
+    objects: Declared, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queue = objects.names.ready_queue("orders")
     deleted_before_bound(monkeypatch, amqp, queue, times=2)
     with pytest.raises(BrokerUnavailable, match=queue):

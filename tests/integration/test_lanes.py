@@ -52,8 +52,8 @@ async def management(rabbit: RabbitNode, method: str, path: str) -> Any:
 
 
 async def test_what_is_sent_waits_in_the_lane_of_its_id(own: Own, local_dir: Path) -> None:
-    # In parcels they would be in those of the parcels' ids.
-    alone = bridge_beside(own, local_dir / "alone", {"BRIDGE_PARCELS": "false"})
+    # In bundles they would be in those of the bundles' ids.
+    alone = bridge_beside(own, local_dir / "alone", {"BRIDGE_BUNDLES": "false"})
     try:
         await asyncio.to_thread(alone.start)
         async with httpx2.AsyncClient(base_url=alone.url, timeout=60) as client:

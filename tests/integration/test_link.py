@@ -6,18 +6,20 @@ from time import monotonic
 
 import pytest
 
-from bridge.breaker import Breaker
-from bridge.broker.link import Link, Refused
-from bridge.errors import BrokerUnavailable
+from bridge.broker.client.connection import BrokerConnection, Refused
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
+from bridge.model.breaker import Breaker
+from bridge.model.errors import BrokerUnavailable
 
 
 @pytest.mark.parametrize("refused", [0, 1, 2])
 async def test_a_call_that_the_breaker_refuses_takes_no_nodes_turn(rabbit: RabbitNode, refused: int) -> None:
     away = f"amqp://127.0.0.1:{free_ports(1)[0]}"
     breaker = Breaker(open_s=60)
-    link = Link([away, rabbit.amqp_url], purpose="test", timeout_ms=10_000, check=lambda _: None, breaker=breaker)
+    link = BrokerConnection(
+        [away, rabbit.amqp_url], purpose="test", timeout_ms=10_000, check=lambda _: None, breaker=breaker
+    )
     with pytest.raises(BrokerUnavailable):
         await link.connection()
 

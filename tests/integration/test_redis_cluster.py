@@ -167,7 +167,7 @@ async def test_a_topic_in_buckets_is_on_every_master_and_listed_counted_audited_
     await topic.send_many(*({"id": one, "body": one, "delay": "4s"} for one in lost))
     async with own.amqp.connection.channel() as channel:
         purged = await (await channel.get_queue(SLOT_OF_FOUR_SECONDS, ensure=False)).purge()
-    assert purged.message_count == len(cluster.nodes)  # a parcel from each
+    assert purged.message_count == len(cluster.nodes)  # a bundle from each
     # Of one moment each, so that the order of a page is that of their ids within it.
     later = [one for one in ids if one not in lost]
     await topic.send_many(*({"id": one, "body": one, "delay": "1h"} for one in later))

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from bridge.durations import parse_instant_ms
+from bridge.model.durations import parse_instant_ms
 
 Json = dict[str, Any]
 

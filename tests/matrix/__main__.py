@@ -28,7 +28,7 @@ TESTS: Final = (
     "tests/fault",
     "tests/property",
     "tests/integration",
-    "tests/local/test_nodes.py",
+    "tests/tools/local/test_nodes.py",
 )
 
 

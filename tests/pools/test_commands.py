@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from bridge.cli import app
+from bridge.cli.app import app
 from bridge.local.redis import RedisNode
 
 EU = {"amqp_url": "amqp://u:s3cret@eu:5672/", "redis_url": "redis://:s3cret@eu:6379/0", "prefix": "eu"}

@@ -8,19 +8,19 @@ from typing import Any, cast
 
 import pytest
 
-from bridge.broker.findings import Finding
-from bridge.errors import InvalidRequest
-from bridge.message import Envelope
+from bridge.broker.declared.findings import Finding
+from bridge.model.errors import InvalidRequest
+from bridge.model.message import Envelope
+from bridge.model.values import Draft
 from bridge.service.health import Health
 from bridge.service.pools import Pools, Routes
 from bridge.service.service import Service
 from bridge.service.subscriptions import Subscription
-from bridge.service.values import Draft
-from bridge.settings import Settings
+from bridge.settings.settings import Settings
 
 ROUTES = Routes({"shop": "eu", "shop.uk": "us"})
 WAYS = [
-    "looking",
+    "lookup",
     "sending",
     "replacing",
     "pulling",
@@ -89,7 +89,7 @@ async def test_a_call_goes_to_the_pool_of_the_topic_that_it_begins_with(pools: P
     own = Subscription(topic="shop.uk/orders", url=None)
     assert cast(Any, await pools.sending.send(draft)) == ("eu", "send", (draft,))
     assert cast(Any, await pools.sending.send_many([draft, draft]))[0] == "eu"
-    assert cast(Any, await pools.looking.get("orders", "1")) == ("default", "get", ("orders", "1"))
+    assert cast(Any, await pools.lookup.get("orders", "1")) == ("default", "get", ("orders", "1"))
     assert cast(Any, await pools.subscriptions.put(own))[0] == "us"
     assert cast(Any, await pools.pulling.pull(["shop/a", "shop/b"], limit=1, wait_ms=0, lease_ms=None))[0] == "eu"
 
@@ -105,7 +105,7 @@ async def test_a_pull_over_topics_of_two_pools_is_refused_with_the_topics_named(
 async def test_a_look_at_all_topics_is_one_at_each_pool(pools: Pools) -> None:
     assert await pools.topics.names() == ["default", "eu", "us"]
     assert cast(Any, await pools.topics.infos()) == ["default", "eu", "us"]
-    assert cast(Any, await pools.looking.find(["shop/a", "a", "shop/b"], "1")) == ["eu", "default"]
+    assert cast(Any, await pools.lookup.find(["shop/a", "a", "shop/b"], "1")) == ["eu", "default"]
 
 
 @pytest.mark.parametrize("well", [("default",), ("eu",), ("default", "eu", "us"), ()])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bridge.settings import Settings, complaints
+from bridge.settings.settings import Settings, complaints
 
 EU = {"amqp_url": "amqp://u:s3cret@eu:5672/", "redis_url": "redis://:s3cret@eu:6379/0"}
 US = {"amqp_url": "amqp://u:s3cret@us:5672/", "redis_url": "redis://:s3cret@us:6379/0"}

@@ -5,7 +5,7 @@ Nothing here is taken from the scripts; where the two differ, one of them is wro
 
 from __future__ import annotations
 
-from bridge.message import Copy, Record, State
+from bridge.model.message import Copy, Record, State
 from tests.property.world import Broker, Kept
 
 TAKE_OVER_AFTER_MS = 10_000

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.local.redis import RedisNode
-from bridge.message import State
+from bridge.model.message import State
 from tests.property.test_transitions import DAY_MS, HOUR_MS, Transitions, asked
 
 

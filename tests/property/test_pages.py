@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
-from bridge.message import SHOWN_STATES
+from bridge.model.message import SHOWN_STATES
 from bridge.store import pages
 from bridge.store.keys import INDEXES
 from tests.property.test_transitions import asked

@@ -11,11 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
-from bridge.message import Copy, Envelope
+from bridge.model.message import Copy, Envelope
 from bridge.store.calls import Call
 from bridge.store.records import Claim, Confirmation, Outcome, Records, read
 from bridge.store.scripts import SCRIPTS
-from tests.property.test_transitions import MAX_DELAY_MS, asked, delays_ms, envelopes, retries, ttls_ms
+from tests.property.test_transitions import (
+    MAX_DELAY_MS,
+    asked,
+    delays_ms,
+    envelopes,
+    retries,
+    ttls_ms,
+)
 from tests.property.world import BORN_MS, World
 
 IDS = ("a", "b", "c d")

@@ -13,15 +13,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from bridge.broker import parcels
-from bridge.broker.ways import Publication, Way, parked_ms
-from bridge.checkpoint.verdicts import Step, after_fire, after_return
+from bridge.broker.copies import bundles
+from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
-from bridge.message import Copy, Envelope, Record, State
+from bridge.loops.checkpoint.verdicts import Step, after_fire, after_return
+from bridge.model.message import Copy, Envelope, Record, State
+from bridge.model.values import Backoff, Policy
 from bridge.service.pulling import AHEAD_PARKED_MS
 from bridge.service.sending import first_copy
 from bridge.service.successors import at_once, dead, later, successor
-from bridge.service.values import Backoff, Policy
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.records import Claim as Asked
@@ -91,27 +91,27 @@ class Transitions(RuleBasedStateMachine):
         return first
 
     def put(self, name: str, publication: Publication, *, told: bool) -> Standing:
-        parked = 0 if publication.way is not Way.WHEEL else parked_ms(publication.left_ms, exact=publication.exact)
+        parked = 0 if publication.route is not Route.WHEEL else parked_ms(publication.left_ms, exact=publication.exact)
         standing = Standing(copy=publication.copy, arrives_ms=self.world.now_ms + parked, told=told)
         broker = self.broker(name)
-        where = {Way.WHEEL: broker.wheel, Way.READY: broker.ready, Way.DEAD: broker.dead}[publication.way]
+        where = {Route.WHEEL: broker.wheel, Route.READY: broker.ready, Route.DEAD: broker.dead}[publication.route]
         where.append(standing)
         return standing
 
     def put_together(self, publications: list[Publication]) -> list[Standing]:
-        """Into the wheel as one parcel, where there are several; what stands there is what is read of it."""
+        """Into the wheel as one bundle, where there are several; what stands there is what is read of it."""
         copies, topic = [one.copy for one in publications], self.world.topic
-        packed = parcels.pack(copies)
+        packed = bundles.pack(copies)
         assert bool(packed) == (len(copies) > 1)
-        for parcel in packed:
-            copies = parcels.part(topic, parcel.properties, parcel.body, now_ms=self.world.now_ms)
-        number = next(self.world.parcels) if packed else 0
+        for bundle in packed:
+            copies = bundles.part(topic, bundle.properties, bundle.body, now_ms=self.world.now_ms)
+        number = next(self.world.bundles) if packed else 0
         parked = [
             self.put(one.copy.id, replace(one, copy=copy), told=True)
             for one, copy in zip(publications, copies, strict=True)
         ]
         for standing in parked:
-            standing.parcel = number
+            standing.bundle = number
         return parked
 
     def perform(self, name: str, step: Step, *, told: bool, dies: str) -> bool:
@@ -168,8 +168,8 @@ class Transitions(RuleBasedStateMachine):
                 self.direct.add(name)
             if published:
                 copy = first_copy(outcome.found, Envelope())
-                way = Way.READY if delay_ms == 0 else Way.WHEEL
-                publication = Publication(copy=copy, way=way, left_ms=delay_ms, exact=not direct)
+                way = Route.READY if delay_ms == 0 else Route.WHEEL
+                publication = Publication(copy=copy, route=way, left_ms=delay_ms, exact=not direct)
                 self.put(name, publication, told=True).direct = direct
 
     @rule(
@@ -180,7 +180,7 @@ class Transitions(RuleBasedStateMachine):
         published=st.booleans(),
     )
     def send_together(self, *, delay_ms: int, apart_ms: int, ttl_ms: int, max_retry: int, published: bool) -> None:
-        """A batch of what is not live yet: claimed one by one, published as one parcel, due a little apart."""
+        """A batch of what is not live yet: claimed one by one, published as one bundle, due a little apart."""
         publications: list[Publication] = []
         for name in self.kept:
             delay_ms += apart_ms
@@ -192,7 +192,7 @@ class Transitions(RuleBasedStateMachine):
                 self.claims.append(Claim(outcome.found, published, ready=False, direct=False))
                 self.direct.discard(name)
                 copy = first_copy(outcome.found, Envelope())
-                publications.append(Publication(copy=copy, way=Way.WHEEL, left_ms=delay_ms))
+                publications.append(Publication(copy=copy, route=Route.WHEEL, left_ms=delay_ms))
         if published:
             self.put_together(publications)
 
@@ -244,7 +244,7 @@ class Transitions(RuleBasedStateMachine):
             created_ms=self.world.now_ms,
             envelope=Envelope(),
         )
-        publication = Publication(copy=copy, way=Way.WHEEL, left_ms=delay_ms, exact=False)
+        publication = Publication(copy=copy, route=Route.WHEEL, left_ms=delay_ms, exact=False)
         self.put(name, publication, told=False).direct = direct
 
     # -- the checkpoint
@@ -274,10 +274,10 @@ class Transitions(RuleBasedStateMachine):
         again: bool = False,
         looked: bool = False,
     ) -> None:
-        """It, and those that its parcel has with it. `again`: the broker has delivered that anew, whole. `looked`: they
+        """It, and those that its bundle has with it. `again`: the broker has delivered that anew, whole. `looked`: they
         are asked about together first, and those that are superseded are dropped."""
         name, standing = one_of(self.copies("wheel"), at)
-        together = self.in_parcel(standing) or [(name, standing)]
+        together = self.in_bundle(standing) or [(name, standing)]
         for _, one in together if again else ():
             one.done = False
         ghosts = self.superseded(together) if looked else []
@@ -388,7 +388,7 @@ class Transitions(RuleBasedStateMachine):
             for _, standing in taken
         ]
         parked = self.put_together(
-            [Publication(copy=lease, way=Way.WHEEL, left_ms=lease_ms, exact=False) for lease in leases]
+            [Publication(copy=lease, route=Route.WHEEL, left_ms=lease_ms, exact=False) for lease in leases]
         )
         for one in parked:
             one.told = False
@@ -422,7 +422,7 @@ class Transitions(RuleBasedStateMachine):
         elif wanted in ("hold", "ahead"):
             left_ms = outcome.extra if wanted == "hold" else AHEAD_PARKED_MS
             asked = copy.asked + (wanted == "ahead")
-            publication = Publication(copy=replace(copy, asked=asked), way=Way.WHEEL, left_ms=left_ms)
+            publication = Publication(copy=replace(copy, asked=asked), route=Route.WHEEL, left_ms=left_ms)
             self.put(name, publication, told=wanted == "hold")
 
     @precondition(lambda self: self.copies("ready"))
@@ -650,9 +650,9 @@ class Transitions(RuleBasedStateMachine):
             ]
         return found
 
-    def in_parcel(self, standing: Standing) -> list[tuple[str, Standing]]:
+    def in_bundle(self, standing: Standing) -> list[tuple[str, Standing]]:
         """All that travel with it, by the names of their messages; nothing for one that travels alone."""
-        return [(name, one) for name, one in self.copies("wheel") if one.parcel == standing.parcel > 0]
+        return [(name, one) for name, one in self.copies("wheel") if one.bundle == standing.bundle > 0]
 
     def name_successor(
         self, name: str, call: Call, record: Record, parked: Standing | None, *, twice: bool, dies: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, TypeVar
 
-from bridge.message import Copy, Record, State
+from bridge.model.message import Copy, Record, State
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
@@ -56,8 +56,8 @@ class Standing:
     arrives_ms: int
     told: bool  # a script was told of it, so its record has to outlive it
     direct: bool = False  # it goes from the wheel to the ready queue by itself
-    parcel: int = 0  # the parcel that carries it, 0: it travels alone
-    done: bool = False  # decided about at the checkpoint, which has yet to decide about others of the parcel
+    bundle: int = 0  # the bundle that carries it, 0: it travels alone
+    done: bool = False  # decided about at the checkpoint, which has yet to decide about others of the bundle
 
     def is_named_by(self, record: Record) -> bool:
         return (max(1, self.copy.epoch), self.copy.nonce) == (record.epoch, record.nonce)
@@ -87,7 +87,7 @@ class World:
         self.topic = f"world-{next(self._topics)}"
         self.now_ms = BORN_MS
         self._nonces = count(1)
-        self.parcels = count(1)
+        self.bundles = count(1)
         self.brokers: dict[str, Broker] = {}
 
     def nonce(self) -> int:

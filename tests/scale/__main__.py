@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from ulid import ULID
 
 from bridge.local.redis import RedisNode
-from bridge.message import Envelope, Record, new_nonce
+from bridge.model.message import Envelope, Record, new_nonce
 from bridge.service.sending import first_copy
 from bridge.store.calls import MOST, Call
 from bridge.store.client import Store

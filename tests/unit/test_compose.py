@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from bridge.local.rabbitmq import ADVANCED_CONFIGURATION
-from bridge.roles import Role
+from bridge.settings.roles import Role
 
 PROJECT = Path(__file__).parents[2]
 SCHEMA = Path(__file__).parent / "data" / "compose-spec.json"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from bridge.errors import BridgeError, NotFound
-from bridge.message import Envelope, Message, Record, State
+from bridge.model.errors import BridgeError, NotFound
+from bridge.model.message import Envelope, Message, Record, State
+from bridge.model.values import AckResult, AckVerdict, Draft, Leased, Policy, Sent, TopicInfo
 from bridge.service.service import Service
-from bridge.service.values import AckResult, AckVerdict, Draft, Leased, Policy, Sent, TopicInfo
-from bridge.settings import Settings
+from bridge.settings.settings import Settings
 
 BORN_MS = 1_700_000_000_000
 
@@ -64,7 +64,7 @@ class StandIn:
 
     def __init__(self) -> None:
         self.settings = Settings()
-        self.sending = self.pulling = self.settling = self.changing = self.looking = self.topics = self
+        self.sending = self.pulling = self.settling = self.changing = self.lookup = self.topics = self
         self.asked: list[tuple[str, Any]] = []
         self.error: BridgeError | None = None
         self.live: dict[str, Message] = {}

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from bridge.durations import parse_instant_ms
+from bridge.model.durations import parse_instant_ms
 from tests.docs.documents import rows, section, text
 from tests.integration.topic import Topic
 from tests.wires.fair import WIRES, Wire

@@ -19,8 +19,8 @@ from bridge.http.wires.lmstfy.parameters import NotANumber, Query, parse_int, pa
 from bridge.http.wires.lmstfy.pools import parse_token
 from bridge.http.wires.lmstfy.raw_json import NotAnArray, elements
 from bridge.http.wires.lmstfy.wire import Beside, Wire
-from bridge.message import State, valid_topic
-from bridge.settings import Settings
+from bridge.model.message import State, valid_topic
+from bridge.settings.settings import Settings
 from tests.wires.camellia_service import BORN_MS, StandIn, message
 
 

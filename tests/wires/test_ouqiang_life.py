@@ -17,7 +17,7 @@ from bridge.local.bridge import BridgeProcess
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.places import Places
+from bridge.store.topics_by_id import TopicsById
 from tests.wires.jobs import Caller, Json, lines_of
 
 DONE: Json = {"code": 0, "message": "操作成功", "data": None}
@@ -53,9 +53,9 @@ async def wire(bridge: BridgeProcess) -> AsyncIterator[Ouqiang]:
 
 
 @pytest_asyncio.fixture
-async def places(redis_node: RedisNode) -> AsyncIterator[Places]:
+async def places(redis_node: RedisNode) -> AsyncIterator[TopicsById]:
     store = Store(redis_node.url, timeout_ms=10_000)
-    yield Places(store, Keys("delay"))
+    yield TopicsById(store, Keys("delay"))
     await store.close()
 
 
@@ -187,7 +187,7 @@ async def test_what_another_wire_sent_is_popped_and_finished_by_its_id(wire: Ouq
     assert await wire.state("1") == "acked"
 
 
-async def test_a_job_is_found_where_nothing_is_noted_of_it(wire: Ouqiang, places: Places) -> None:
+async def test_a_job_is_found_where_nothing_is_noted_of_it(wire: Ouqiang, places: TopicsById) -> None:
     await wire.push("1", delay=600)
     await wire.push("2", delay=600)
     for job_id in ("1", "2"):
@@ -203,7 +203,7 @@ async def test_a_job_is_found_where_nothing_is_noted_of_it(wire: Ouqiang, places
 
 @pytest.mark.parametrize("then", ["push", "finish", "delete"])
 async def test_what_a_push_left_in_two_topics_as_it_died_is_one_job_again(
-    wire: Ouqiang, places: Places, then: str
+    wire: Ouqiang, places: TopicsById, then: str
 ) -> None:
     job_id = f"{wire.name}-1"
     await wire.push("1", delay=600, topic="a")
@@ -219,7 +219,7 @@ async def test_what_a_push_left_in_two_topics_as_it_died_is_one_job_again(
         assert [await wire.state("1", topic) for topic in "ab"] == [ended, ended]
 
 
-async def test_a_note_without_a_job_is_no_job(wire: Ouqiang, places: Places) -> None:
+async def test_a_note_without_a_job_is_no_job(wire: Ouqiang, places: TopicsById) -> None:
     await places.note(f"{wire.name}-1", f"{wire.name}.b", keep_ms=60_000)
     assert await wire.get("1") is None
     await wire.push("1", topic="a")

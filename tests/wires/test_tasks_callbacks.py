@@ -15,9 +15,9 @@ from standardwebhooks.webhooks import Webhook
 
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.callbacks.receiver import Receiver, answer, receiving
 from tests.integration.own import own_bridge
 from tests.integration.topic import Topic
-from tests.push.receiver import Receiver, answer, receiving
 from tests.wires.test_tasks import NONE_DUE, WELL, Tasks
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()

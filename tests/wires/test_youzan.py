@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from bridge.http.app import create_app
 from bridge.local.bridge import BridgeProcess
-from bridge.settings import Settings
+from bridge.settings.settings import Settings
 from tests.wires.camellia_service import StandIn
 from tests.wires.jobs import Caller, Json, exchange_with_expect, lines_of
 

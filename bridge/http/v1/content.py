@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
-from bridge.errors import InvalidRequest
 from bridge.http import exact_json
 from bridge.http.errors import TooLarge
 from bridge.http.v1.requests import SendRequest
-from bridge.message import JSON_TYPE, Envelope
+from bridge.model.errors import InvalidRequest
+from bridge.model.message import JSON_TYPE, Envelope
 
 _JSON = re.compile(r"application/json|[^/;]+/[^;]+\+json", re.IGNORECASE)
 _TEXT = re.compile(r"text/[^;]+", re.IGNORECASE)

@@ -13,7 +13,14 @@ from bridge.http.v1.call import Call, JsonAnswer, json_answer
 from bridge.http.v1.operation import TOPIC, Answer, Operation
 from bridge.http.v1.queries import DropQuery, PageQuery
 from bridge.http.v1.requests import ManyRequest
-from bridge.http.v1.results import DroppedOut, MessageOut, PageOut, ReplayedOut, message_json, page_json
+from bridge.http.v1.results import (
+    DroppedOut,
+    MessageOut,
+    PageOut,
+    ReplayedOut,
+    message_json,
+    page_json,
+)
 
 if TYPE_CHECKING:
     from bridge.service.service import Service

@@ -6,10 +6,10 @@ from typing import Any
 
 from bridge.access.errors import InvalidToken, NotAllowed, TooManyRequests
 from bridge.access.token import Scope
-from bridge.errors import Conflict, FieldError, InvalidRequest, NotFound, StoreUnavailable
 from bridge.http import problems
 from bridge.http.errors import BrokenJSON, TooLarge
-from bridge.service.values import MAX_DELAY_MS
+from bridge.model.errors import Conflict, FieldError, InvalidRequest, NotFound, StoreUnavailable
+from bridge.model.values import MAX_DELAY_MS
 
 _REQUEST_ID = "5f0c9a7d1e3b48266a1d0f27"
 

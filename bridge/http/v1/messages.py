@@ -23,13 +23,13 @@ _MESSAGE = f"{TOPIC}/messages/{{id}}"
 
 async def look_up(service: Service, call: Call) -> Response:
     """Ended messages are known for the retention time, by default an hour."""
-    return JsonAnswer(message_json(await service.looking.get(call.topic, call.message_id)))
+    return JsonAnswer(message_json(await service.lookup.get(call.topic, call.message_id)))
 
 
 async def list_messages(service: Service, call: Call) -> Response:
     """A page of the topic's messages by due time."""
     topic, query = call.topic, call.query(ListQuery)
-    page = await service.looking.page(
+    page = await service.lookup.page(
         topic,
         states=query.state,
         due_after_ms=query.due_after,

@@ -16,7 +16,7 @@ from bridge.access.token import Scope
 from bridge.http import problems
 from bridge.http.v1 import examples
 from bridge.http.v1.results import ProblemOut
-from bridge.message import ID_PATTERN, TOPIC_PATTERN
+from bridge.model.message import ID_PATTERN, TOPIC_PATTERN
 
 if TYPE_CHECKING:
     from bridge.http.v1.operation import Answer, Operation

@@ -9,11 +9,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from bridge.durations import parse_duration_ms
 from bridge.http import exact_json
 from bridge.http.v1.scalars import MAX_RETRIES
-from bridge.message import Envelope, valid_id
-from bridge.service.values import MAX_DELAY_MS, Draft
+from bridge.model.durations import parse_duration_ms
+from bridge.model.message import Envelope, valid_id
+from bridge.model.values import MAX_DELAY_MS, Draft
 
 _FIELDS = frozenset({"body", "id", "delay", "ttl", "max_retry"})
 

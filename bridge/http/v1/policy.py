@@ -8,7 +8,7 @@ from pydantic import BaseModel, Discriminator, Field, StrictBool, Tag
 
 from bridge.http.v1.requests import Request
 from bridge.http.v1.scalars import Delay, Lease, Retries, Ttl
-from bridge.service.values import Backoff, Policy, Release
+from bridge.model.values import Backoff, Policy, Release
 
 ReleaseName = Literal["checked", "direct"]
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, StrictStr, WithJson
 
 from bridge.http.v1.requests import Request
 from bridge.http.v1.scalars import QueryInstant, refused, whole_number
-from bridge.message import SHOWN_STATES, State
+from bridge.model.message import SHOWN_STATES, State
 
 _STATES = {state.label: state for state in SHOWN_STATES}
 

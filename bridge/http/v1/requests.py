@@ -22,7 +22,7 @@ from bridge.http.v1.scalars import (
     Wait,
     whole,
 )
-from bridge.message import JSON_TYPE
+from bridge.model.message import JSON_TYPE
 
 MAX_BATCH = 1_000
 

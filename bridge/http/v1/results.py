@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, Field
 
-from bridge.durations import format_instant
 from bridge.http import exact_json
 from bridge.http.v1.content import body_json
 from bridge.http.v1.policy import PolicyOut, policy_json
-from bridge.message import JSON_TYPE, Envelope, Message, State
-from bridge.service.values import AckResult, Leased, Page, TopicInfo
+from bridge.model.durations import format_instant
+from bridge.model.message import JSON_TYPE, Envelope, Message, State
+from bridge.model.values import AckResult, Leased, Page, TopicInfo
 from bridge.store.envelopes import as_text
 
 StateName = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]

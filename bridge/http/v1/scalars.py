@@ -11,9 +11,15 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PlainValidator, StrictStr, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from bridge.durations import DURATION_FORMS, DURATION_PATTERN, INSTANT_FORMS, parse_duration_ms, parse_instant_ms
-from bridge.message import ID_PATTERN, TOPIC_PATTERN, valid_id, valid_topic
-from bridge.service.values import MAX_DELAY_MS
+from bridge.model.durations import (
+    DURATION_FORMS,
+    DURATION_PATTERN,
+    INSTANT_FORMS,
+    parse_duration_ms,
+    parse_instant_ms,
+)
+from bridge.model.message import ID_PATTERN, TOPIC_PATTERN, valid_id, valid_topic
+from bridge.model.values import MAX_DELAY_MS
 
 ID_FORM = 'must be 1-200 printable ASCII characters without "/"'
 TOPIC_FORM = "must be a name or namespace/name, each of 1-100 letters, digits, _ . -"

@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.errors import BridgeError, InvalidRequest
 from bridge.http import exact_json, problems
 from bridge.http.errors import TooLarge
 from bridge.http.fields import parse, renamed
@@ -21,7 +20,8 @@ from bridge.http.v1.operation import TOPIC, Answer, Operation
 from bridge.http.v1.plain import plain_draft
 from bridge.http.v1.requests import BatchRequest, SendRequest
 from bridge.http.v1.results import BatchOut, MessageOut, message_json
-from bridge.service.values import Draft, Sent
+from bridge.model.errors import BridgeError, InvalidRequest
+from bridge.model.values import Draft, Sent
 
 if TYPE_CHECKING:
     from bridge.service.service import Service

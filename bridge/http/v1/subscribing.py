@@ -11,9 +11,6 @@ from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.addresses import MAX_URL, URL_FORM, URL_PATTERN, Url, parse_url
-from bridge.durations import format_instant
-from bridge.errors import InvalidRequest
 from bridge.http.v1 import examples
 from bridge.http.v1.call import Call, json_answer
 from bridge.http.v1.operation import TOPIC, Answer, Operation
@@ -21,7 +18,11 @@ from bridge.http.v1.policy import BackoffRequest, GrowingOut, StepsOut, backoff_
 from bridge.http.v1.requests import Request
 from bridge.http.v1.results import RemovedOut
 from bridge.http.v1.scalars import duration, duration_schema, refused, whole
-from bridge.push.reach import why_not
+from bridge.loops.callbacks.may_call import why_not
+from bridge.model.addresses import MAX_URL, URL_FORM, URL_PATTERN, Url, parse_url
+from bridge.model.durations import format_instant
+from bridge.model.errors import InvalidRequest
+from bridge.model.webhooks import SECRET_FORM, SECRET_PATTERN
 from bridge.service.subscriptions import (
     DEFAULT_BACKOFF,
     DEFAULT_CONCURRENCY,
@@ -29,7 +30,6 @@ from bridge.service.subscriptions import (
     Standing,
     Subscription,
 )
-from bridge.webhooks import SECRET_FORM, SECRET_PATTERN
 
 if TYPE_CHECKING:
     from bridge.service.service import Service

@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, ClusterError, MovedError, RedisError, ResponseError
 
-from bridge.breaker import Breaker
-from bridge.errors import StoreUnavailable
+from bridge.model.breaker import Breaker
+from bridge.model.errors import StoreUnavailable
+from bridge.settings.redis_url import Hosts
+from bridge.settings.tls import plainly
 from bridge.store.clock import StoreClock
-from bridge.store.servers.address import Hosts
 from bridge.store.servers.server import Server
 from bridge.store.servers.servers import Question, packed
-from bridge.tls import plainly
 
 Answer = TypeVar("Answer")
 

@@ -9,13 +9,13 @@ from redis.asyncio.connection import Connection, ConnectionPool, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from bridge.settings.redis_url import read_address
 from bridge.store.clock import StoreClock
-from bridge.store.servers.address import read_address
 from bridge.store.servers.cluster import Cluster
 from bridge.store.servers.sentinel import SentinelMaster
 from bridge.store.servers.server import Server
 from bridge.store.servers.servers import Servers
-from bridge.store.tls import trusting
+from bridge.store.servers.tls import trusting
 
 
 def connect(url: str, clock: StoreClock, *, timeout_s: float, tls: SSLContext | None = None) -> Servers:

@@ -14,10 +14,10 @@ from typing import Any
 
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 
+from bridge.settings.redis_url import Address
 from bridge.store.clock import StoreClock
-from bridge.store.servers.address import Address
 from bridge.store.servers.server import Server
-from bridge.store.tls import trusting
+from bridge.store.servers.tls import trusting
 
 # So long one sentinel is waited for before the next one is asked.
 _SENTINEL_TIMEOUT_S = 0.5

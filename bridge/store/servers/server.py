@@ -12,8 +12,8 @@ from redis.asyncio.connection import ConnectionPool, SSLConnection
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from bridge.breaker import Breaker, asking
-from bridge.errors import StoreUnavailable
+from bridge.model.breaker import Breaker, asking
+from bridge.model.errors import StoreUnavailable
 from bridge.store.clock import StoreClock
 from bridge.store.servers.servers import Question, packed
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from hiredis import pack_command
 
-from bridge.breaker import Breaker
+from bridge.model.breaker import Breaker
 
 
 class Question(NamedTuple):

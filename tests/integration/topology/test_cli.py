@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from bridge.cli_topology import app
+from bridge.cli.topology import app
 from tests.integration.topology.conftest import Broker
 
 pytestmark = pytest.mark.usefixtures("environment")

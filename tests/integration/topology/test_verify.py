@@ -1,4 +1,4 @@
-"""Looking at a broker: what is missing, changed, or threatened by a policy."""
+"""Lookup at a broker: what is missing, changed, or threatened by a policy."""
 
 from pathlib import Path
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.broker.confirms import Confirms
-from bridge.errors import BrokerUnavailable, Unroutable
+from bridge.broker.client.confirms import Confirms
+from bridge.model.errors import BrokerUnavailable, Unroutable
 
 AWAY = BrokerUnavailable("away")
 TOLD = st.lists(st.tuples(st.integers(1, 14), st.booleans(), st.booleans()), max_size=12)

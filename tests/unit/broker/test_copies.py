@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pamqp import commands as spec
 
-from bridge.broker.copies import from_properties, to_properties
-from bridge.message import Copy, Envelope
+from bridge.broker.copies.copies import from_properties, to_properties
+from bridge.model.message import Copy, Envelope
 
 NOW_MS = 1_769_850_000_000
 COPY = Copy(

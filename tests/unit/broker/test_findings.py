@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.broker.findings import Finding, told
+from bridge.broker.declared.findings import Finding, told
 from topology.report import Finding as OfTopology
 from topology.report import error, warning
 

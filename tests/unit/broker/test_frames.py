@@ -14,12 +14,12 @@ from pamqp.body import ContentBody
 from pamqp.frame import marshal
 from pamqp.header import ContentHeader
 
-from bridge.broker import codec, frames
-from bridge.broker.copies import to_properties
-from bridge.broker.packing import CopyProperties
-from bridge.message import Copy, Envelope
+from bridge.broker.client import frames, pamqp_patch
+from bridge.broker.client.encode_properties import CopyProperties
+from bridge.broker.copies.copies import to_properties
+from bridge.model.message import Copy, Envelope
 
-codec.install()
+pamqp_patch.install()
 
 _UNWRITABLE = (TypeError, ValueError, ArithmeticError, struct.error)
 

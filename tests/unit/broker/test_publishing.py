@@ -3,8 +3,8 @@
 import pytest
 from pamqp import commands as spec
 
-from bridge.broker.publisher import Outgoing, _without_twins
-from bridge.broker.ways import parked_ms
+from bridge.broker.client.publisher import Outgoing, _without_twins
+from bridge.broker.publications import parked_ms
 
 
 @pytest.mark.parametrize(

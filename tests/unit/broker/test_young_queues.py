@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from bridge.broker import young_queues
-from bridge.broker.young_queues import YoungQueues
+from bridge.broker.declared import young_queues
+from bridge.broker.declared.young_queues import YoungQueues
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.broker.ways import Publication, Way
-from bridge.checkpoint.verdicts import Step, after_fire, after_return
-from bridge.message import Copy, Envelope, Record, State
-from bridge.service.values import Backoff, Policy
+from bridge.broker.publications import Publication, Route
+from bridge.loops.checkpoint.verdicts import Step, after_fire, after_return
+from bridge.model.message import Copy, Envelope, Record, State
+from bridge.model.values import Backoff, Policy
 from bridge.store.keys import Keys
 from bridge.store.records import Outcome, Records
 
@@ -62,7 +62,7 @@ def named(step: Step) -> dict[str, object]:
 @pytest.mark.parametrize("verdict", ["release", "made"])
 def test_a_released_copy_goes_to_its_ready_queue_as_its_record_knows_it(verdict: str) -> None:
     assert after_fire(COPY, outcome(verdict, 800), 0) == Step(
-        publication=Publication(copy=AS_RECORDED, way=Way.READY, live_for_ms=800), counts="released"
+        publication=Publication(copy=AS_RECORDED, route=Route.READY, live_for_ms=800), counts="released"
     )
 
 
@@ -76,7 +76,7 @@ def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(extra:
     held = replace(AS_RECORDED, due_ms=NOW_MS + extra)
 
     assert after_fire(COPY, outcome("hold", extra), stranded_ms) == Step(
-        publication=Publication(copy=held, way=Way.WHEEL, left_ms=extra, kind="hold")
+        publication=Publication(copy=held, route=Route.WHEEL, left_ms=extra, kind="hold")
     )
 
 
@@ -85,7 +85,7 @@ def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: in
     copy = replace(COPY, asked=asked)
     wanted = Step(
         publication=Publication(
-            copy=replace(copy, asked=asked + 1), way=Way.WHEEL, left_ms=left_ms, exact=False, kind="hold"
+            copy=replace(copy, asked=asked + 1), route=Route.WHEEL, left_ms=left_ms, exact=False, kind="hold"
         )
     )
 
@@ -111,7 +111,7 @@ def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(step: Step, a
     assert step.publication is not None
     buried = step.publication.copy
 
-    assert (step.publication.way, step.publication.reason, step.counts) == (Way.DEAD, reason, "dead")
+    assert (step.publication.route, step.publication.reason, step.counts) == (Route.DEAD, reason, "dead")
     assert buried == replace(AS_RECORDED, epoch=4, nonce=buried.nonce)
     assert told == {
         "script": "bury",
@@ -135,7 +135,7 @@ def test_a_rejected_copy_goes_round_again_after_the_back_off(backoff: Backoff | 
     assert step.publication is not None
     retried = step.publication.copy
 
-    assert (step.publication.way, step.publication.left_ms, step.publication.kind) == (Way.WHEEL, wait_ms, "retry")
+    assert (step.publication.route, step.publication.left_ms, step.publication.kind) == (Route.WHEEL, wait_ms, "retry")
     assert retried == replace(AS_RECORDED, epoch=4, nonce=retried.nonce, attempt=3, due_ms=NOW_MS + wait_ms)
     assert told == {
         "script": "retry",

@@ -12,8 +12,8 @@ from fastapi import FastAPI
 
 from bridge import metrics
 from bridge.http.app import create_app
-from bridge.message import Envelope, Message, Record, State
-from bridge.settings import Settings
+from bridge.model.message import Envelope, Message, Record, State
+from bridge.settings.settings import Settings
 
 CREATED_MS = 1_796_115_600_000  # 2026-12-01T09:00:00Z
 RECORD = Record(
@@ -79,7 +79,7 @@ class StandIn:
     started: list[str] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> _Part:
-        if name in {"sending", "pulling", "settling", "changing", "looking", "dead", "topics", "subscriptions"}:
+        if name in {"sending", "pulling", "settling", "changing", "lookup", "dead", "topics", "subscriptions"}:
             return _Part(self, name)
         raise AttributeError(name)
 

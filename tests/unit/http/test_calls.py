@@ -9,10 +9,19 @@ from typing import Any
 import httpx2
 import pytest
 
-from bridge.broker.findings import Finding
-from bridge.durations import DURATION_FORMS
-from bridge.message import State
-from bridge.service.values import AckResult, AckVerdict, Backoff, Leased, Page, Policy, Release, TopicInfo
+from bridge.broker.declared.findings import Finding
+from bridge.model.durations import DURATION_FORMS
+from bridge.model.message import State
+from bridge.model.values import (
+    AckResult,
+    AckVerdict,
+    Backoff,
+    Leased,
+    Page,
+    Policy,
+    Release,
+    TopicInfo,
+)
 
 T = "/v1/topics/orders"
 M = f"{T}/messages/o-1001"
@@ -49,7 +58,7 @@ _PAGE = dict[str, Any](states=(), due_after_ms=None, due_before_ms=None, limit=1
 @pytest.mark.parametrize(
     ("method", "path", "given", "asked", "named"),
     [
-        ("GET", M, None, "looking.get", {}),
+        ("GET", M, None, "lookup.get", {}),
         ("DELETE", M, None, "changing.delete", {"release": False}),
         ("DELETE", f"{M}?release=true", None, "changing.delete", {"release": True}),
         ("PATCH", M, {"delay": 0}, "changing.move", {"delay_ms": 0, "deliver_at_ms": None}),
@@ -139,10 +148,10 @@ async def test_pull(
 async def test_list(
     service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any], query: str, changed: dict[str, Any]
 ) -> None:
-    service.answers["looking.page"] = Page(items=[service.message()], next_cursor="n")
+    service.answers["lookup.page"] = Page(items=[service.message()], next_cursor="n")
     response = await client.get(f"{T}/messages{query}")
     assert response.json() == {"items": [message_json], "next_cursor": "n"}
-    assert service.calls == [("looking.page", ("orders",), _PAGE | changed)]
+    assert service.calls == [("lookup.page", ("orders",), _PAGE | changed)]
 
 
 async def test_dead_letters(service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any]) -> None:
@@ -278,12 +287,12 @@ async def test_what_is_wrong_is_named(
     ],
 )
 async def test_topics_in_paths(service: Any, client: httpx2.AsyncClient, path: str, topic: str) -> None:
-    service.answers |= {"topics.info": INFO, "looking.get": service.message(), "pulling.pull": []}
+    service.answers |= {"topics.info": INFO, "lookup.get": service.message(), "pulling.pull": []}
     assert (await client.get(path)).status_code == 200
     assert (await client.get(f"{path}/messages/a%25b%20c")).status_code == 200
     assert (await client.post(f"{path}/pull")).status_code == 200
     asked = [(name, given) for name, given, _ in service.calls]
-    assert asked == [("topics.info", (topic,)), ("looking.get", (topic, "a%b c")), ("pulling.pull", ([topic],))]
+    assert asked == [("topics.info", (topic,)), ("lookup.get", (topic, "a%b c")), ("pulling.pull", ([topic],))]
 
 
 async def test_health(service: Any, client: httpx2.AsyncClient) -> None:

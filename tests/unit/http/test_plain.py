@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.errors import BridgeError
 from bridge.http import exact_json
 from bridge.http.fields import parse
 from bridge.http.v1.content import envelope_of
 from bridge.http.v1.plain import plain_draft
 from bridge.http.v1.requests import SendRequest
-from bridge.message import Envelope
-from bridge.service.values import MAX_DELAY_MS, Draft
+from bridge.model.errors import BridgeError
+from bridge.model.message import Envelope
+from bridge.model.values import MAX_DELAY_MS, Draft
 
 MAX_BODY = 40
 

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from bridge.errors import (
+from bridge.model.errors import (
     BodyNotKept,
     BrokerUnavailable,
     Conflict,
@@ -45,7 +45,7 @@ def _problem(response: httpx2.Response) -> dict[str, Any]:
 async def test_errors_of_the_service(
     *, service: Any, client: httpx2.AsyncClient, error: Exception, status: int, slug: str, more: dict[str, Any]
 ) -> None:
-    service.answers["looking.get"] = error
+    service.answers["lookup.get"] = error
     response = await client.get("/v1/topics/orders/messages/o-1001")
     problem = _problem(response)
     assert problem.pop("title")
@@ -54,7 +54,7 @@ async def test_errors_of_the_service(
 
 
 async def test_the_services_own_refusal_names_field_value_and_limit(service: Any, client: httpx2.AsyncClient) -> None:
-    service.answers["looking.page"] = InvalidRequest.of("cursor", "x" * 500, None, "is none that was given out")
+    service.answers["lookup.page"] = InvalidRequest.of("cursor", "x" * 500, None, "is none that was given out")
     problem = _problem(await client.get("/v1/topics/orders/messages?cursor=made-up"))
     assert problem == {
         "type": _TYPE + "invalid-request",
@@ -68,7 +68,7 @@ async def test_the_services_own_refusal_names_field_value_and_limit(service: Any
 
 
 async def test_an_error_nobody_foresaw(service: Any, client: httpx2.AsyncClient) -> None:
-    service.answers["looking.get"] = RuntimeError("secret")
+    service.answers["lookup.get"] = RuntimeError("secret")
     response = await client.get("/v1/topics/orders/messages/o-1001", headers={"X-Request-ID": "mine"})
     assert response.headers["x-request-id"] == "mine"
     assert _problem(response) == {

@@ -5,10 +5,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from bridge.durations import DURATION_FORMS, INSTANT_FORMS
-from bridge.errors import Conflict, InvalidRequest, StoreUnavailable
-from bridge.message import TOPIC_PATTERN, Envelope
-from bridge.service.values import Draft, Sent
+from bridge.model.durations import DURATION_FORMS, INSTANT_FORMS
+from bridge.model.errors import Conflict, InvalidRequest, StoreUnavailable
+from bridge.model.message import TOPIC_PATTERN, Envelope
+from bridge.model.values import Draft, Sent
 
 PATH = "/v1/topics/orders/messages"
 LIMIT = 86_313_600_000
@@ -78,9 +78,9 @@ async def test_the_location_is_encoded(service: Any, client: httpx2.AsyncClient)
     service.answers["sending.send"] = Sent(message=message, replayed=False)
     location = (await client.post(PATH, json={"body": 1})).headers["location"]
     assert location == "/v1/topics/shop%2Forders/messages/a%20%25%3F%23"
-    service.answers["looking.get"] = message
+    service.answers["lookup.get"] = message
     assert (await client.get(location)).status_code == 200
-    assert service.calls[-1] == ("looking.get", ("shop/orders", "a %?#"), {})
+    assert service.calls[-1] == ("lookup.get", ("shop/orders", "a %?#"), {})
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ async def test_what_consumers_get(
 async def test_how_bodies_are_shown(
     service: Any, client: httpx2.AsyncClient, body: bytes | None, content_type: str, shown: str
 ) -> None:
-    service.answers["looking.get"] = service.message(body=body, content_type=content_type)
+    service.answers["lookup.get"] = service.message(body=body, content_type=content_type)
     assert shown in (await client.get(f"{PATH}/o-1001")).text
 
 

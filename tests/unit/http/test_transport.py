@@ -116,10 +116,10 @@ async def test_a_stream_within_the_limit_is_read(port: int) -> None:
 
 
 async def test_a_slash_in_a_segment(service: Any, port: int) -> None:
-    service.answers["looking.get"] = service.message()
+    service.answers["lookup.get"] = service.message()
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
         assert (await client.get("/v1/topics/shop%2Forders/messages/a%2520b")).status_code == 200
-    assert service.calls == [("looking.get", ("shop/orders", "a%20b"), {})]
+    assert service.calls == [("lookup.get", ("shop/orders", "a%20b"), {})]
 
 
 async def test_a_request_without_a_whole_body_harms_nobody(port: int) -> None:

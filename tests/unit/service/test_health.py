@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bridge.broker.findings import Finding
+from bridge.broker.declared.findings import Finding
 from bridge.service.health import Health, together
 
 LATE, LOST = Finding("warning", "comes late"), Finding("error", "is lost")

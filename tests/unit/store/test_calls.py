@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.message import Copy, Envelope
+from bridge.model.message import Copy, Envelope
 from bridge.store.calls import MOST, Call, as_one, together
 from bridge.store.keys import Keys
 from bridge.store.records import Records

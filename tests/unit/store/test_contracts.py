@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from redis.cluster import key_slot  # type: ignore[attr-defined]
 
-from bridge.message import Copy, Envelope, Record, State
+from bridge.model.message import Copy, Envelope, Record, State
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
 from bridge.store.lmstfy import Holder, LmstfyStore
-from bridge.store.places import Places
 from bridge.store.rates import Rate, Rates
 from bridge.store.records import Claim, Confirmation, Records
 from bridge.store.scripts import SCRIPTS, Script
 from bridge.store.task_ids import TaskIds
 from bridge.store.tokens import StoredTokens
+from bridge.store.topics_by_id import TopicsById
 
 CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, max_delay_ms=10, fresh=1)
 CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, envelope=b"")
@@ -88,7 +88,7 @@ def calls_beside_records() -> dict[str, Call]:
         "token": StoredTokens(store, keys).call("0f4c19a2b7de", b"{}"),
         "throttle": lmstfy.throttle(holder, "produce", limit=5, length_ms=1_000),
         "give_back": lmstfy.return_unit(holder, "produce", ends_ms=1),
-        "place": Places(store, keys).place("o-1", "ns/orders", keep_ms=1),
+        "place": TopicsById(store, keys).place("o-1", "ns/orders", keep_ms=1),
         "admit": Rates(store, keys).call("0f4c19a2b7de", "send", Rate(5)),
         "task_ids": TaskIds(store, keys).call(256),
     }

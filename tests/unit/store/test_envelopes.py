@@ -5,7 +5,7 @@ from random import Random
 import orjson
 import pytest
 
-from bridge.message import Envelope
+from bridge.model.message import Envelope
 from bridge.store.envelopes import pack, unpack
 
 LIMIT = 16

@@ -44,11 +44,11 @@ def test_what_is_due_goes_to_the_new_due_exchange_with_its_kind() -> None:
     assert (due.exchange, due.routing_key) == ("delay2.due", "0.0.0.0.0.0.0.!lease.orders")
 
 
-def test_a_parcel_goes_on_as_one_until_the_earliest_of_its_copies_is_due() -> None:
-    headers = {"x-delay-parcel": 3, "x-delay-due": NOW_MS + 1_001}
-    parcel = moved("delay.30m", "0.0.0.0.30.5.2.!plain-parcel.orders", headers)
+def test_a_bundle_goes_on_as_one_until_the_earliest_of_its_copies_is_due() -> None:
+    headers = {"x-delay-bundle": 3, "x-delay-due": NOW_MS + 1_001}
+    bundle = moved("delay.30m", "0.0.0.0.30.5.2.!plain-bundle.orders", headers)
 
-    assert (parcel.routing_key, parcel.headers) == ("0.0.0.0.0.1.1.!plain-parcel.orders", headers)
+    assert (bundle.routing_key, bundle.headers) == ("0.0.0.0.0.1.1.!plain-bundle.orders", headers)
 
 
 def test_what_came_back_from_a_ready_queue_keeps_the_headers_that_say_why() -> None:

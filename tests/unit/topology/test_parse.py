@@ -9,7 +9,7 @@ from topology.wheel import MAX_DELAY_MS, Parsed, parse_key, route
 
 parts = st.from_regex(r"[A-Za-z0-9_.-]{1,100}", fullmatch=True)
 topics = parts | st.tuples(parts, parts).map("/".join)
-kinds = st.none() | st.from_regex(r"[a-z]{1,20}(-parcel)?", fullmatch=True)
+kinds = st.none() | st.from_regex(r"[a-z]{1,20}(-bundle)?", fullmatch=True)
 delays_ms = st.integers(0, MAX_DELAY_MS // 100).map(lambda tenths: tenths * 100)
 
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 from fastapi import FastAPI
 
 from bridge.http.guard import Guard
-from bridge.http.wires.camellia import router
+from bridge.http.wires.camellia.wire import router
 from tests.wires.camellia.asking import Clock
 from tests.wires.camellia_service import StandIn
 

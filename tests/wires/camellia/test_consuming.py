@@ -10,9 +10,9 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Message as AsgiMessage
 
-from bridge.errors import Conflict, StoreUnavailable
-from bridge.message import State
-from bridge.service.values import MAX_DELAY_MS
+from bridge.model.errors import Conflict, StoreUnavailable
+from bridge.model.message import State
+from bridge.model.values import MAX_DELAY_MS
 from tests.wires.camellia.asking import ABC, NONE_PULLED, SUCCESS, post
 from tests.wires.camellia_service import StandIn, message
 

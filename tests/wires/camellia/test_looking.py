@@ -7,8 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from bridge.errors import StoreUnavailable
-from bridge.message import Envelope, State
+from bridge.model.errors import StoreUnavailable
+from bridge.model.message import Envelope, State
 from tests.wires.camellia.asking import ABC, SUCCESS, post
 from tests.wires.camellia_service import StandIn, message
 

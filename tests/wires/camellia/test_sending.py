@@ -7,8 +7,8 @@ import re
 import httpx2
 import pytest
 
-from bridge.message import Envelope
-from bridge.service.values import Draft
+from bridge.model.message import Envelope
+from bridge.model.values import Draft
 from tests.wires.camellia.asking import ABC, SUCCESS, post
 from tests.wires.camellia_service import StandIn, message
 

@@ -9,12 +9,12 @@ from starlette.responses import Response
 
 from bridge.http.wires.lmstfy import exposition
 from bridge.http.wires.lmstfy.answers import Refusal, answer, as_indented, indented, text
-from bridge.http.wires.lmstfy.exchange import Exchange
+from bridge.http.wires.lmstfy.request import LmstfyRequest
 
 _STATUS: Final = {True: "enabled", False: "disabled"}
 
 
-async def info(exchange: Exchange) -> Response:
+async def info(exchange: LmstfyRequest) -> Response:
     """Queues by namespace; of a pool that there is not, nothing at all."""
     pool = exchange.query.values.get("pool", "")
     if exchange.wire.pools.of(pool) is None:
@@ -25,24 +25,24 @@ async def info(exchange: Exchange) -> Response:
     return text(200, as_indented(found) + b"\n")
 
 
-async def versions(exchange: Exchange) -> Response:
+async def versions(exchange: LmstfyRequest) -> Response:
     return indented(200, {"version": version("delaybridge"), "build_commit": "", "build_date": ""})
 
 
-async def pools(exchange: Exchange) -> Response:
+async def pools(exchange: LmstfyRequest) -> Response:
     return indented(200, exchange.wire.pools.names())
 
 
-async def metrics(exchange: Exchange) -> Response:
+async def metrics(exchange: LmstfyRequest) -> Response:
     await exchange.wire.measure()
     return Response(exchange.wire.metrics.render(), headers={"Content-Type": exposition.CONTENT_TYPE})
 
 
-async def access_log(exchange: Exchange) -> Response:
+async def access_log(exchange: LmstfyRequest) -> Response:
     return answer(200, status=_STATUS[exchange.wire.logs_access])
 
 
-async def set_access_log(exchange: Exchange) -> Response:
+async def set_access_log(exchange: LmstfyRequest) -> Response:
     """Of this process, until it ends."""
     wanted = {"enable": True, "disable": False}.get(exchange.query.values.get("status", ""))
     if wanted is None:
@@ -51,5 +51,5 @@ async def set_access_log(exchange: Exchange) -> Response:
     return answer(200, status=_STATUS[wanted])
 
 
-async def profiles(exchange: Exchange) -> Response:
+async def profiles(exchange: LmstfyRequest) -> Response:
     return text(404, "This is no Go program: there are no profiles of it.\n")

@@ -6,20 +6,20 @@ from contextlib import suppress
 
 from starlette.responses import Response
 
-from bridge.errors import Conflict, NotFound
 from bridge.http.wires.lmstfy.answers import nothing
-from bridge.http.wires.lmstfy.exchange import Exchange
 from bridge.http.wires.lmstfy.names import topic_of
-from bridge.message import State, valid_id
+from bridge.http.wires.lmstfy.request import LmstfyRequest
+from bridge.model.errors import Conflict, NotFound
+from bridge.model.message import State, valid_id
 
 
-async def ack(exchange: Exchange) -> Response:
+async def ack(exchange: LmstfyRequest) -> Response:
     """204 also where there is no such job, or no longer."""
     await end(exchange)
     return nothing()
 
 
-async def end(exchange: Exchange) -> None:
+async def end(exchange: LmstfyRequest) -> None:
     """
     Raises:
         Unavailable
@@ -28,7 +28,7 @@ async def end(exchange: Exchange) -> None:
     if not valid_id(job_id):
         return
     with suppress(NotFound, Conflict):
-        record = (await service.looking.get(topic, job_id)).record
+        record = (await service.lookup.get(topic, job_id)).record
         if record.state is State.LEASED or (record.state is State.READY and record.attempts):
             await service.settling.ack_ids(topic, [job_id])
         elif record.state is State.DEAD:
@@ -37,5 +37,5 @@ async def end(exchange: Exchange) -> None:
             await service.changing.delete(topic, job_id, release=True)
         else:
             return
-        elapsed_ms = service.parts.store.clock.now_ms() - record.created_ms
+        elapsed_ms = service.context.store.clock.now_ms() - record.created_ms
         exchange.wire.metrics.ended(exchange.found.pool, exchange.namespace, exchange.queue, elapsed_ms)

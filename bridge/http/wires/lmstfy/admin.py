@@ -9,11 +9,11 @@ import orjson
 from starlette.responses import Response
 
 from bridge.http.wires.lmstfy.answers import Refusal, answer, document, indented, nothing
-from bridge.http.wires.lmstfy.exchange import Exchange
 from bridge.http.wires.lmstfy.job_ids import new_request_id
 from bridge.http.wires.lmstfy.names import LONGEST, is_name
 from bridge.http.wires.lmstfy.pools import parse_token
-from bridge.pool_settings import DEFAULT
+from bridge.http.wires.lmstfy.request import LmstfyRequest
+from bridge.settings.pools import DEFAULT
 from bridge.store.lmstfy import Holder, Limit
 
 _SHORTEST_TOKEN: Final = 20
@@ -21,7 +21,7 @@ _LARGEST_BYTES: Final = 64 * 1024
 _FIELDS: Final = ("read", "write", "interval")
 
 
-async def list_tokens(exchange: Exchange) -> Response:
+async def list_tokens(exchange: LmstfyRequest) -> Response:
     pool = exchange.query.values.get("pool", "")
     _check_pool(exchange, pool)
     tokens = await exchange.wire.kept(pool or DEFAULT).tokens(pool or DEFAULT, exchange.namespace)
@@ -29,7 +29,7 @@ async def list_tokens(exchange: Exchange) -> Response:
     return indented(200, {"tokens": named})
 
 
-async def new_token(exchange: Exchange) -> Response:
+async def new_token(exchange: LmstfyRequest) -> Response:
     given = {**exchange.query.values, **await _form(exchange)}
     description, token, namespace = given.get("description", ""), given.get("token", ""), exchange.namespace
     if not description:
@@ -51,7 +51,7 @@ async def new_token(exchange: Exchange) -> Response:
     return indented(201, {"token": f"{pool}:{token}" if pool else token})
 
 
-async def delete_token(exchange: Exchange) -> Response:
+async def delete_token(exchange: LmstfyRequest) -> Response:
     holder = _holder(exchange)
     _check_pool(exchange, holder.pool)
     kept = exchange.wire.kept(holder.pool)
@@ -61,7 +61,7 @@ async def delete_token(exchange: Exchange) -> Response:
     return nothing()
 
 
-async def list_limits(exchange: Exchange) -> Response:
+async def list_limits(exchange: LmstfyRequest) -> Response:
     """As they are in Redis, so there is nothing for `force_update` to do."""
     return document(
         200,
@@ -77,13 +77,13 @@ async def list_limits(exchange: Exchange) -> Response:
     )
 
 
-async def get_limit(exchange: Exchange) -> Response:
+async def get_limit(exchange: LmstfyRequest) -> Response:
     holder = _limited(exchange)
     limit = await exchange.wire.kept(holder.pool).limit(holder)
     return document(404 if limit is None else 200, limit)
 
 
-async def add_limit(exchange: Exchange) -> Response:
+async def add_limit(exchange: LmstfyRequest) -> Response:
     holder, limit = _limited(exchange), await _limit(exchange)
     if not await exchange.wire.kept(holder.pool).add_limit(holder, limit):
         raise Refusal(500, error=f"throttler token({holder.token}) has already exists")
@@ -91,21 +91,21 @@ async def add_limit(exchange: Exchange) -> Response:
     return answer(201, limiter=limit)
 
 
-async def put_limit(exchange: Exchange) -> Response:
+async def put_limit(exchange: LmstfyRequest) -> Response:
     holder, limit = _limited(exchange), await _limit(exchange)
     await exchange.wire.kept(holder.pool).put_limit(holder, limit)
     exchange.wire.grants.forget(holder)
     return answer(200, limiter=limit)
 
 
-async def delete_limit(exchange: Exchange) -> Response:
+async def delete_limit(exchange: LmstfyRequest) -> Response:
     holder = _limited(exchange)
     await exchange.wire.kept(holder.pool).remove_limit(holder)
     exchange.wire.grants.forget(holder)
     return answer(200, msg="success")
 
 
-async def _limit(exchange: Exchange) -> Limit:
+async def _limit(exchange: LmstfyRequest) -> Limit:
     try:
         given = orjson.loads(await exchange.body(_LARGEST_BYTES, "body too large"))
         values = [given.get(name, 0) for name in _FIELDS]
@@ -125,23 +125,23 @@ def _is_int64(value: Any) -> bool:
     return type(value) is int and -(1 << 63) <= value < 1 << 63
 
 
-def _holder(exchange: Exchange) -> Holder:
+def _holder(exchange: LmstfyRequest) -> Holder:
     pool, token = parse_token(exchange.params["token"])
     return Holder(pool, exchange.namespace, token)
 
 
-def _limited(exchange: Exchange) -> Holder:
+def _limited(exchange: LmstfyRequest) -> Holder:
     holder = _holder(exchange)
     _check_pool(exchange, holder.pool)
     return holder
 
 
-def _check_pool(exchange: Exchange, pool: str) -> None:
+def _check_pool(exchange: LmstfyRequest, pool: str) -> None:
     if exchange.wire.pools.of(pool) is None:
         raise Refusal(400, error="the pool was not exists")
 
 
-async def _form(exchange: Exchange) -> dict[str, str]:
+async def _form(exchange: LmstfyRequest) -> dict[str, str]:
     content_type = exchange.header("content-type").partition(";")[0].strip().lower()
     if content_type != "application/x-www-form-urlencoded":
         return {}

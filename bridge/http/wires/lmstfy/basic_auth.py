@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from bridge.access.access import Undecided, is_loopback
 from bridge.http.wires.lmstfy.answers import Refusal
-from bridge.http.wires.lmstfy.exchange import Exchange
-from bridge.settings import Settings
+from bridge.http.wires.lmstfy.request import LmstfyRequest
+from bridge.settings.settings import Settings
 
 
 def check_admin_port(settings: Settings) -> None:
@@ -32,7 +32,7 @@ class _NoAccount(Refusal):
         self.answer = Response(status_code=401, headers={"WWW-Authenticate": 'Basic realm="Authorization Required"'})
 
 
-async def check_account(exchange: Exchange) -> None:
+async def check_account(exchange: LmstfyRequest) -> None:
     """
     Raises:
         Refusal

@@ -7,19 +7,19 @@ from typing import Final
 
 from starlette.responses import Response
 
+from bridge.http.wires.cancel_on_disconnect import unless_gone
 from bridge.http.wires.lmstfy.answers import Refusal, answer, document
-from bridge.http.wires.lmstfy.exchange import Exchange
 from bridge.http.wires.lmstfy.jobs import Job, remaining_tries, shown
 from bridge.http.wires.lmstfy.names import topic_of
-from bridge.http.wires.waiting import unless_gone
-from bridge.service.values import MAX_DELAY_MS, Leased
+from bridge.http.wires.lmstfy.request import LmstfyRequest
+from bridge.model.values import MAX_DELAY_MS, Leased
 
 _MAX_JOBS: Final = 100
 _MAX_QUEUES: Final = 100
 _LONGEST_WAIT_MS: Final = 3_600_000
 
 
-async def consume(exchange: Exchange) -> Response:
+async def consume(exchange: LmstfyRequest) -> Response:
     query, settings, namespace = exchange.query, exchange.wire.settings, exchange.namespace
     ttr_s = query.uint("ttr", settings.lmstfy_ttr_seconds)
     timeout_s = query.uint("timeout", settings.lmstfy_timeout_seconds)
@@ -42,7 +42,7 @@ async def consume(exchange: Exchange) -> Response:
     leased = await (unless_gone(exchange.request, pulling) if wait_ms else pulling) or []
     if not leased:
         return answer(404, msg="no job available")
-    now_ms = exchange.service.parts.store.clock.now_ms()
+    now_ms = exchange.service.context.store.clock.now_ms()
     jobs: list[Job] = []
     for one in _in_order(leased, list(queues)):
         record = one.message.record

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from bridge.http.wires.lmstfy.answers import Refusal
-from bridge.message import Message, Record, State
+from bridge.model.message import Message, Record, State
 
 Job = dict[str, Any]
 

@@ -10,7 +10,7 @@ from bridge.http.wires.lmstfy.exposition import Counter, Histogram, render
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bridge.service.values import TopicInfo
+    from bridge.model.values import TopicInfo
     from bridge.store.lmstfy import Holder
 
 _POOL: Final = ("pool",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bridge.pool_settings import DEFAULT
+from bridge.settings.pools import DEFAULT
 
 if TYPE_CHECKING:
     from bridge.service.service import Service

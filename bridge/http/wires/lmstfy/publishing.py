@@ -8,15 +8,15 @@ from typing import Final
 
 from starlette.responses import Response
 
-from bridge.errors import BridgeError
 from bridge.http.wires.lmstfy.acking import end
 from bridge.http.wires.lmstfy.answers import Refusal, answer
-from bridge.http.wires.lmstfy.exchange import Exchange
 from bridge.http.wires.lmstfy.jobs import headers_of
 from bridge.http.wires.lmstfy.names import is_cut, topic_of
 from bridge.http.wires.lmstfy.raw_json import NotAnArray, elements
-from bridge.message import JSON_TYPE, Envelope
-from bridge.service.values import MAX_DELAY_MS, Draft
+from bridge.http.wires.lmstfy.request import LmstfyRequest
+from bridge.model.errors import BridgeError
+from bridge.model.message import JSON_TYPE, Envelope
+from bridge.model.values import MAX_DELAY_MS, Draft
 
 MAX_JOBS: Final = 64
 _BYTES_TYPE: Final = "application/octet-stream"
@@ -32,12 +32,12 @@ class _Terms:
     tries: int
 
 
-async def publish(exchange: Exchange) -> Response:
+async def publish(exchange: LmstfyRequest) -> Response:
     (job_id,) = await _send(exchange, *await _one(exchange))
     return answer(201, job_id=job_id, msg="published")
 
 
-async def republish(exchange: Exchange) -> Response:
+async def republish(exchange: LmstfyRequest) -> Response:
     """The new job first: the original deletes the old one first, even where the request is refused then, and a crash in
     between loses the job."""
     (job_id,) = await _send(exchange, *await _one(exchange))
@@ -45,7 +45,7 @@ async def republish(exchange: Exchange) -> Response:
     return answer(201, job_id=job_id, msg="published")
 
 
-async def publish_bulk(exchange: Exchange) -> Response:
+async def publish_bulk(exchange: LmstfyRequest) -> Response:
     terms = _terms(exchange)
     largest = exchange.wire.settings.max_body
     body = await exchange.body(MAX_JOBS * largest + _BESIDE_JOBS_BYTES, "job too large")
@@ -64,13 +64,13 @@ async def publish_bulk(exchange: Exchange) -> Response:
     return answer(201, job_ids=await _send(exchange, terms, envelopes), msg="published")
 
 
-async def _one(exchange: Exchange) -> tuple[_Terms, Sequence[Envelope]]:
+async def _one(exchange: LmstfyRequest) -> tuple[_Terms, Sequence[Envelope]]:
     terms = _terms(exchange)
     body = await exchange.body(exchange.wire.settings.max_body, "body too large")
     return terms, [Envelope(content_type=_BYTES_TYPE, headers=_attributes(exchange), body=body)]
 
 
-def _terms(exchange: Exchange) -> _Terms:
+def _terms(exchange: LmstfyRequest) -> _Terms:
     query, settings = exchange.query, exchange.wire.settings
     delay_s = query.uint("delay", settings.lmstfy_delay_seconds)
     if delay_s * 1_000 > MAX_DELAY_MS:
@@ -84,19 +84,19 @@ def _terms(exchange: Exchange) -> _Terms:
     return _Terms(delay_s, ttl_s, tries)
 
 
-def _is_versioned(exchange: Exchange) -> bool:
+def _is_versioned(exchange: LmstfyRequest) -> bool:
     return exchange.header("Enable-Job-Version").upper() == "YES"
 
 
-def _attributes(exchange: Exchange) -> dict[str, str]:
+def _attributes(exchange: LmstfyRequest) -> dict[str, str]:
     return headers_of(exchange.request.headers.raw) if _is_versioned(exchange) else {}
 
 
-async def _send(exchange: Exchange, terms: _Terms, envelopes: Sequence[Envelope]) -> list[str]:
+async def _send(exchange: LmstfyRequest, terms: _Terms, envelopes: Sequence[Envelope]) -> list[str]:
     namespace, queue, wire = exchange.namespace, exchange.queue, exchange.wire
     topic = topic_of(namespace, queue)
     if is_cut(namespace, queue):
-        await wire.keep_name(exchange.service.parts.pool, topic, namespace, queue)
+        await wire.keep_name(exchange.service.context.pool, topic, namespace, queue)
     drafts = [
         Draft(
             topic=topic,

@@ -6,17 +6,17 @@ from typing import Final
 
 from bridge.http.wires.lmstfy import about, acking, admin, consuming, names, publishing, queues
 from bridge.http.wires.lmstfy.basic_auth import check_account
-from bridge.http.wires.lmstfy.exchange import Exchange
-from bridge.http.wires.lmstfy.listener import Route
+from bridge.http.wires.lmstfy.request import LmstfyRequest
+from bridge.http.wires.lmstfy.router import Route
 from bridge.http.wires.lmstfy.throttle import throttled
 from bridge.http.wires.lmstfy.tokens import check_token, find_pool
 
 
-async def _check_names(exchange: Exchange) -> None:
+async def _check_names(exchange: LmstfyRequest) -> None:
     names.check(exchange.namespace, exchange.queue)
 
 
-async def _check_queues(exchange: Exchange) -> None:
+async def _check_queues(exchange: LmstfyRequest) -> None:
     names.check_queues(exchange.namespace, exchange.queue)
 
 

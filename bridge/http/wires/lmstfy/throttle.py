@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 from starlette.responses import Response
 
-from bridge.errors import Unavailable
 from bridge.http.wires.lmstfy.answers import Refusal
-from bridge.http.wires.lmstfy.exchange import Exchange
-from bridge.http.wires.lmstfy.listener import Handler
+from bridge.http.wires.lmstfy.request import LmstfyRequest
+from bridge.http.wires.lmstfy.router import Handler
+from bridge.model.errors import Unavailable
 
 Direction = Literal["produce", "consume"]
 
@@ -21,7 +21,7 @@ _LONGEST_S: Final = 100 * 365 * 86_400
 def throttled(direction: Direction, handler: Handler) -> Handler:
     """The handler, for as long as the token's limit allows."""
 
-    async def run(exchange: Exchange) -> Response:
+    async def run(exchange: LmstfyRequest) -> Response:
         holder, limit = exchange.found.holder, exchange.found.limit
         units = 0 if limit is None else limit.read if direction == "consume" else limit.write
         if holder is None or limit is None or units <= 0:

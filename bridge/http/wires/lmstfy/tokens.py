@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from time import monotonic
 
 from bridge.http.wires.lmstfy.answers import Refusal
-from bridge.http.wires.lmstfy.exchange import Exchange
 from bridge.http.wires.lmstfy.names import topic_of
 from bridge.http.wires.lmstfy.pools import parse_token
+from bridge.http.wires.lmstfy.request import LmstfyRequest
 from bridge.store.lmstfy import Holder, Limit, LmstfyStore
 
 _GOOD_FOR_S = 1.0
@@ -57,7 +57,7 @@ class Grants:
         self._grants.pop(holder, None)
 
 
-async def find_pool(exchange: Exchange) -> None:
+async def find_pool(exchange: LmstfyRequest) -> None:
     """
     Raises:
         Refusal
@@ -71,7 +71,7 @@ async def find_pool(exchange: Exchange) -> None:
     exchange.found.holder = Holder(pool, exchange.namespace, token)
 
 
-async def check_token(exchange: Exchange) -> None:
+async def check_token(exchange: LmstfyRequest) -> None:
     """
     Raises:
         Refusal

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from bridge.errors import Unavailable
 from bridge.http.wires.lmstfy.answers import api_not_found, page_not_found
 from bridge.http.wires.lmstfy.basic_auth import check_admin_port
 from bridge.http.wires.lmstfy.job_ids import JobIds
-from bridge.http.wires.lmstfy.listener import Listener
 from bridge.http.wires.lmstfy.metrics import Metrics
 from bridge.http.wires.lmstfy.pools import Pools
+from bridge.http.wires.lmstfy.router import Router
 from bridge.http.wires.lmstfy.routes import ADMIN, API
 from bridge.http.wires.lmstfy.tokens import Grants
-from bridge.pool_settings import DEFAULT
+from bridge.model.errors import Unavailable
+from bridge.settings.pools import DEFAULT
 from bridge.store.lmstfy import LmstfyStore
 
 if TYPE_CHECKING:
-    from bridge.http.wires.lmstfy.exchange import Exchange
+    from bridge.http.wires.lmstfy.request import LmstfyRequest
+    from bridge.model.values import TopicInfo
     from bridge.service.service import Service
-    from bridge.service.values import TopicInfo
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ class Wire:
         if pool not in self._kept:
             service = self.pools.of(pool)
             assert service is not None
-            self._kept[pool] = LmstfyStore(service.parts.store, service.parts.records.keys)
+            self._kept[pool] = LmstfyStore(service.context.store, service.context.records.keys)
         return self._kept[pool]
 
     @cached_property
@@ -95,7 +95,7 @@ class Wire:
             sized: dict[tuple[str, str], TopicInfo] = {named[one.topic]: one for one in infos if one.topic in named}
             self.metrics.sized(pool, sized)
 
-    def told(self, exchange: Exchange, status: int, took_s: float, *, counted: bool) -> None:
+    def told(self, exchange: LmstfyRequest, status: int, took_s: float, *, counted: bool) -> None:
         """Notes how a request was answered."""
         pool, method = exchange.found.pool if exchange.found.service else "", exchange.request.method
         if counted:
@@ -123,10 +123,10 @@ class Beside:
 
     def __init__(self, app: ASGIApp, *, wire: Wire) -> None:
         self._app = app
-        self._api = Listener(wire, API, missing=api_not_found, counted=True)
+        self._api = Router(wire, API, missing=api_not_found, counted=True)
         self._by_port = {
             wire.settings.lmstfy_port: self._api,
-            wire.settings.lmstfy_admin_port: Listener(wire, ADMIN, missing=page_not_found, counted=False),
+            wire.settings.lmstfy_admin_port: Router(wire, ADMIN, missing=page_not_found, counted=False),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,0 +1,94 @@
+"""All that is worth keeping of a benchmark, as JSON: the rows, and where and with what they were measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.bench import Bench
+from benchmarks.runs import Run
+from benchmarks.stack import OwnStack, Stack
+
+_LIBRARIES: Final = (
+    "aio-pika",
+    "aiormq",
+    "pamqp",
+    "redis",
+    "hiredis",
+    "fastapi",
+    "pydantic",
+    "uvicorn",
+    "uvloop",
+    "httptools",
+    "orjson",
+)
+
+
+def document(measured: Bench, runs: Sequence[Run], about: Mapping[str, Any]) -> dict[str, Any]:
+    """`about`: what `versions` and `commit` gave in the beginning."""
+    return {
+        "machine": machine(),
+        "versions": about["versions"] | measured.versions,
+        "commit": about["commit"],
+        "quick": not measured.size.judged,
+        "runs": {run.name: run.says for run in runs},
+        "took_s": {name: round(seconds, 1) for name, seconds in measured.took_s.items()},
+        "failed": measured.failed,
+        "peers": measured.peers,
+        "rows": [row.as_json() for row in measured.rows],
+        "series": [series.as_json() for series in measured.series],
+    }
+
+
+def machine() -> dict[str, Any]:
+    """The machine, and how busy it was: `load` is the number of tasks that ran on average, 1, 5 and 15 minutes."""
+    models = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    memory_kib = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
+    return {
+        "cpus": os.cpu_count(),
+        "cpu": models[0] if models else platform.machine(),
+        "memory_gib": round(memory_kib / 1024**2, 1),
+        "system": platform.platform(),
+        "kernel": platform.release(),
+        "load": [round(load, 2) for load in os.getloadavg()],
+    }
+
+
+def versions(stack: Stack) -> dict[str, str]:
+    """Of all that can be asked."""
+    found = {"delaybridge": version("delaybridge"), "python": platform.python_version()}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    if isinstance(stack, OwnStack) and stack.rabbitmq.running:
+        asked = 'io_lib:format("~s ~s", [rabbit_misc:version(), rabbit_misc:otp_release()]).'
+        printed = stack.rabbitmq.ctl("eval", f"lists:flatten({asked.rstrip('.')}).")
+        found["rabbitmq"], found["erlang"] = printed.strip().strip('"').split()
+        said = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
+        found["redis-server"] = next(word.removeprefix("v=") for word in said.split() if word.startswith("v="))
+    return found
+
+
+def commit(folder: Path) -> str | None:
+    """The commit that is checked out, with a plus sign where code differs from it; None outside a repository."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+    try:
+        head = git("rev-parse", "HEAD").strip()
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/bridge", ":/topology")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head + ("+" if changed else "")
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []

@@ -1,0 +1,88 @@
+"""A peer whose loads are a program in an environment of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from typing import Any
+
+import orjson
+
+from benchmarks.bodies import BODY
+from benchmarks.errors import BenchError
+from benchmarks.peers.peer import (
+    BATCH,
+    BATCH_CLIENTS,
+    CLIENTS,
+    CYCLE_DELAY_MS,
+    LATE_WITHIN_S,
+    SENDERS,
+    Load,
+    Peer,
+    random_delays_ms,
+)
+
+
+class ProgramPeer(Peer):
+    """The program is given one JSON argument and prints one JSON value: a rate, or a list of ms."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The program, to which the argument is added."""
+
+    def given(self) -> dict[str, Any]:
+        """What the program is to know besides the load."""
+        return {}
+
+    def environment(self) -> dict[str, str] | None:
+        """Its whole environment; None: this process's."""
+        return None
+
+    async def single(self, load: Load) -> float:
+        return float(await self._load("single", load, load.seconds, clients=CLIENTS))
+
+    async def batches(self, load: Load) -> float:
+        return float(await self._load("batches", load, load.seconds, clients=BATCH_CLIENTS))
+
+    async def cycle(self, load: Load) -> float:
+        seconds = load.warm_s + CYCLE_DELAY_MS / 1_000 + load.cycle_s
+        return float(await self._load("cycle", load, seconds, clients=SENDERS, delay_ms=CYCLE_DELAY_MS))
+
+    async def lateness_ms(self, load: Load) -> list[float]:
+        messages = int(load.rate_per_s * load.lateness_s)
+        delays_ms = random_delays_ms(messages, load.longest_ms, whole_seconds=self.whole_seconds)
+        found = await self._load("lateness", load, load.lateness_s + LATE_WITHIN_S, delays_ms=delays_ms)
+        return [float(each) for each in found]
+
+    async def _load(self, what: str, load: Load, seconds: float, **more: Any) -> Any:
+        told = {
+            "what": what,
+            "body": BODY,
+            "batch": BATCH,
+            "seconds": load.cycle_s if what == "cycle" else load.seconds,
+            "warm_s": load.warm_s,
+            "window": load.window,
+            "rate_per_s": load.rate_per_s,
+            "give_up_s": LATE_WITHIN_S,
+            **self.given(),
+            **more,
+        }
+        process = await asyncio.create_subprocess_exec(
+            *self.command(),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self.environment(),
+        )
+        try:
+            async with asyncio.timeout(seconds + load.warm_s + 30):
+                printed, errors = await process.communicate(orjson.dumps(told))
+        except TimeoutError:
+            raise BenchError(f"{self.name} did not end its load {what} in time") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            raise BenchError(f"{self.name}, {what}: {errors.decode(errors='replace').strip()[-300:]}")
+        return orjson.loads(printed)

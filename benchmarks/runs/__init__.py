@@ -1,0 +1,60 @@
+"""The runs, in the order they are done, and what each needs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.bench import Bench
+from benchmarks.runs import (
+    backlog,
+    checkpoint,
+    cycle,
+    instant,
+    lateness,
+    lone,
+    memory,
+    outage,
+    peers,
+    sends,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """`says`: what is measured, in a sentence. `after`: the run whose rows it is compared with."""
+
+    name: str
+    measure: Callable[[Bench], Awaitable[None]]
+    says: str
+    after: str | None = None
+    needs_own_servers: bool = False
+
+
+RUNS: Final = (
+    Run(name="lateness", measure=lateness.run, says=lateness.SAYS),
+    Run(name="backlog", measure=backlog.run, says=backlog.SAYS, after="lateness"),
+    Run(name="lateness-2000", measure=lateness.fast, says=lateness.FAST_SAYS),
+    Run(name="lone", measure=lone.run, says=lone.SAYS),
+    Run(name="sends", measure=sends.run, says=sends.SAYS),
+    Run(name="cycle", measure=cycle.run, says=cycle.SAYS),
+    Run(name="instant", measure=instant.run, says=instant.SAYS),
+    Run(name="checkpoint", measure=checkpoint.run, says=checkpoint.SAYS, needs_own_servers=True),
+    Run(name="outage", measure=outage.run, says=outage.SAYS, needs_own_servers=True),
+    Run(name="memory", measure=memory.run, says=memory.SAYS, needs_own_servers=True),
+    Run(name="peer", measure=peers.run, says=peers.SAYS, needs_own_servers=True),
+)
+
+
+def chosen(names: Collection[str], *, own_servers: bool) -> list[Run]:
+    """The runs of these names (none: all) and those they come after, without what a given stack can't do.
+
+    ValueError: there is no run of a name, or it can't be done.
+    """
+    possible = {run.name: run for run in RUNS if own_servers or not run.needs_own_servers}
+    if unknown := [name for name in names if name not in possible]:
+        raise ValueError(f"{unknown[0]} is none of {', '.join(possible)}")
+    wanted = set(names or possible)
+    wanted |= {after for name in wanted if (after := possible[name].after) is not None}
+    return [run for run in possible.values() if run.name in wanted]

@@ -1,0 +1,1 @@
+"""Reads and writes a message copy as AMQP carries it. Pure."""

@@ -1,0 +1,1 @@
+"""Declares what must exist on the broker, and remembers what does."""

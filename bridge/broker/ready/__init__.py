@@ -1,0 +1,1 @@
+"""Takes messages from ready queues and dead-letter queues."""

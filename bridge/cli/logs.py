@@ -1,0 +1,43 @@
+"""Logging: one named event a line, JSON or for a terminal; no bodies."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+from bridge.settings.settings import Settings
+
+
+def configure(settings: Settings) -> None:
+    """Sets up structlog, and lets the standard library's loggers (uvicorn's, aiormq's) speak through it."""
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer() if settings.log_format == "json" else structlog.dev.ConsoleRenderer()
+    )
+    structlog.configure(
+        processors=[*shared, structlog.processors.format_exc_info, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                renderer,
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+    # It warns of each client that does not speak HTTP, which is a way to fill the disk. They are counted.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -1,0 +1,193 @@
+"""`delaybridge token …`: makes, lists and revokes the tokens of the HTTP side."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, TypeVar
+
+import orjson
+import typer
+from pydantic import ValidationError
+
+from bridge.access.sources import FileSource, StoreSource
+from bridge.access.token import (
+    MAX_BODY,
+    MAX_PER_S,
+    NAME_PATTERN,
+    NAMESPACE_PATTERN,
+    Scope,
+    Token,
+    new_id,
+    new_secret,
+    sha256_of,
+    written,
+)
+from bridge.cli.pool_option import settings_of
+from bridge.model.durations import format_instant, parse_duration_ms
+from bridge.model.errors import Unavailable
+from bridge.service.service import Service
+from bridge.settings.settings import Settings, complaints
+from bridge.store.tokens import StoredTokens
+
+app = typer.Typer(no_args_is_help=True)
+Result = TypeVar("Result")
+
+_Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who it is for; shown in lists.")],
+    *,
+    scope: Annotated[list[Scope], typer.Option(help="What it is for; may be given again. Any of them allows to look.")],
+    namespace: Annotated[list[str] | None, typer.Option(help="Whose topics; may be given again.")] = None,
+    pool: Annotated[str | None, typer.Option(metavar="NAME", help="Topics of all namespaces of this pool.")] = None,
+    bare_topics: Annotated[bool, typer.Option("--bare-topics", help="Topics without a namespace.")] = False,
+    every_topic: Annotated[bool, typer.Option("--every-topic", help="All topics.")] = False,
+    expires: Annotated[str | None, typer.Option(help="After so long, as 90d or 12h; else never.")] = None,
+    sends_per_s: Annotated[int | None, typer.Option(help=f"Sends, a batch being one: 1 to {MAX_PER_S}.")] = None,
+    pulls_per_s: Annotated[int | None, typer.Option(help=f"Pulls: 1 to {MAX_PER_S}.")] = None,
+    max_body: Annotated[int | None, typer.Option(help=f"Bytes of a message's body: 1 to {MAX_BODY}.")] = None,
+    json: _Json = False,
+) -> None:
+    """Make a token. It is printed once, here, and kept nowhere: only a hash of it is.
+
+    Settings come from the environment (BRIDGE_…), as those of `serve`. Ends with 3 when Redis is away.
+    """
+    pools = {} if pool is None else settings_of(pool).pools or {}
+    routed = pools[pool].namespaces if pool in pools else ()
+    namespaces = tuple(dict.fromkeys([*(namespace or ()), *routed]))
+    _check(name, "NAME", NAME_PATTERN, "must be 1 to 100 printable ASCII characters, with no space at either end")
+    for one in namespaces:
+        _check(one, "--namespace", NAMESPACE_PATTERN, "must be 1 to 100 letters, digits, _ . -")
+    _check_range(sends_per_s, "--sends-per-s", MAX_PER_S)
+    _check_range(pulls_per_s, "--pulls-per-s", MAX_PER_S)
+    _check_range(max_body, "--max-body", MAX_BODY)
+    if every_topic == bool(namespaces or bare_topics):
+        raise typer.BadParameter("give either --every-topic, or --namespace and --bare-topics", param_hint="topics")
+    now_ms, secret = int(time.time() * 1_000), new_secret()
+    token = Token(
+        id=new_id(),
+        name=name,
+        sha256=sha256_of(secret),
+        scopes=tuple(dict.fromkeys(scope)),
+        namespaces=namespaces,
+        bare_topics=bare_topics,
+        every_topic=every_topic,
+        sends_per_s=sends_per_s,
+        pulls_per_s=pulls_per_s,
+        max_body=max_body,
+        created_ms=now_ms,
+        expires_ms=None if expires is None else now_ms + _duration_ms(expires),
+    )
+    _run(_writable(), lambda stored: stored.put(token.id, token.model_dump_json().encode()))
+    if json:
+        shown = {"token": written(token.id, secret), **token.model_dump(mode="json", exclude={"sha256"})}
+        typer.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
+    else:
+        typer.echo(written(token.id, secret))
+        typer.echo(f"Token {token.id} is good from now on. This is the only time that it is shown.", err=True)
+
+
+@app.command("list")
+def list_tokens(*, json: _Json = False) -> None:
+    """List the tokens, without their secrets. `--json` has their hashes, as BRIDGE_TOKENS_FILE takes them."""
+    settings = _settings()
+
+    async def read(stored: StoredTokens) -> Mapping[str, Token]:
+        file = settings.tokens_file
+        return await (StoreSource(stored) if file is None else FileSource(file)).tokens()
+
+    tokens = sorted(_run(settings, read).values(), key=lambda token: (token.name, token.created_ms))
+    if json:
+        dumped = [token.model_dump(mode="json") for token in tokens]
+        typer.echo(orjson.dumps(dumped, option=orjson.OPT_INDENT_2))
+        return
+    head = ("id", "name", "scopes", "topics", "limits", "created", "expires")
+    for row in _aligned([head, *map(_row, tokens)]):
+        typer.echo(row)
+
+
+@app.command()
+def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="As `token list` shows it.")]) -> None:
+    """Remove a token: every process refuses it two seconds later at the latest. Ends with 1 when there is none."""
+    if not _run(_writable(), lambda stored: stored.remove(token_id)):
+        typer.echo(f"delaybridge token: there is no token {token_id[:100]!r}", err=True)
+        raise typer.Exit(1)
+    typer.echo(f"Token {token_id} is revoked.", err=True)
+
+
+def _settings() -> Settings:
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise typer.BadParameter("\n".join(complaints(error))) from None
+
+
+def _writable() -> Settings:
+    settings = _settings()
+    if settings.tokens_file is not None:
+        raise typer.BadParameter(
+            f"the tokens are in {settings.tokens_file}: change them there, or unset it", param_hint="BRIDGE_TOKENS_FILE"
+        )
+    return settings
+
+
+def _run(settings: Settings, work: Callable[[StoredTokens], Awaitable[Result]]) -> Result:
+    async def connected() -> Result:
+        context = Service(settings).context
+        try:
+            return await work(StoredTokens(context.store, context.records.keys))
+        finally:
+            await context.store.close()
+
+    try:
+        return asyncio.run(connected())
+    except Unavailable as error:
+        typer.echo(f"delaybridge token: {error}", err=True)
+        raise typer.Exit(3) from None
+
+
+def _check(value: str, option: str, pattern: str, rule: str) -> None:
+    if not re.fullmatch(pattern, value):
+        raise typer.BadParameter(f"{value[:100]!r} {rule}", param_hint=option)
+
+
+def _check_range(value: int | None, option: str, most: int) -> None:
+    if value is not None and not 1 <= value <= most:
+        raise typer.BadParameter(f"{value} must be from 1 to {most}", param_hint=option)
+
+
+def _duration_ms(text: str) -> int:
+    try:
+        duration_ms = parse_duration_ms(int(text) if text.isascii() and text.isdigit() else text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text[:100]!r} {error}", param_hint="--expires") from None
+    if not 1_000 <= duration_ms <= 36_500 * 86_400_000:
+        raise typer.BadParameter(f"{text[:100]!r} must be from 1s to 36500d", param_hint="--expires")
+    return duration_ms
+
+
+def _row(token: Token) -> Sequence[str]:
+    topics = ["every topic"] if token.every_topic else [f"{one}/..." for one in token.namespaces]
+    if token.bare_topics:
+        topics.append("bare topics")
+    limits = {"sends/s": token.sends_per_s, "pulls/s": token.pulls_per_s, "body bytes": token.max_body}
+    expires = "never" if token.expires_ms is None else format_instant(token.expires_ms)
+    return (
+        token.id,
+        token.name,
+        " ".join(token.scopes),
+        ", ".join(topics),
+        ", ".join(f"{limit} {what}" for what, limit in limits.items() if limit is not None) or "none",
+        format_instant(token.created_ms),
+        expires,
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,1 @@
+"""The HTTP server: its protocol, its limits and the fast path."""

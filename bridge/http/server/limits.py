@@ -1,0 +1,74 @@
+"""Refuses a request that is too large before it is read whole: by its Content-Length, or where its stream passes it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bridge.http.errors import TooLarge
+from bridge.http.problems import answer
+from bridge.http.server.protocol import LINGER_S
+
+
+class BodyLimit:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, *, limit_bytes: int) -> None:
+        self._app = app
+        self._limit_bytes = limit_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+        if not declared.isdigit():
+            await self._app(scope, *self._counted(receive, send))
+        elif int(declared) <= self._limit_bytes:
+            await self._app(scope, receive, send)  # the server lets no more through than was declared
+        else:
+            refusal = answer(Request(scope), self._refusal(int(declared)))
+            await refusal(scope, receive, _last(receive, send))
+
+    def _counted(self, receive: Receive, send: Send) -> tuple[Receive, Send]:
+        read_bytes = 0
+        send_last = _last(receive, send)
+
+        async def receive_counted() -> Message:
+            nonlocal read_bytes
+            message = await receive()
+            read_bytes += len(message.get("body", b""))
+            if read_bytes > self._limit_bytes:
+                raise self._refusal(read_bytes)
+            return message
+
+        async def send_counted(message: Message) -> None:
+            await (send_last if read_bytes > self._limit_bytes else send)(message)
+
+        return receive_counted, send_counted
+
+    def _refusal(self, size_bytes: int) -> TooLarge:
+        return TooLarge(field="request", size_bytes=size_bytes, limit_bytes=self._limit_bytes)
+
+
+def _last(receive: Receive, send: Send) -> Send:
+    """Sends the connection's last answer, and closes once the client has seen it."""
+
+    async def send_last(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            await send(message)
+        elif message.get("more_body"):
+            await send(message)
+        else:
+            await send({**message, "more_body": True})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_S):
+                    while (await receive()).get("more_body"):
+                        pass
+            await send({"type": "http.response.body", "body": b""})
+
+    return send_last

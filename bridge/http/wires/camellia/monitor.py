@@ -1,0 +1,143 @@
+"""What the camellia wire tells of itself: requests counted by the minute, topic sizes, and whether it is in service.
+
+All of it but the topic sizes is of this process alone, as it was in the original.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bridge.model.values import TopicInfo
+
+Json = dict[str, Any]
+
+_INTERVAL_S: Final = 60.0
+_IDLE_S: Final = 20.0
+# The last three happen in whichever process runs the checkpoint, not in a call of this wire, so they stay 0 here.
+_REQUESTS: Final = (
+    "sendMsg",
+    "pullMsg",
+    "deleteMsg",
+    "ackMsg",
+    "getMsg",
+    "triggerMsgReady",
+    "triggerMsgEndLife",
+    "triggerMsgTimeout",
+)
+_SIZES: Final = {
+    "sizeOf0To1min": "1m",
+    "sizeOf1minTo10min": "10m",
+    "sizeOf10minTo30min": "30m",
+    "sizeOf30minTo1hour": "1h",
+    "sizeOf1hourTo6hour": "6h",
+    "sizeOf6hourTo1day": "1d",
+    "sizeOf1dayTo7day": "7d",
+    "sizeOf7dayTo30day": "30d",
+    "sizeOf30dayToInfinite": "beyond",
+}
+
+
+@dataclass(slots=True)
+class _Interval:
+    requests: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    gaps_ms: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+
+class CamelliaMonitor:
+    """Counts the messages of successful calls by topic, in intervals of a minute; the last full one is told."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._began_s = now_s()
+        self._current, self._last = _Interval(), _Interval()
+
+    def count(self, topic: str, request: str) -> None:
+        self._turn()
+        self._current.requests[topic][request] += 1
+
+    def count_pulled(self, topic: str, gaps_ms: Sequence[int]) -> None:
+        """Counts the messages of one pull by how long each had been due."""
+        if gaps_ms:
+            self._turn()
+            self._current.requests[topic]["pullMsg"] += len(gaps_ms)
+            self._current.gaps_ms[topic] += gaps_ms
+
+    def data(self, topics: Iterable[TopicInfo], shown: Callable[[str], bool]) -> Json:
+        """Of the topics that are shown."""
+        self._turn()
+        last = self._last
+        return {
+            "requestStatsList": [
+                {"topic": topic, **{request: counts[request] for request in _REQUESTS}}
+                for topic, counts in last.requests.items()
+                if shown(topic)
+            ],
+            "pullMsgTimeGapStatsList": [
+                {"topic": topic, "count": len(gaps), "avg": sum(gaps) / len(gaps), "max": max(gaps)}
+                for topic, gaps in last.gaps_ms.items()
+                if shown(topic)
+            ],
+            "readyQueueTimeGapStatsList": [gap for info in topics if shown(info.topic) and (gap := _ready_gap(info))],
+        }
+
+    def _turn(self) -> None:
+        full = int((self._now_s() - self._began_s) // _INTERVAL_S)
+        if full > 0:
+            self._last = self._current if full == 1 else _Interval()
+            self._current = _Interval()
+            self._began_s += full * _INTERVAL_S
+
+
+def _ready_gap(info: TopicInfo) -> Json | None:
+    """From the latest releases rather than an interval's: their median for the average, and no count of them."""
+    longest = info.lateness_ms.get("max")
+    if longest is None:
+        return None
+    return {"topic": info.topic, "count": 0, "avg": info.lateness_ms.get("p50"), "max": round(longest)}
+
+
+def topic_info(topic: str, info: TopicInfo | None) -> Json:
+    """A topic's sizes. None: there is no such topic, and every size is 0."""
+    counts = info.counts if info else {}
+    due = dict(info.waiting_by_due) if info else {}
+    due["1m"] = due.get("1m", 0) + (info.overdue if info else 0)
+    return {
+        "topic": topic,
+        "waitingQueueSize": counts.get("waiting", 0),
+        "waitingQueueInfo": {name: due.get(edge, 0) for name, edge in _SIZES.items()},
+        "readyQueueSize": counts.get("ready", 0),
+        "ackQueueSize": counts.get("leased", 0),
+    }
+
+
+def monitor_string(data: Json, topics: Sequence[Json]) -> Json:
+    """The monitoring data and the topic sizes in one flat document."""
+    return {
+        "requestStats": data["requestStatsList"],
+        "pullMsgTimeGapStats": data["pullMsgTimeGapStatsList"],
+        "readyQueueTimeGapStats": data["readyQueueTimeGapStatsList"],
+        "topicInfoStats": [
+            {name: topic[name] for name in ("topic", "waitingQueueSize", "ackQueueSize", "readyQueueSize")}
+            for topic in topics
+        ],
+        "waitingQueueStats": [{**topic["waitingQueueInfo"], "topic": topic["topic"]} for topic in topics],
+    }
+
+
+class Presence:
+    """Whether a load balancer should send requests here, and whether any came lately."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._used_s = now_s()
+        self.online = True
+
+    def use(self) -> None:
+        self._used_s = self._now_s()
+
+    @property
+    def idle(self) -> bool:
+        return self._now_s() - self._used_s > _IDLE_S

@@ -1,0 +1,174 @@
+"""The wire of camellia-delay-queue, under /camellia: its Java SDK and its other HTTP clients find what they know.
+
+A call that fails in its own terms is HTTP 200 with a code, the only thing the SDK reads: 400 the request is wrong, 404
+there is no such living message, 500 unknown, which here means that nothing was promised: send again, with the same
+msgId. Only a parameter that is missing or malformed is HTTP 400. What a token does not allow is HTTP 401, 403 or 429,
+with that as the code too: the SDK takes any status but 200 for a failure and shows it.
+
+Kept though odd: a delete answers 404 the second time; an ack, and an ack=false of what is not leased, answers 200 for
+whatever it is given; longPollingMsg sorts its keys and leaves nulls out.
+
+Mended: `ack` may be missing and is then true; ack=false makes ready only what is leased, an ack leaves ended messages
+as they ended; a message is never early (the original fires up to 100 ms before the time); its status is 2 from due
+on; an ack=false and a lease's end wake long polls; a batch keeps its order; an empty msgId is refused in sendMsg too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from bridge.access.decision import Need
+from bridge.access.errors import Refused
+from bridge.access.token import Scope
+from bridge.http.errors import TooLarge
+from bridge.http.guard import Guard
+from bridge.http.problems import KINDS
+from bridge.http.wires.camellia.calls import Answer, Calls
+from bridge.http.wires.camellia.monitor import CamelliaMonitor, Presence, monitor_string, topic_info
+from bridge.http.wires.camellia.spring import BadParameter, Params, bad_request
+from bridge.model.errors import BridgeError, Conflict, InvalidRequest, NotFound
+from bridge.model.message import valid_topic
+
+if TYPE_CHECKING:
+    from bridge.service.service import Service
+
+_ANY_VERB: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+_LOOK: Final = Need(scope=Scope.LOOK)
+_PULL: Final = Need(scope=Scope.CONSUME, rated=True)
+_SWITCH: Final = Need(scope=Scope.ADMIN, every_topic=True)
+
+
+def router(service: Service, guard: Guard, *, now_s: Callable[[], float] = monotonic) -> APIRouter:
+    """All routes of the wire. What they count, and whether they are online, is of this process."""
+    monitor, presence = CamelliaMonitor(now_s), Presence(now_s)
+    calls = Calls(service, monitor)
+    routes = APIRouter(prefix="/camellia", include_in_schema=False)
+
+    def post(
+        name: str,
+        call: Callable[[Params], Awaitable[Answer]],
+        need: Need,
+        *members: str,
+        write: Callable[[Answer], bytes] = orjson.dumps,
+    ) -> None:
+        async def endpoint(request: Request) -> Response:
+            presence.use()
+            try:
+                caller = await guard.admit(request, need)
+                params = await Params.of(request, caller)
+                if (topic := params.text_if_given("topic")) is not None:
+                    caller.check(topic)
+                answer = await call(params)
+            except BadParameter:
+                return bad_request(request)
+            except Refused as error:
+                return _refusal(error, dict.fromkeys(members))
+            except BridgeError as error:
+                answer = {"code": _code(error), "msg": None, **dict.fromkeys(members)}
+            return _json(write(answer))
+
+        routes.add_api_route(f"/delayQueue/{name}", endpoint, methods=["POST"])
+
+    post("sendMsg", calls.send, Need(scope=Scope.SEND, rated=True), "delayMsg")
+    post("pullMsg", calls.pull, _PULL, "delayMsgList")
+    post("longPollingMsg", calls.long_poll, _PULL, "delayMsgList", write=_as_fastjson)
+    post("ackMsg", calls.ack, Need(scope=Scope.CONSUME))
+    post("deleteMsg", calls.delete, Need(scope=Scope.SEND))
+    post("getMsg", calls.get, _LOOK, "delayMsg")
+
+    @routes.get("/delayQueue/getMonitorData")
+    async def get_monitor_data(request: Request) -> Response:
+        caller = await guard.admit(request, _LOOK)
+        return _data(monitor.data(await service.topics.infos(), caller.sees))
+
+    @routes.get("/delayQueue/getTopicInfo")
+    async def get_topic_info(request: Request) -> Response:
+        caller = await guard.admit(request, _LOOK)
+        try:
+            topic = (await Params.of(request, caller)).text("topic")
+        except BadParameter:
+            return bad_request(request)
+        caller.check(topic)
+        info = None
+        if valid_topic(topic):
+            with suppress(NotFound):
+                info = await service.topics.info(topic)
+        return _data(topic_info(topic, info))
+
+    @routes.get("/delayQueue/getTopicInfoList")
+    async def get_topic_info_list(request: Request) -> Response:
+        caller = await guard.admit(request, _LOOK)
+        infos = await service.topics.infos()
+        return _data([topic_info(info.topic, info) for info in infos if caller.sees(info.topic)])
+
+    @routes.get("/delayQueue/getMonitorString")
+    async def get_monitor_string(request: Request) -> Response:
+        caller = await guard.admit(request, _LOOK)
+        infos = [info for info in await service.topics.infos() if caller.sees(info.topic)]
+        text = monitor_string(monitor.data(infos, caller.sees), [topic_info(info.topic, info) for info in infos])
+        return Response(orjson.dumps(text), media_type="text/plain;charset=UTF-8")
+
+    _add_health(routes, presence, guard)
+    return routes
+
+
+def _add_health(routes: APIRouter, presence: Presence, guard: Guard) -> None:
+    @routes.api_route("/health/check", methods=_ANY_VERB)
+    async def check() -> Response:
+        return _health(ok=True)
+
+    @routes.api_route("/health/status", methods=_ANY_VERB)
+    async def status() -> Response:
+        return _health(ok=presence.online)
+
+    @routes.api_route("/health/online", methods=_ANY_VERB)
+    async def online(request: Request) -> Response:
+        await guard.admit(request, _SWITCH)
+        presence.online = True
+        return _health(ok=True)
+
+    @routes.api_route("/health/offline", methods=_ANY_VERB)
+    async def offline(request: Request) -> Response:
+        await guard.admit(request, _SWITCH)
+        presence.online = False
+        return _health(ok=presence.idle)
+
+
+def _code(error: BridgeError) -> int:
+    match error:
+        case InvalidRequest() | TooLarge():
+            return 400
+        case NotFound() | Conflict():
+            return 404
+        case _:
+            return 500
+
+
+def _refusal(error: Refused, members: Answer) -> Response:
+    code = KINDS[type(error)].status
+    return _json(orjson.dumps({"code": code, "msg": str(error), **members}), code, error.headers)
+
+
+def _as_fastjson(answer: Answer) -> bytes:
+    return orjson.dumps(
+        {name: value for name, value in answer.items() if value is not None}, option=orjson.OPT_SORT_KEYS
+    )
+
+
+def _json(content: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(content, status, headers, "application/json")
+
+
+def _data(data: Answer | list[Answer]) -> Response:
+    return _json(orjson.dumps({"code": 200, "data": data}))
+
+
+def _health(*, ok: bool) -> Response:
+    code = 200 if ok else 500
+    return _json(orjson.dumps({"code": code}), code)

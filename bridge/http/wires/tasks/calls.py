@@ -1,0 +1,168 @@
+"""The two calls of the task wire: what they take, the calls of the service, the answers."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from starlette.background import BackgroundTask
+
+from bridge.access.caller import Caller
+from bridge.http import exact_json
+from bridge.http.v1.content import body_json
+from bridge.http.v1.scalars import TOPIC_FORM, whole
+from bridge.loops.callbacks.destinations import (
+    SERVICE_HEADER,
+    URL_HEADER,
+    Destinations,
+    NoDestination,
+)
+from bridge.model.addresses import refusal_at_sight
+from bridge.model.errors import InvalidRequest, NotFound, Unavailable
+from bridge.model.message import JSON_TYPE, TOPIC_PATTERN, Envelope, Message, State, valid_topic
+from bridge.model.values import Draft
+from bridge.service.subscriptions import Subscription
+
+if TYPE_CHECKING:
+    from bridge.service.service import Service
+
+Params = dict[str, Any]
+Answer = dict[str, Any]
+
+CALLED_BACK: Final = ".callbacks"  # behind the topic's name: where tasks that name a receiver wait
+_TEXT_TYPE: Final = "text/plain; charset=utf-8"
+_JSON_TEXT_TYPE: Final = "application/json; charset=utf-8"  # given as a string, and shown as one
+_LATEST_S: Final = 253_402_300_799
+_DIGITS: Final = re.compile(r"[0-9]{1,18}")
+
+
+class NotDue(NotFound):
+    """The task is there, and not due yet."""
+
+
+class TaskCalls:
+    """Each raises a BridgeError where it has no answer."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._destinations = Destinations(service.settings.task_services or {})
+
+    async def add(self, params: Params, caller: Caller) -> tuple[Answer, None]:
+        topic, moment_s = _topic(params), _number(params, "timing_moment", most=_LATEST_S)
+        envelope = self._envelope(params.get("content"), caller)
+        if URL_HEADER in envelope.headers:
+            topic = _called_back(topic)
+            await self._service.subscriptions.add(Subscription(topic=topic, url=None))
+        task_id = await self._service.task_ids.next()
+        await self._service.sending.send(
+            Draft(topic=topic, envelope=envelope, id=str(task_id), deliver_at_ms=moment_s * 1_000)
+        )
+        return {"task_id": task_id}, None
+
+    async def pull(self, params: Params, caller: Caller) -> tuple[Answer, BackgroundTask | None]:
+        """The task is consumed once its answer is under way: where that fails it comes again."""
+        topic = _topic(params)
+        if params.get("task_id") not in (None, ""):
+            return _shown(await self._by_id(topic, str(_number(params, "task_id", most=2**63 - 1)))), None
+        pulled = await self._service.pulling.pull([topic], limit=1, wait_ms=0, lease_ms=None)
+        if not pulled:
+            return {"task_id": None, "content": None}, None
+        (leased,) = pulled
+        return _shown(leased.message), BackgroundTask(self._consume, topic, leased.receipt)
+
+    async def _by_id(self, topic: str, task_id: str) -> Message:
+        """One that is due is consumed by this; one that was is shown again."""
+        message = await self._find(topic, task_id)
+        record = message.record
+        if record.state is State.WAITING and record.due_ms > self._service.context.store.clock.now_ms():
+            raise NotDue(f"the task {task_id} is not due yet")
+        if record.topic == topic and record.state in (State.WAITING, State.READY):
+            await self._service.settling_tasks.ack_ids(topic, [task_id])
+        return message
+
+    async def _find(self, topic: str, task_id: str) -> Message:
+        looking = self._service.lookup
+        for one in (topic, topic + CALLED_BACK):
+            (message,) = await looking.get_many(one, [task_id])
+            if message is not None and message.record.state not in (State.DELETED, State.EXPIRED):
+                if message.envelope is None or message.envelope.body is None:
+                    break
+                return message
+        raise NotFound(f"there is no task {task_id}, or its content was not kept")
+
+    async def _consume(self, topic: str, receipt: str) -> None:
+        with suppress(Unavailable):  # then it comes again when its lease ends
+            await self._service.settling_tasks.ack_receipts(topic, [receipt])
+
+    def _envelope(self, content: Any, caller: Caller) -> Envelope:
+        if content in (None, ""):
+            raise InvalidRequest.of("content", content, None, "is required")
+        try:
+            body = content.encode() if isinstance(content, str) else exact_json.dumps(content)
+        except (TypeError, UnicodeEncodeError):
+            raise InvalidRequest.of("content", None, "whole characters", "can't be carried") from None
+        settings = self._service.settings
+        # What is not kept in Redis can't be read by its id.
+        limit = caller.max_body(min(settings.max_body, settings.keep_body_max or settings.max_body))
+        if len(body) > limit:
+            raise InvalidRequest.of("content", len(body), limit, f"must have at most {limit} bytes")
+        called = _called(content)
+        content_type = JSON_TYPE
+        if isinstance(content, str):
+            content_type = _JSON_TEXT_TYPE if called else _TEXT_TYPE
+        return Envelope(content_type=content_type, headers=self._receiver(called), body=body)
+
+    def _receiver(self, called: Params) -> dict[str, str]:
+        """As headers, which the callback reads."""
+        if not called:
+            return {}
+        url, service = called["url"], called.get("sn")
+        try:
+            why = refusal_at_sight(self._destinations.named(url, service).url, self._service.settings.push_allow or ())
+        except NoDestination as error:
+            why = str(error)
+        if why is not None:
+            raise InvalidRequest.of("content", url, None, why)
+        return {URL_HEADER: url} if service is None else {URL_HEADER: url, SERVICE_HEADER: service}
+
+
+def _called(content: Any) -> Params:
+    """The content's members, where it is an object (or the text of one) that carries a URL."""
+    if isinstance(content, str) and content.lstrip().startswith("{"):
+        try:
+            content = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            return {}
+    return content if isinstance(content, dict) and content.get("url") else {}
+
+
+def _called_back(topic: str) -> str:
+    if not valid_topic(topic + CALLED_BACK):
+        raise InvalidRequest.of("topic", topic[:200], 100 - len(CALLED_BACK), "is too long for tasks with a url")
+    return topic + CALLED_BACK
+
+
+def _shown(message: Message) -> Answer:
+    record, envelope = message.record, message.envelope
+    assert envelope is not None
+    content: Any = next(iter(body_json(envelope).values()), None)
+    if envelope.content_type == _JSON_TEXT_TYPE and envelope.body is not None:
+        content = envelope.body.decode()
+    return {"task_id": int(record.id) if _DIGITS.fullmatch(record.id) else record.id, "content": content}
+
+
+def _topic(params: Params) -> str:
+    topic = params.get("topic")
+    if not isinstance(topic, str) or not valid_topic(topic):
+        raise InvalidRequest.of("topic", topic, TOPIC_PATTERN, "is required" if topic is None else TOPIC_FORM)
+    return topic
+
+
+def _number(params: Params, name: str, *, most: int) -> int:
+    value = params.get(name)
+    value = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else whole(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise InvalidRequest.of(name, value, most, f"must be a whole number from 0 to {most}")
+    return int(value)

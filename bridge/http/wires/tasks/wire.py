@@ -1,0 +1,102 @@
+"""The task wire, /delay/task/add and /delay/task/pull: tasks by topic and absolute second, read once or by number.
+
+No source of its original was found, so what its description leaves open is decided here: errors have codes of their own
+in `dm_error`, with HTTP 200; what a token does not allow is HTTP 401, 403 or 429, with that as the code too. Members
+come as a JSON object or as a form, whatever the request calls itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from fastapi import APIRouter, Request, Response
+from starlette.background import BackgroundTask
+
+from bridge.access.caller import Caller
+from bridge.access.decision import Need
+from bridge.access.errors import Refused
+from bridge.access.token import Scope
+from bridge.http import exact_json
+from bridge.http.errors import TooLarge
+from bridge.http.guard import Guard
+from bridge.http.problems import KINDS
+from bridge.http.wires.tasks.calls import Answer, NotDue, Params, TaskCalls
+from bridge.model.errors import BridgeError, InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from bridge.service.service import Service
+
+_MAX_FIELDS: Final = 100
+_WELL: Final = "操作成功"
+_WRONG: Final = "参数错误"
+_UNKNOWN: Final = "任务不存在"
+_NOT_DUE: Final = "任务未到期"
+_REFUSED: Final = "没有权限"
+_AWAY: Final = "服务暂不可用"
+
+Run = Callable[[Params, Caller], Awaitable[tuple[Answer, BackgroundTask | None]]]
+
+
+def router(service: Service, guard: Guard) -> APIRouter:
+    calls = TaskCalls(service)
+    routes = APIRouter(prefix="/delay/task", include_in_schema=False)
+
+    def post(name: str, run: Run, need: Need) -> None:
+        async def endpoint(request: Request) -> Response:
+            try:
+                caller = await guard.admit(request, need)
+                params = await _params(request)
+                if isinstance(topic := params.get("topic"), str):
+                    caller.check(topic)
+                answer, then = await run(params, caller)
+            except Refused as error:
+                code = KINDS[type(error)].status
+                return _answer({"dm_error": code, "error_msg": f"{_REFUSED}: {error}"}, code, error.headers)
+            except BridgeError as error:
+                code, says = _told(error)
+                return _answer({"dm_error": code, "error_msg": f"{says}: {error}"})
+            return _answer({"dm_error": 0, "error_msg": _WELL, **answer}, then=then)
+
+        routes.add_api_route(f"/{name}", endpoint, methods=["POST"])
+
+    post("add", calls.add, Need(scope=Scope.SEND, rated=True))
+    post("pull", calls.pull, Need(scope=Scope.CONSUME, rated=True))
+    return routes
+
+
+async def _params(request: Request) -> Params:
+    body = await request.body()
+    if body.lstrip()[:1] != b"{":
+        try:
+            return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+        except ValueError:
+            raise InvalidRequest.of("request", None, "JSON or a form", "is neither a JSON object nor a form") from None
+    try:
+        params: Params = exact_json.loads(body)
+    except ValueError as error:
+        raise InvalidRequest.of("request", None, "JSON or a form", f"is not JSON: {error}") from None
+    return params
+
+
+def _told(error: BridgeError) -> tuple[int, str]:
+    match error:
+        case InvalidRequest() | TooLarge():
+            return 400, _WRONG
+        case NotDue():
+            return 425, _NOT_DUE
+        case NotFound():
+            return 404, _UNKNOWN
+        case _:
+            return 503, _AWAY
+
+
+def _answer(
+    answer: dict[str, Any],
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    *,
+    then: BackgroundTask | None = None,
+) -> Response:
+    return Response(exact_json.dumps(answer), status, headers, "application/json", then)

@@ -1,0 +1,1 @@
+"""Loops that run by themselves, beside the front end."""

@@ -1,0 +1,64 @@
+"""Where a message is called out to: its topic's receiver, or the one that it names itself, and that may be one of the
+services in the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from bridge.loops.callbacks.request import Destination
+from bridge.model.addresses import Url, parse_url
+from bridge.model.message import Message
+from bridge.model.webhooks import key_of
+from bridge.service.subscriptions import Subscription
+from bridge.settings.task_services import TaskService
+
+URL_HEADER: Final = "callback-url"
+SERVICE_HEADER: Final = "callback-sn"
+
+
+class NoDestination(Exception):
+    """The message names none, or none that there is."""
+
+
+class Destinations:
+    """`services`: by their names, those that messages may name."""
+
+    def __init__(self, services: Mapping[str, TaskService]) -> None:
+        self._services = services
+
+    def of(self, subscription: Subscription, message: Message) -> Destination:
+        """
+        Raises:
+            NoDestination
+        """
+        if subscription.url is not None:
+            keys = tuple(key_of(secret) for secret in subscription.secrets)
+            return Destination(url=parse_url(subscription.url), keys=keys)
+        headers = {} if message.envelope is None else message.envelope.headers
+        return self.named(headers.get(URL_HEADER), headers.get(SERVICE_HEADER))
+
+    def named(self, url: object, service: object) -> Destination:
+        """Of a message that names a URL, or a path of a service, or a URL of its origin, by which it is signed for.
+
+        Raises:
+            NoDestination
+        """
+        if not isinstance(url, str):
+            raise NoDestination("url: must be a string")
+        if service is None:
+            return Destination(url=_parsed(url), keys=())
+        known = self._services.get(service) if isinstance(service, str) else None
+        if known is None:
+            raise NoDestination("sn: there is no such service")
+        found = _parsed(known.url.origin + url if url.startswith("/") else url)
+        if found.origin != known.url.origin:
+            raise NoDestination("url: is not of the service that sn names")
+        return Destination(url=found, keys=() if known.secret is None else (key_of(known.secret),))
+
+
+def _parsed(url: str) -> Url:
+    try:
+        return parse_url(url)
+    except ValueError as error:
+        raise NoDestination(f"url: {error}") from None

@@ -1,0 +1,58 @@
+"""A message as the request that a receiver gets. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+import orjson
+
+from bridge.model.addresses import Url
+from bridge.model.message import Message
+from bridge.model.webhooks import signatures, webhook_id
+from bridge.store.envelopes import as_text
+
+_BYTES_TYPE: Final = "application/octet-stream"
+_FIELD_VALUE = re.compile(r"[!-~]([ -~\t]*[!-~])?")
+_VISIBLE: Final = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"  # of an id: all but space, ", % and \
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Destination:
+    """Without keys the request bears no signature."""
+
+    url: Url
+    keys: Sequence[bytes]
+
+
+def headers_of(message: Message, destination: Destination, timestamp_s: int) -> list[tuple[str, str]]:
+    """The body goes out as it is: exactly the bytes that were sent. The message's own headers are one JSON object, in
+    ASCII, so that any name and value has a form."""
+    record, envelope = message.record, message.envelope
+    assert envelope is not None
+    body = envelope.body or b""
+    identity = webhook_id(record.topic, record.id, record.created_ms)
+    content_type = envelope.content_type if _FIELD_VALUE.fullmatch(envelope.content_type) else _BYTES_TYPE
+    headers = [
+        ("Host", destination.url.authority),
+        ("User-Agent", "delaybridge"),
+        ("Accept", "*/*"),
+        ("Content-Type", content_type),
+        ("Content-Length", str(len(body))),
+        ("webhook-id", identity),
+        ("webhook-timestamp", str(timestamp_s)),
+        ("x-delay-topic", record.topic),
+        ("x-delay-id", quote(record.id, safe=_VISIBLE)),
+        ("x-delay-attempt", str(record.attempts)),
+        ("x-delay-due", str(record.due_ms)),
+    ]
+    if destination.keys:
+        headers.append(("webhook-signature", signatures(destination.keys, identity, timestamp_s, body)))
+    if envelope.headers:
+        plain = orjson.loads(orjson.dumps(dict(envelope.headers), default=as_text))
+        headers.append(("x-delay-headers", json.dumps(plain, separators=(",", ":"), sort_keys=True)))
+    return headers

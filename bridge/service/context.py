@@ -1,0 +1,22 @@
+"""What every way through works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bridge.broker.broker import Broker
+from bridge.service.topics import Topics
+from bridge.settings.pools import DEFAULT
+from bridge.settings.settings import Settings
+from bridge.store.client import Store
+from bridge.store.records import Records
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    store: Store
+    records: Records
+    broker: Broker
+    topics: Topics
+    settings: Settings
+    pool: str = DEFAULT

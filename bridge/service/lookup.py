@@ -1,0 +1,105 @@
+"""Look up: one message, or a page of them by due time."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from collections.abc import Sequence
+
+from bridge.model.errors import InvalidRequest, NotFound
+from bridge.model.message import SHOWN_STATES, Message, State, valid_id
+from bridge.model.values import Page
+from bridge.service.context import Context
+from bridge.store import pages
+from bridge.store.records import read, read_envelope
+
+_LATEST_MS = 2**53
+
+
+class Lookup:
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+
+    async def get(self, topic: str, message_id: str) -> Message:
+        """
+        Raises:
+            NotFound: nothing is known of it (any more).
+            StoreUnavailable
+        """
+        (message,) = await self.get_many(topic, [message_id])
+        if message is None:
+            raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
+        return message
+
+    async def get_many(self, topic: str, message_ids: Sequence[str]) -> list[Message | None]:
+        answers = await self._store.run([self._records.look(topic, message_id) for message_id in message_ids])
+        messages: list[Message | None] = []
+        for message_id, answer in zip(message_ids, answers, strict=True):
+            outcome = read(topic, message_id, answer)
+            messages.append(
+                None if outcome.record is None else Message(record=outcome.record, envelope=read_envelope(outcome))
+            )
+        return messages
+
+    async def find(self, topics: Sequence[str], message_id: str) -> list[Message]:
+        """The messages of an id, of those topics that have one."""
+        answers = await self._store.run([self._records.look(topic, message_id) for topic in topics])
+        outcomes = [read(topic, message_id, answer) for topic, answer in zip(topics, answers, strict=True)]
+        return [
+            Message(record=outcome.record, envelope=read_envelope(outcome))
+            for outcome in outcomes
+            if outcome.record is not None
+        ]
+
+    async def page(
+        self,
+        topic: str,
+        *,
+        states: Sequence[State],
+        due_after_ms: int | None,
+        due_before_ms: int | None,
+        limit: int,
+        cursor: str | None,
+    ) -> Page:
+        """Messages in the order of their due moments, in all states where none is named; `due_after_ms` and
+        `due_before_ms` are both left out themselves.
+
+        Raises:
+            InvalidRequest: the cursor is not one that a page gave.
+            StoreUnavailable
+        """
+        entries = await pages.page(
+            self._store,
+            self._records,
+            topic,
+            states="".join(str(int(state)) for state in states or SHOWN_STATES),
+            due_from_ms=0 if due_after_ms is None else due_after_ms + 1,
+            due_to_ms=_LATEST_MS if due_before_ms is None else due_before_ms - 1,
+            cursor=None if cursor is None else _read_cursor(cursor),
+            limit=limit,
+        )
+        if not entries:
+            return Page(items=[], next_cursor=None)
+        items = [
+            message
+            for message in await self.get_many(topic, [message_id for _, message_id in entries])
+            if message is not None
+        ]
+        full = len(entries) == limit
+        return Page(items=items, next_cursor=_make_cursor(*entries[-1]) if full else None)
+
+
+def _make_cursor(due_ms: int, message_id: str) -> str:
+    return urlsafe_b64encode(f"{due_ms}.{message_id}".encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[int, str]:
+    try:
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        due_ms, _, message_id = text.partition(".")
+        if due_ms.isdecimal() and valid_id(message_id) and _make_cursor(int(due_ms), message_id) == cursor:
+            return int(due_ms), message_id
+    except (NotBase64, ValueError):
+        pass
+    raise InvalidRequest.of("cursor", cursor[:200], "a next_cursor given with a page", "is not a cursor")

@@ -1,0 +1,1 @@
+"""Reads the environment. Imports the model only."""

@@ -1,0 +1,173 @@
+"""Callbacks of more bridges than one, of one that ends, and of one that trusts others."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx2
+import pytest
+import trustme
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.ports import free_ports
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.callbacks.receiver import Received, Receiver, answer, receiving
+from tests.callbacks.subscribing import attempts, subscribe, until_standing
+from tests.integration.own import Own, own_bridge
+from tests.integration.topic import Topic
+
+
+@pytest.fixture(scope="module")
+def second(calling: Own) -> Iterator[BridgeProcess]:
+    """Another bridge beside the one that calls, to call as well."""
+    log_file = calling.bridge.log_file.parent / "second" / "bridge.log"
+    with BridgeProcess(log_file, free_ports(1)[0], calling.settings) as second:
+        yield second
+
+
+@pytest.mark.usefixtures("second")
+async def test_a_receiver_that_asks_for_patience_is_left_alone_by_another_process_too(
+    topic: Topic, receiver: Receiver
+) -> None:
+    receiver.then = [answer(429, retry_after="3")]
+    await subscribe(topic, receiver, concurrency=1)
+    await topic.send(id="o-1")
+    (first,) = await receiver.some(1)
+    for number in range(5):
+        await topic.send(id=f"later-{number}")
+    calls = await receiver.some(6)
+
+    assert min(call.at_ms for call in calls) >= first.at_ms + 3_000
+
+
+@pytest.mark.usefixtures("second")
+async def test_two_bridges_share_the_calls(topic: Topic, receiver: Receiver) -> None:
+    await subscribe(topic, receiver)
+    await topic.send_many(*({"id": f"{number}", "body": number} for number in range(100)))
+    ids = [call.headers["x-delay-id"] for call in await receiver.some(100)]
+    await until_standing(topic, delivered=100)
+
+    assert sorted(ids, key=int) == [str(number) for number in range(100)]
+    assert receiver.calls.empty()
+
+
+async def test_the_address_is_checked_again_for_each_connection(
+    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, receiver: Receiver
+) -> None:
+    """A subscription that one bridge allowed is called by another that does not."""
+    async with own_bridge(
+        rabbit,
+        redis_node.url,
+        local_dir / "lenient",
+        BRIDGE_ROLES="api,checkpoint",
+        BRIDGE_PUSH_ALLOW="http://127.0.0.0/8",
+    ) as own:
+        strict = BridgeProcess(
+            own.bridge.log_file.parent / "strict" / "bridge.log",
+            free_ports(1)[0],
+            {**own.settings, "BRIDGE_ROLES": "push", "BRIDGE_PUSH_ALLOW": "http://10.0.0.0/8"},
+        )
+        await subscribe(own.topic, receiver, url=f"http://localhost:{receiver.port}/")
+        await own.topic.send(id="o-1", max_retry=0)
+        with strict:
+            await own.topic.until_state("o-1", "dead")
+            stands = await until_standing(own.topic, failed=1)
+
+    assert stands["last_failure"]["reason"] == "address"
+    assert receiver.connections == 0
+
+
+async def test_tls_asks_for_the_name_and_its_certificate(
+    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    names: list[str | None] = []
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(tls)
+    tls.sni_callback = lambda _, name, __: names.append(name)
+    wrong = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("other.example").configure_cert(wrong)
+    further = {"BRIDGE_PUSH_ALLOW": "localhost", "BRIDGE_TLS_CA": str(tmp_path / "ca.pem")}
+    async with (
+        own_bridge(rabbit, redis_node.url, local_dir / "tls-push", **further) as own,
+        receiving(tls) as right_one,
+        receiving(wrong) as wrong_one,
+    ):
+        other = own.topic.beside("other")
+        await subscribe(own.topic, right_one, url=f"https://localhost:{right_one.port}/hook")
+        await subscribe(other, wrong_one, url=f"https://localhost:{wrong_one.port}/hook")
+        await own.topic.send(id="o-1")
+        await other.send(id="o-2", max_retry=0)
+        (call,) = await right_one.some(1)
+        await own.topic.until_state("o-1", "acked")
+        await other.until_state("o-2", "dead")
+        stands = await until_standing(other, failed=1)
+
+    assert call.headers["host"] == f"localhost:{right_one.port}"
+    assert set(names) == {"localhost"}
+    assert "certificate" in stands["last_failure"]["detail"].lower()
+    assert wrong_one.calls.empty()
+
+
+async def test_a_bridge_killed_in_the_middle_of_a_call_leaves_a_lease_that_ends(
+    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, receiver: Receiver
+) -> None:
+    async def never(received: Received) -> bytes:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    receiver.say = never
+    allow = {"BRIDGE_PUSH_ALLOW": "http://127.0.0.1"}
+    async with own_bridge(rabbit, redis_node.url, local_dir / "killed", **allow) as own:
+        await subscribe(own.topic, receiver, timeout="1s")
+        await own.topic.send(id=f"o-{uuid4().hex}")
+        (first,) = await receiver.some(1)
+        await asyncio.to_thread(own.bridge.kill)
+        receiver.say = None
+        await asyncio.to_thread(own.bridge.start)
+        (again,) = await receiver.some(1)
+        await own.topic.until_state(first.headers["x-delay-id"], "acked")
+
+    assert again.headers["x-delay-id"] == first.headers["x-delay-id"]
+    assert again.headers["webhook-id"] == first.headers["webhook-id"]
+    assert attempts([first, again]) == ["1", "2"]
+    assert again.at_ms >= first.at_ms + 1_000  # not before the call could have ended
+
+
+async def until_deaf(client: httpx2.AsyncClient) -> None:
+    """Until the bridge listens no more."""
+    while True:
+        try:
+            await client.get("/health/live")
+        except httpx2.TransportError:
+            return
+
+
+async def test_a_bridge_told_to_end_lets_its_calls_end(
+    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, receiver: Receiver
+) -> None:
+    release = asyncio.Event()
+
+    async def slowly(received: Received) -> bytes:
+        await release.wait()
+        return answer()
+
+    receiver.say = slowly
+    further = {"BRIDGE_PUSH_ALLOW": "http://127.0.0.1", "BRIDGE_DRAIN": "10ms", "BRIDGE_GRACE": "60s"}
+    async with own_bridge(rabbit, redis_node.url, local_dir / "ended", **further) as own:
+        await subscribe(own.topic, receiver, timeout="60s")
+        await own.topic.send(id="o-1")
+        await receiver.some(1)
+        ending = asyncio.create_task(asyncio.to_thread(own.bridge.stop))
+        await until_deaf(own.topic.client)
+        release.set()
+        await ending
+        await asyncio.to_thread(own.bridge.start)
+        assert (await own.topic.look("o-1"))["state"] == "acked"
+    assert receiver.calls.empty()

@@ -1,0 +1,218 @@
+"""Copies that travel as one message: what an operator sees of them, and that nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import orjson
+import pytest
+import pytest_asyncio
+from aio_pika.abc import HeadersType
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.integration.amqp import Amqp, header
+from tests.integration.own import Own, own_bridge
+from tests.integration.topic import Json, Topic, due_ms
+from topology.drain import drain
+from topology.names import Names
+
+pytestmark = pytest.mark.timeout(90)
+
+NowMs = Callable[[], Awaitable[int]]
+SLOT_OF_FOUR_SECONDS = "delay.3s"  # where a message stands that aims 100-200 ms short of them
+SLOT_OF_A_LEASE_OF_FIVE_SECONDS = "delay.5s"
+BUNDLE_TYPE = "application/vnd.delaybridge.bundle"
+DUE = "0.0.0.0.0.0.0.!plain-bundle."
+
+
+@pytest_asyncio.fixture
+async def own(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
+    """A bridge whose queues nobody else fills."""
+    async with own_bridge(rabbit, redis_node.url, local_dir) as own:
+        yield own
+
+
+def numbered(count: int, **fields: object) -> list[Json]:
+    return [{"id": f"m-{at:03}", "body": {"order": at}, **fields} for at in range(count)]
+
+
+def bundle(*copies: tuple[list[object], bytes]) -> bytes:
+    """The body of a bundle that a client has made up."""
+    return b"copies\n" + b"".join(b"%b\n%b\n" % (orjson.dumps([len(body), *facts]), body) for facts, body in copies)
+
+
+async def pulled(topic: Topic, count: int, **fields: str) -> dict[str, Json]:
+    """So many messages, acked, by their ids."""
+    found: dict[str, Json] = {}
+    while len(found) < count:
+        for message in await topic.pull(max=100, **fields):
+            assert message["id"] not in found
+            found[message["id"]] = message
+            await topic.ack(message)
+    return found
+
+
+async def nothing_else_comes(topic: Topic) -> bool:
+    await topic.send(id="marker", delay=900)
+    return await topic.drain("marker") == []
+
+
+async def test_a_batch_travels_as_one_message_that_says_what_it_is(own: Own) -> None:
+    headers = {"trace": "1", "ratio": 0.5}
+    plain = {"id": "text", "body": "hello\n", "content_type": "text/plain", "headers": headers}
+    sent = await own.topic.send_many(*numbered(49, delay="4s"), {**plain, "delay": "4s"})
+    async with own.amqp.consume(SLOT_OF_FOUR_SECONDS) as standing:
+        seen = await standing.get()
+        assert standing.empty()
+    assert (seen.content_type, header(seen, "x-delay-bundle"), header(seen, "x-delay-topic")) == (
+        BUNDLE_TYPE,
+        50,
+        own.topic.name,
+    )
+    assert header(seen, "x-delay-due") == min(due_ms(one["message"]) for one in sent)
+    assert seen.body.decode().startswith(f"50 copies for {own.topic.name}")
+    found = await pulled(own.topic, 50)
+    assert {found[f"m-{at:03}"]["body"]["order"] for at in range(49)} == set(range(49))
+    text = found["text"]
+    assert (text["body"], text["content_type"], text["headers"]) == (
+        "hello\n",
+        "text/plain",
+        headers,
+    )
+    assert {one["attempts"] for one in found.values()} == {1}
+    assert await nothing_else_comes(own.topic)
+
+
+async def test_the_ready_queue_gets_plain_messages(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
+    sent = {one["message"]["id"]: one["message"] for one in await topic.send_many(*numbered(5, delay=700))}
+    async with amqp.consume(topic.ready_queue) as arrivals:
+        for _ in range(5):
+            message = await arrivals.get()
+            assert await store_now_ms() >= due_ms(sent[message.message_id or ""])
+            assert message.content_type == "application/json"
+            assert "x-delay-bundle" not in message.headers
+            assert header(message, "x-delay-attempt") == 1
+            await message.ack()
+
+
+async def test_each_message_of_a_bundle_can_be_deleted_moved_and_run_now_by_itself(
+    topic: Topic, store_now_ms: NowMs
+) -> None:
+    await topic.send_many(*numbered(6, delay="2s"))
+    await topic.delete("m-001")
+    later = await topic.move("m-002", delay="3s")
+    await topic.move("m-003", delay=0)
+    assert (await topic.pull_one())["id"] == "m-003"
+    assert (await pulled(topic, 3)).keys() == {"m-000", "m-004", "m-005"}
+    assert (await pulled(topic, 1)).keys() == {"m-002"}
+    assert await store_now_ms() >= due_ms(later)
+    assert await topic.state("m-001") == "deleted"
+
+
+async def test_an_id_that_is_twice_in_a_batch_is_one_message(topic: Topic) -> None:
+    sent = await topic.send_many(*numbered(3, delay=500), *numbered(3, delay=500))
+    assert [one["status"] for one in sent].count(201) == 3
+    assert len(await pulled(topic, 3)) == 3
+    assert await nothing_else_comes(topic)
+
+
+async def test_a_pull_of_a_hundred_parks_one_message_and_what_is_not_acked_comes_again(own: Own) -> None:
+    await own.topic.send_many(*numbered(100))
+    leased: list[Json] = []
+    while len(leased) < 100:
+        leased += await own.topic.pull(max=100, lease="5s")
+    bundles = await own.amqp.count(SLOT_OF_A_LEASE_OF_FIVE_SECONDS)
+    assert bundles is not None
+    assert bundles < 10  # one, unless a get found the queue empty for a moment
+    acked, left = leased[:50], leased[50:]
+    receipts = [one["receipt"] for one in acked]
+    assert await own.topic.ack_many(receipts=receipts) == ["acked"] * 50
+    await own.topic.extend(left[0], "7s")
+    again = await pulled(own.topic, 50)
+    assert again.keys() == {one["id"] for one in left}
+    assert {one["attempts"] for one in again.values()} == {2}
+    assert list(again)[-1] == left[0]["id"]
+    assert await nothing_else_comes(own.topic)
+
+
+async def test_leases_that_all_were_acked_end_without_a_word(own: Own) -> None:
+    await own.topic.send_many(*numbered(20))
+    assert len(await pulled(own.topic, 20, lease="2s")) == 20
+    await own.topic.send(id="marker", delay="2500ms")
+    assert await own.topic.drain("marker") == []
+    metrics = (await own.topic.client.get("/metrics")).text
+    ghosts = [line for line in metrics.splitlines() if line.startswith("delaybridge_ghosts_dropped_total{")]
+    assert [float(line.split()[-1]) for line in ghosts] == [20.0]
+
+
+async def test_a_paused_topic_keeps_a_bundles_messages_and_then_delivers_each_once(topic: Topic) -> None:
+    await topic.put_policy(paused=True)
+    await topic.send_many(*numbered(10, delay=300))
+    await topic.send(id="due", delay=300)
+    await topic.beside("other").send(id="marker", delay=900)
+    await topic.beside("other").drain("marker")
+    await topic.put_policy(paused=False)
+    assert len(await pulled(topic, 11)) == 11
+    assert await nothing_else_comes(topic)
+
+
+async def test_a_bundle_outlives_its_topics_change_to_direct_release(topic: Topic, amqp: Amqp) -> None:
+    await topic.send_many(*numbered(5, delay="1500ms"))
+    await topic.put_policy(release="direct")
+    taken = [await amqp.take(topic.ready_queue) for _ in range(5)]
+    assert {message.message_id for message in taken} == {f"m-{at:03}" for at in range(5)}
+    assert {message.content_type for message in taken} == {"application/json"}
+
+
+async def test_what_a_client_calls_a_bundle_under_a_plain_key_is_its_message(topic: Topic, amqp: Amqp) -> None:
+    headers: HeadersType = {"x-delay-bundle": 2, "x-delay-due": 1}
+    await amqp.publish("delay", f"0.0.0.0.0.0.0.{topic.name}", b'"mine"', headers=headers, message_id="mine")
+    message = await topic.pull_one()
+    assert (message["id"], message["body"]) == ("mine", "mine")
+
+
+@pytest.mark.parametrize("body", [b"", b"junk", b"copies\n[1]\n", bundle((["o-1", 1, 1, 1, 0, 0, 0, 0, {}], b"x"))])
+async def test_a_bundle_that_can_not_be_read_is_put_aside_and_holds_up_nobody(
+    topic: Topic, amqp: Amqp, body: bytes
+) -> None:
+    await amqp.publish("delay", f"{DUE}{topic.name}", body, headers={"x-delay-bundle": 1, "x-delay-due": 1})
+    assert (await amqp.put_aside("it can't be read")).body == body
+    await topic.send(id="marker", delay=1)
+    assert await topic.drain("marker") == []
+
+
+async def test_of_a_clients_bundle_only_what_can_be_published_is_and_only_to_the_topic_of_its_key(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+) -> None:
+    now_ms = await store_now_ms()
+    facts: list[object] = [1, 7, 1, 3, now_ms, 0, now_ms]
+    body = bundle(
+        (["fine", *facts], b"1"),
+        (["poison", *facts, "text/plain", {}, {"reply_to": "x" * 300}], b"2"),
+        (["fine too", *facts], b"3"),
+    )
+    headers: HeadersType = {"x-delay-bundle": 3, "x-delay-due": now_ms, "x-delay-topic": "another"}
+    await amqp.publish("delay", f"{DUE}{topic.name}", body, headers=headers)
+    assert (await pulled(topic, 2)).keys() == {"fine", "fine too"}
+    refused = await amqp.put_aside("can't be written")
+    assert refused.body == b"2"
+    assert await nothing_else_comes(topic)
+
+
+async def test_a_bundle_moves_with_a_drain_and_is_parted_under_the_new_names(own: Own, local_dir: Path) -> None:
+    await own.topic.send_many(*numbered(30, delay="6s"))
+    await asyncio.to_thread(own.bridge.stop)
+    moved = (await drain(own.amqp.connection, Names(), Names(prefix="delay2"), timeout_s=60)).moved
+    assert sum(moved.values()) == 1
+    settings = {**own.settings, "BRIDGE_PREFIX": "delay2"}
+    successor = BridgeProcess(local_dir / own.vhost / "successor.log", own.bridge.port, settings)
+    try:
+        await asyncio.to_thread(successor.start)
+        assert len(await pulled(own.topic, 30)) == 30
+        assert await nothing_else_comes(own.topic)
+    finally:
+        await asyncio.to_thread(successor.stop)

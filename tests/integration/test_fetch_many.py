@@ -1,0 +1,203 @@
+"""Taking many messages of a queue at once: in its order, none for nothing, and none lost whatever comes between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import aio_pika
+import pytest
+import pytest_asyncio
+from aiormq import Channel
+from pamqp import commands as spec
+
+from bridge.broker.client.connection import BrokerConnection
+from bridge.broker.client.fast_reader import Reader
+from bridge.broker.ready import fetch_many
+from bridge.broker.ready.fetch_many import Fetcher
+from bridge.broker.ready.long_poll import LongPoll
+from bridge.broker.ready.taken import Taken, ack_all
+from bridge.broker.ready.taker import Taker
+from bridge.local.rabbitmq import RabbitNode
+from bridge.model.breaker import Breaker
+from bridge.model.errors import QueueMissing
+from tests.integration.amqp import Amqp
+from tests.integration.topic import Topic
+
+pytestmark = pytest.mark.timeout(45)
+
+
+@pytest_asyncio.fixture(scope="module")
+async def link(rabbit: RabbitNode) -> AsyncIterator[BrokerConnection]:
+    link = BrokerConnection(
+        [rabbit.amqp_url], purpose="test", timeout_ms=10_000, check=lambda _: None, breaker=Breaker()
+    )
+    yield link
+    await link.drop()
+
+
+@pytest_asyncio.fixture
+async def queue(amqp: Amqp) -> AsyncIterator[str]:
+    """A quorum queue with the messages 0 to 119."""
+    name = f"gathering-{uuid4().hex[:12]}"
+    async with amqp.connection.channel(on_return_raises=True) as channel:
+        await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "quorum"})
+        messages = [
+            aio_pika.Message(str(at).encode(), delivery_mode=aio_pika.DeliveryMode.PERSISTENT) for at in range(120)
+        ]
+        await asyncio.gather(*(channel.default_exchange.publish(one, name) for one in messages))
+    yield name
+    await amqp.delete_queue(name)
+
+
+def numbers(taken: list[Taken]) -> list[int]:
+    return [int(one.message.body) for one in taken]
+
+
+async def left(amqp: Amqp, queue: str) -> list[tuple[int, bool]]:
+    """What stands in the queue, and whether it was handed out before."""
+    found: list[tuple[int, bool]] = []
+    async with amqp.connection.channel() as channel:
+        source = await channel.get_queue(queue)
+        while (message := await source.get(fail=False)) is not None:
+            found.append((int(message.body), bool(message.redelivered)))
+    return found
+
+
+async def test_many_come_in_order_and_the_others_are_not_handed_out(
+    link: BrokerConnection, amqp: Amqp, queue: str
+) -> None:
+    taken = await Taker(link, timeout_ms=10_000).take(queue, 100)
+
+    assert numbers(taken) == list(range(100))
+    assert await left(amqp, queue) == [(at, False) for at in range(100, 120)]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 9, 10, 120, 500])
+async def test_as_many_come_as_are_wanted_and_there_are(link: BrokerConnection, queue: str, limit: int) -> None:
+    taken = await Taker(link, timeout_ms=10_000).take(queue, limit)
+
+    assert sorted(numbers(taken)) == list(range(min(limit, 120)))
+
+
+async def test_two_who_take_at_once_share_what_is_there(link: BrokerConnection, queue: str) -> None:
+    taker = Taker(link, timeout_ms=10_000)
+
+    shares = await asyncio.gather(*(taker.take(queue, 100) for _ in range(3)))
+
+    assert sorted(number for share in shares for number in numbers(share)) == list(range(120))
+
+
+async def test_what_was_acknowledged_is_not_replaced_and_a_channel_is_used_again(
+    link: BrokerConnection, amqp: Amqp, queue: str
+) -> None:
+    taker = Taker(link, timeout_ms=10_000)
+    for start in (0, 40):
+        taken = await taker.take(queue, 40)
+        assert numbers(taken) == list(range(start, start + 40))
+        for one in taken:
+            await one.ack()
+
+    assert numbers(await taker.take(queue, 20)) == list(range(80, 100))
+    assert await left(amqp, queue) == [(at, False) for at in range(100, 120)]
+
+
+async def test_more_than_there_is_is_not_waited_for(link: BrokerConnection, amqp: Amqp, queue: str) -> None:
+    gathered = await Fetcher(link, timeout_ms=40_000).gather(queue, 200)
+
+    assert [int(one.body) for one in gathered] == list(range(120))
+    await amqp.publish("", queue, b"120")
+    assert await left(amqp, queue) == [(120, False)]
+
+
+async def test_what_had_come_to_who_is_cancelled_is_back_in_the_queue(
+    link: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_many, "_STILL_S", 40.0)  # it waits for those that are not there
+    taking = asyncio.create_task(Fetcher(link, timeout_ms=40_000).gather(queue, 200))
+    while await amqp.count(queue):
+        pass
+    taking.cancel()
+    await asyncio.wait([taking])
+
+    assert taking.cancelled()
+    assert sorted(number for number, _ in await left(amqp, queue)) == list(range(120))
+
+
+async def test_what_was_handed_out_and_never_came_is_back_when_all_that_came_is_acknowledged(
+    link: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = {b"3", b"50", b"99"}
+    read = Reader._delivered
+
+    def without_lost(self: Reader, *delivery: Any) -> None:
+        if delivery[-1] not in lost:
+            read(self, *delivery)
+
+    monkeypatch.setattr(Reader, "_delivered", without_lost)
+    taken = await Taker(link, timeout_ms=10_000).take(queue, 120)
+    assert numbers(taken) == [at for at in range(120) if str(at).encode() not in lost]
+    await ack_all(taken)
+
+    while await amqp.count(queue) != len(lost):
+        pass
+    assert sorted(number for number, _ in await left(amqp, queue)) == [3, 50, 99]
+
+
+async def test_what_was_handed_to_a_long_poll_and_never_came_is_back_when_the_poll_is_over(
+    link: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received = Channel._on_deliver_frame
+    handed_out = asyncio.Event()
+
+    async def lost(self: Channel, frame: spec.Basic.Deliver) -> None:
+        self.consumers = {}
+        await received(self, frame)
+        handed_out.set()
+
+    monkeypatch.setattr(Channel, "_on_deliver_frame", lost)
+    poller = LongPoll(link, timeout_ms=10_000)
+    assert await poller.wait([queue], 60_000, handed_out) == []
+    monkeypatch.undo()
+
+    while await amqp.count(queue) != 120:
+        pass
+    assert len(await poller.wait([queue], 60_000, asyncio.Event())) == 1
+
+
+async def test_a_queue_that_is_gone_is_told(link: BrokerConnection) -> None:
+    with pytest.raises(QueueMissing):
+        await Fetcher(link, timeout_ms=10_000).gather(f"gathering-{uuid4().hex[:12]}", 20)
+
+
+async def test_a_pull_of_many_over_http_comes_in_the_order_of_the_queue(topic: Topic) -> None:
+    sent = [(await topic.send())["id"] for _ in range(12)]
+
+    assert [message["id"] for message in await topic.pull(max=100)] == sent
+
+
+class Watched(LongPoll):
+    """Says when its long poll was handed a message, and ends its consumers."""
+
+    def __init__(self, link: BrokerConnection) -> None:
+        super().__init__(link, timeout_ms=10_000)
+        self.handed = asyncio.Event()
+
+    async def _stop(self, channel: Channel, tags: list[str]) -> None:
+        self.handed.set()
+        await super()._stop(channel, tags)
+
+
+async def test_a_long_poll_that_is_left_as_it_is_handed_a_message_puts_it_back(
+    amqp: Amqp, link: BrokerConnection, queue: str
+) -> None:
+    poller = Watched(link)
+    poll = asyncio.create_task(poller.wait([queue], 10_000, asyncio.Event()))
+    await poller.handed.wait()
+    poll.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await poll
+    assert sorted(number for number, _ in await left(amqp, queue)) == list(range(120))
+    await amqp.until_consumers(queue, 0)

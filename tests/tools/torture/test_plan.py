@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tests.torture.plan import BRIDGES, BROKER, REDIS, Kind, plan
+
+SEEDS = range(20)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_seed_gives_the_same_plan_again_and_another_seed_another(seed: int) -> None:
+    assert plan(seed, 10) == plan(seed, 10)
+    assert plan(seed, 10) != plan(seed + 1, 10)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_fault_has_passed_for_four_seconds_before_the_next_and_all_before_the_end(seed: int) -> None:
+    faults = plan(seed, 10)
+    for fault, following in pairwise(faults):
+        assert fault.at_s + fault.duration_s + 4 <= following.at_s <= fault.at_s + 12.001
+    assert faults[-1].at_s + faults[-1].duration_s <= 10 * 60
+    assert 50 <= len(faults) <= 75
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_ten_minutes_do_every_kind_of_fault_to_every_server_it_is_for(seed: int) -> None:
+    done: dict[Kind, set[str]] = {}
+    for fault in plan(seed, 10):
+        done.setdefault(fault.kind, set()).add(fault.target)
+        if fault.kind is Kind.FREEZE:
+            assert 1 <= fault.duration_s <= 4
+    assert set(done) == set(Kind)
+    assert done[Kind.TERMINATE] <= set(BRIDGES)
+    for kind in set(Kind) - {Kind.TERMINATE}:
+        assert {BROKER, REDIS} < done[kind] <= {BROKER, REDIS, *BRIDGES}
+
+
+def test_a_minute_has_five_kinds_of_faults() -> None:
+    assert {fault.kind for fault in plan(1, 1)} == set(Kind)
+
+
+def test_what_is_too_short_for_a_fault_has_none() -> None:
+    assert plan(1, 0.1) == ()

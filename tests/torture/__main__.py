@@ -1,0 +1,62 @@
+"""`make torture`: kills, freezes and cuts off private servers under load, and checks what became of every
+message."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+import uvloop
+
+from bridge.local.errors import LocalError
+from tests.torture.run import RATE_PER_S
+from tests.torture.run import torture as run
+
+
+def torture(
+    *,
+    minutes: Annotated[float, typer.Option(min=0.1, help="How long the load and the faults go on.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="Decides which faults come when.")] = 1,
+    rate: Annotated[float, typer.Option(min=10, help="Messages a second.")] = RATE_PER_S,
+    json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    folder: Annotated[Path, typer.Option(help="Where the private servers keep their data.")] = Path(".local/torture"),
+) -> None:
+    """Kill, freeze, cut off and slow down private servers under load, and check what became of every message.
+
+    Ends with 1 when a message is lost, early, delivered though deleted in time, or delivered too often over HTTP, or a
+    bridge logged an error.
+    """
+    # Lost connections are what a run is made of, and it would write each down with a traceback.
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)
+    try:
+        outcome = uvloop.run(
+            run(
+                folder.resolve(),
+                minutes=minutes,
+                seed=seed,
+                rate_per_s=rate,
+                said=lambda line: typer.echo(line, err=True),
+            )
+        )
+    except LocalError as error:
+        typer.echo(f"torture: {error}", err=True)
+        raise typer.Exit(2) from None
+    wrong = outcome.wrong()
+    for line in wrong:
+        typer.echo(line, err=True)
+    found = outcome.as_json()
+    if json:
+        typer.echo(orjson.dumps(found))
+    else:
+        faults = ", ".join(f"{count} {kind}" for kind, count in found.pop("faults").items())
+        for name, count in {**found, "faults": faults}.items():
+            typer.echo(f"{name.replace('_', ' '):<24}{count}")
+    if wrong:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(torture)

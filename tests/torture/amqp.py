@@ -1,0 +1,85 @@
+"""The broker as a plain AMQP client has it, with a new connection when the last one is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import aio_pika
+from aio_pika.abc import AbstractConnection, AbstractExchange, AbstractIncomingMessage
+
+from bridge.broker.client.connection import translated
+from bridge.model.errors import BrokerUnavailable
+
+_CONNECT_TIMEOUT_S, _CONFIRM_TIMEOUT_S = 5.0, 10.0
+_PAUSE_S = 0.2
+_PREFETCH = 100
+_ENTRY = "delay"
+
+
+class Publisher:
+    """Publishes into the wheel by routing key, with no bridge asked."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: AbstractConnection | None = None
+        self._entry: AbstractExchange | None = None
+        self._connecting = asyncio.Lock()
+
+    async def publish(self, topic: str, message_id: str, delay_ms: int) -> bool:
+        """Publishes a message with a delay under ten seconds, in whole tenths; whether it is confirmed."""
+        seconds, tenths = divmod(delay_ms // 100, 10)
+        message = aio_pika.Message(
+            f'"{message_id}"'.encode(),
+            message_id=message_id,
+            content_type="application/json",
+            delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+        )
+        entry: AbstractExchange | None = None
+        try:
+            async with translated():
+                entry = await self._connected()
+                await entry.publish(message, f"0.0.0.0.0.{seconds}.{tenths}.{topic}", timeout=_CONFIRM_TIMEOUT_S)
+        except BrokerUnavailable:
+            if entry is not None and entry is self._entry:
+                await self.close()
+            return False
+        return True
+
+    async def close(self) -> None:
+        connection, self._connection, self._entry = self._connection, None, None
+        if connection is not None:
+            with suppress(BrokerUnavailable):
+                async with translated(_CONNECT_TIMEOUT_S):
+                    await connection.close()
+
+    async def _connected(self) -> AbstractExchange:
+        async with self._connecting:
+            if self._entry is None:
+                await self.close()  # one that was lost before its channel was open
+                self._connection = await aio_pika.connect(self._url, timeout=_CONNECT_TIMEOUT_S)
+                channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
+                self._entry = await channel.get_exchange(_ENTRY, ensure=False)
+            return self._entry
+
+
+async def consume(url: str, queue_name: str, received: Callable[[AbstractIncomingMessage], Awaitable[None]]) -> None:
+    """Consumes for ever. `received` settles the message; when it can't, the message comes again."""
+
+    async def settled(message: AbstractIncomingMessage) -> None:
+        with suppress(BrokerUnavailable):
+            async with translated():
+                await received(message)
+
+    while True:
+        with suppress(BrokerUnavailable):
+            async with translated(), await aio_pika.connect(url, timeout=_CONNECT_TIMEOUT_S) as connection:
+                gone = asyncio.Event()
+                connection.close_callbacks.add(lambda *_, gone=gone: gone.set())
+                channel = await connection.channel()
+                await channel.set_qos(prefetch_count=_PREFETCH)
+                queue = await channel.get_queue(queue_name, ensure=False)
+                await queue.consume(settled)
+                await gone.wait()
+        await asyncio.sleep(_PAUSE_S)

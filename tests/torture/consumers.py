@@ -1,0 +1,85 @@
+"""Consumers that ack most of what they get, give some of it back, and go on whatever happens to the servers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from random import Random
+from typing import Any
+
+from aio_pika.abc import AbstractIncomingMessage
+
+from tests.torture import amqp
+from tests.torture.api import Api
+from tests.torture.history import History, What
+
+_LEASE_MS = 5_000
+_WAIT_MS = 2_000
+_NACKED, _LEFT = 0.04, 0.03
+_REJECTED = 0.05
+_LAST_RETURNED = 2  # deliveries of one message; the rest is left to those that get lost
+
+
+class Puller:
+    """Over HTTP."""
+
+    def __init__(self, api: Api, topic: str, history: History, random: Random) -> None:
+        self._api = api
+        self._topic = topic
+        self._history = history
+        self._random = random
+
+    async def run(self) -> None:
+        """Pulls for ever; what is neither acked nor nacked comes again when its lease ends."""
+        wanted = {"max": 50, "wait": _WAIT_MS, "lease": _LEASE_MS}
+        while True:
+            response = await self._api.insist("POST", f"/v1/topics/{self._topic}/pull", wanted)
+            response.raise_for_status()
+            pulled: list[dict[str, Any]] = response.json()["messages"]
+            for one in pulled:
+                self._history.note(one["id"], What.PULLED, due_ms=_instant_ms(one["due_at"]), attempt=one["attempts"])
+            await self._settle(pulled)
+
+    async def _settle(self, pulled: list[dict[str, Any]]) -> None:
+        receipts: list[str] = []
+        for one in pulled:
+            fate = self._random.random()
+            if one["attempts"] > _LAST_RETURNED or fate > _NACKED + _LEFT:
+                receipts.append(one["receipt"])
+                self._history.note(one["id"], What.ACKING)
+                continue
+            self._history.note(one["id"], What.RETURNED, attempt=one["attempts"])
+            if fate <= _NACKED:
+                shown = {"receipt": one["receipt"], "delay": self._random.randint(0, 1_000)}
+                await self._api.call("POST", f"/v1/topics/{self._topic}/messages/{one['id']}/nack", shown)
+        if receipts:
+            response = await self._api.insist("POST", f"/v1/topics/{self._topic}/ack", {"receipts": receipts})
+            response.raise_for_status()
+
+
+class Subscriber:
+    """Over AMQP."""
+
+    def __init__(self, url: str, topic: str, history: History, random: Random) -> None:
+        self._url = url
+        self._topic = topic
+        self._history = history
+        self._random = random
+
+    async def run(self) -> None:
+        """Consumes for ever."""
+        await amqp.consume(self._url, f"ready.{self._topic}", self._received)
+
+    async def _received(self, message: AbstractIncomingMessage) -> None:
+        message_id, headers = str(message.message_id), message.headers
+        due_ms, attempt = int(str(headers["x-delay-due"])), int(str(headers["x-delay-attempt"]))
+        self._history.note(message_id, What.CONSUMED, due_ms=due_ms, attempt=attempt)
+        if attempt <= _LAST_RETURNED and self._random.random() < _REJECTED:
+            self._history.note(message_id, What.RETURNED, attempt=attempt)
+            await message.reject(requeue=False)
+        else:
+            self._history.note(message_id, What.ACKING)
+            await message.ack()
+
+
+def _instant_ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1_000)

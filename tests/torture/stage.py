@@ -1,0 +1,111 @@
+"""The servers of a run: one RabbitMQ, one Redis that writes every change through, two bridges, a proxy before each."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.errors import LocalError
+from bridge.local.ports import free_ports
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from bridge.local.server import Server
+from tests.torture.plan import BRIDGES, BROKER, REDIS
+from tests.torture.proxy import Proxy
+
+MAX_RETRY = 3
+
+
+class Stage:
+    """`servers` and `proxies` go by the names that the plan has for them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        rabbit, redis = RabbitNode(folder / "rabbitmq"), RedisNode(folder / "redis", appendfsync="always")
+        self.servers: dict[str, Server] = {BROKER: rabbit, REDIS: redis}
+        self.proxies = {BROKER: Proxy(rabbit.amqp_url), REDIS: Proxy(redis.url)}
+        settings = {
+            "BRIDGE_AMQP_URL": self.proxies[BROKER].url,
+            "BRIDGE_REDIS_URL": self.proxies[REDIS].url,
+            "BRIDGE_MAX_RETRY": str(MAX_RETRY),
+        }
+        for name in BRIDGES:
+            bridge = BridgeProcess(self._log(name), free_ports(1)[0], settings)
+            self.servers[name], self.proxies[name] = bridge, Proxy(bridge.url)
+
+    @property
+    def amqp_url(self) -> str:
+        return self.proxies[BROKER].url
+
+    @property
+    def http_urls(self) -> list[str]:
+        return [self.proxies[name].url for name in BRIDGES]
+
+    def errors(self) -> list[str]:
+        """What the bridges logged with a traceback: whatever happens to the servers, no fault is to be theirs."""
+        return [
+            f"{name}: {line}"
+            for name in BRIDGES
+            for line in self._log(name).read_text(errors="replace").splitlines()
+            if '"level": "error"' in line and '"exception": ' in line
+        ]
+
+    def _log(self, name: str) -> Path:
+        return self._folder / "log" / f"{name}.log"
+
+    async def start(self) -> None:
+        """
+        Raises:
+            LocalError: a server did not start.
+        """
+        for proxy in self.proxies.values():
+            await proxy.start()
+        for names in ((BROKER, REDIS), BRIDGES):
+            await asyncio.gather(*(asyncio.to_thread(self.servers[name].start) for name in names))
+
+    async def until_ready(self) -> None:
+        """
+        Raises:
+            LocalError: a server has ended, or does not answer for long.
+        """
+        await asyncio.gather(*(asyncio.to_thread(server.wait_until_ready) for server in self.servers.values()))
+
+    async def kill(self) -> None:
+        for name in reversed(self.servers):
+            await asyncio.to_thread(self.servers[name].kill)
+        for proxy in self.proxies.values():
+            await proxy.stop()
+
+
+@asynccontextmanager
+async def standing(folder: Path) -> AsyncIterator[Stage]:
+    """A stage in a folder that is emptied before. What the servers said stays there.
+
+    Raises:
+        LocalError: another run uses the folder, or a server did not start.
+    """
+    with _emptied(folder):
+        stage = Stage(folder)
+        try:
+            await stage.start()
+            yield stage
+        finally:
+            await stage.kill()
+
+
+@contextmanager
+def _emptied(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LocalError(f"another run uses {folder}") from None
+        for name in ("rabbitmq", "redis", "log"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        yield

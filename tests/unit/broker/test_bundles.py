@@ -1,0 +1,294 @@
+"""Several copies in one message: packed, read, and told apart from what is none of ours."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pamqp import commands as spec
+
+from bridge.broker.client.encode_properties import CopyProperties
+from bridge.broker.copies.bundles import MOST_BYTES, MOST_COPIES, count, is_of_bundle, kind_within, pack, part
+from bridge.broker.copies.copies import from_properties, to_properties
+from bridge.model.message import Copy, Envelope
+
+NOW_MS = 1_769_850_000_000
+MAX_DELAY_MS = 999 * 86_400_000
+SMALLEST_FRAME_BYTES = 4_096
+LATEST_MS = 253_402_300_799_999
+COPY = Copy(
+    topic="ns/orders",
+    id="o-1",
+    epoch=3,
+    nonce=0xFFFF_FFFF_FFFF,
+    attempt=2,
+    max_retry=5,
+    due_ms=NOW_MS + 1_234,
+    expires_ms=NOW_MS + 9_999,
+    created_ms=NOW_MS - 5_000,
+    envelope=Envelope(
+        content_type="text/plain",
+        headers={"trace": "1", "ratio": 0.1, "seen": True, "count": -(2**63)},
+        body=b"hello\n[1]\n",
+        properties={"priority": 3, "correlation_id": "c", "reply_to": "r", "app_id": "shop", "message_type": "t"},
+    ),
+)
+PLAIN = replace(COPY, id="o-2", envelope=Envelope(body=b'{"order":1}'))
+
+names = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)
+values = st.one_of(
+    st.text(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False)
+)
+envelopes = st.builds(
+    Envelope,
+    content_type=st.sampled_from(["application/json", "text/csv"]),
+    headers=st.dictionaries(names.map(lambda name: f"h{name}"), values, max_size=3),
+    body=st.binary(max_size=300),
+    properties=st.fixed_dictionaries({}, optional={"priority": st.integers(0, 255), "reply_to": st.text(max_size=9)}),
+)
+copies = st.builds(
+    Copy,
+    topic=st.just("ns/orders"),
+    id=st.text("abc.-0 ", min_size=1, max_size=30),
+    epoch=st.integers(1, 10**14),
+    nonce=st.integers(1, 2**48 - 1),
+    attempt=st.integers(1, 100),
+    max_retry=st.integers(0, 10_000),
+    due_ms=st.integers(NOW_MS - 10**6, NOW_MS + MAX_DELAY_MS),
+    expires_ms=st.integers(0, NOW_MS * 2),
+    created_ms=st.integers(0, NOW_MS).map(lambda ms: ms // 1_000 * 1_000),
+    envelope=envelopes,
+)
+
+
+def read(properties: spec.Basic.Properties, body: bytes) -> list[Copy]:
+    return part("ns/orders", properties, body, now_ms=NOW_MS)
+
+
+def alone(copy: Copy) -> Copy:
+    """The copy as it comes when it travels as a message of its own."""
+    properties = to_properties(copy, parked=True)
+    return from_properties("ns/orders", properties, copy.envelope.body or b"", now_ms=NOW_MS, max_retry=9)
+
+
+def packed(copies: Sequence[Copy]) -> tuple[spec.Basic.Properties, bytes]:
+    (bundle,) = pack(copies)
+    return bundle.properties, bundle.body
+
+
+@given(st.lists(copies, min_size=2, max_size=8))
+def test_a_copy_out_of_a_bundle_is_the_one_that_comes_alone(sent: list[Copy]) -> None:
+    (bundle,) = pack(sent)
+
+    assert read(bundle.properties, bundle.body) == [alone(copy) for copy in sent]
+
+
+def test_a_bundle_says_what_it_is() -> None:
+    properties, body = packed([COPY, replace(PLAIN, due_ms=NOW_MS + 1_200)])
+
+    assert properties.headers == {"x-delay-topic": "ns/orders", "x-delay-due": NOW_MS + 1_200, "x-delay-bundle": 2}
+    assert properties.content_type == "application/vnd.delaybridge.bundle"
+    assert (properties.delivery_mode, properties.expiration, properties.priority) == (2, None, None)
+    assert len(properties.message_id or "") == 26
+    head, first, *_ = body.decode().splitlines()
+    assert head.startswith("2 copies for ns/orders")
+    assert orjson.loads(first)[1] == "o-1"
+
+
+def test_one_copy_makes_no_bundle() -> None:
+    assert pack([]) == pack([COPY]) == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        replace(PLAIN, epoch=0, nonce=0),
+        replace(PLAIN, asked=1),
+        replace(PLAIN, envelope=Envelope(body=b"x" * MOST_BYTES)),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"deep": {"a": 1}})),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"list": [1]})),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"bytes": b"\xff"})),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"nothing": None})),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"none": float("nan")})),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"wide": 2**63})),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"half a pair": "\ud800"})),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"\ud800": "half a pair"})),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"n" * 256: "a name no header has"})),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"long": "x" * 40_000})),
+        replace(PLAIN, envelope=Envelope(body=b"", content_type="t" * 256)),
+    ],
+)
+def test_what_a_bundle_can_not_tell_travels_alone(odd: Copy) -> None:
+    (bundle,) = pack([PLAIN, odd, COPY])
+
+    assert bundle.places == (0, 2)
+    assert pack([PLAIN, odd]) == []
+
+
+def test_a_bundle_is_bounded_by_its_copies() -> None:
+    bundles = pack([replace(PLAIN, id=str(at)) for at in range(2 * MOST_COPIES + 1)])
+
+    assert [len(bundle.places) for bundle in bundles] == [MOST_COPIES, MOST_COPIES]
+
+
+def test_a_bundle_is_bounded_by_its_bytes() -> None:
+    large = Envelope(body=b"x" * (MOST_BYTES // 4))
+    bundles = pack([replace(PLAIN, id=str(at), envelope=large) for at in range(7)])
+
+    assert [bundle.places for bundle in bundles] == [(0, 1, 2), (3, 4, 5)]
+    assert all(len(bundle.body) <= MOST_BYTES + 200 for bundle in bundles)
+
+
+def test_the_topic_is_that_of_the_key() -> None:
+    properties, body = packed([COPY, PLAIN])
+
+    assert {copy.topic for copy in part("mails", properties, body, now_ms=NOW_MS)} == {"mails"}
+
+
+def forged(*lines: Any, body: bytes = b"", count: Any = None) -> tuple[spec.Basic.Properties, bytes]:
+    count = len(lines) if count is None else count
+    entries = b"".join(b"%b\n%b\n" % (orjson.dumps(line), body) for line in lines)
+    return spec.Basic.Properties(headers={"x-delay-bundle": count}), b"copies\n" + entries
+
+
+FAIR = [0, "o-1", 1, 2, 1, 3, NOW_MS, 0, NOW_MS]
+
+
+def test_what_is_forged_well_is_a_copy() -> None:
+    (copy,) = read(*forged(FAIR))
+
+    assert (copy.id, copy.epoch, copy.nonce) == ("o-1", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        *((place, value) for place in (0, 2, 3, 4, 5, 6, 7, 8) for value in (-1, 1.0, "1", None, True, 2**53, [1])),
+        *((place, 0) for place in (2, 3, 4)),
+        (2, 10**15),
+        (3, 2**48),
+        (7, LATEST_MS + 1),
+        (8, LATEST_MS + 1),
+        (0, 1),
+        *((1, value) for value in ("", "a/b", "ä", "x" * 201, "a\n", 7, None)),
+    ],
+)
+def test_a_forged_fact_has_the_bundle_refused(place: int, value: Any) -> None:
+    line = [*FAIR[:place], value, *FAIR[place + 1 :]]
+
+    with pytest.raises((ValueError, TypeError)):
+        read(*forged(FAIR, line))
+
+
+def test_the_largest_facts_are_those_that_a_copy_travels_alone_with() -> None:
+    (copy,) = read(*forged([0, "x" * 200, 10**15 - 1, 2**48 - 1, 9, 9, NOW_MS, LATEST_MS, LATEST_MS]))
+
+    came = alone(copy)
+    assert (came.epoch, came.nonce, came.created_ms) == (10**15 - 1, 2**48 - 1, 253_402_300_799_000)
+
+
+@given(
+    facts=st.dictionaries(
+        st.sampled_from(
+            [f"x-delay-{name}" for name in ("attempt", "max-retry", "due", "expires", "asked", "priority")]
+        ),
+        st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=3), st.floats(), st.booleans()),
+    ),
+    copy=st.none() | st.from_regex(r"\A[0-9]{1,16}\.[0-9a-f]{1,13}\Z"),
+)
+@example(facts={"x-delay-expires": 2**62}, copy=None)
+@example(facts={"x-delay-attempt": 2**62}, copy=None)
+@example(facts={"x-delay-max-retry": 2**62}, copy=None)
+@example(facts={}, copy="999999999999999.1")
+def test_whatever_a_client_says_of_its_message_spoils_no_bundle(facts: dict[str, Any], copy: str | None) -> None:
+    headers = facts if copy is None else facts | {"x-delay-copy": copy}
+    properties = spec.Basic.Properties(headers=headers, message_id="strange", content_type="application/json")
+    strange = from_properties(PLAIN.topic, properties, b"{}", now_ms=NOW_MS, max_retry=3)
+    # As its lease copy is.
+    strange = replace(strange, epoch=max(strange.epoch, 1) + 1, nonce=1, attempt=strange.attempt + 1, asked=0)
+
+    packed = pack([PLAIN, strange, COPY])
+    ids = [one.id for bundle in packed for one in read(bundle.properties, bundle.body)]
+    assert {"o-1", "o-2"} <= set(ids) <= {"o-1", "o-2", "strange"}
+
+
+def test_many_short_headers_travel_alone_before_they_fill_a_small_frame() -> None:
+    sizes = [
+        len(CopyProperties(copy).marshal())
+        for count in range(500)
+        if pack([copy := replace(COPY, envelope=Envelope(headers={str(at): at for at in range(count)})), PLAIN])
+    ]
+
+    assert 1_000 < max(sizes) <= SMALLEST_FRAME_BYTES - 8 - 12
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        FAIR[:-1],
+        [*FAIR, "text/plain"],
+        [*FAIR, "text/plain", {}, {}, {}],
+        [*FAIR, 1, {}, {}],
+        [*FAIR, "text/plain", [], {}],
+        [*FAIR, "text/plain", {}, []],
+        [*FAIR, "text/plain", {"CC": "other"}, {}],
+        [*FAIR, "text/plain", {"BCC": "other"}, {}],
+        [*FAIR, "text/plain", {"x-death": "q"}, {}],
+        [*FAIR, "text/plain", {"x-delay-copy": "9.9"}, {}],
+        [*FAIR, "text/plain", {"deep": {}}, {}],
+        [*FAIR, "text/plain", {}, {"message_id": "o-2"}],
+        [*FAIR, "text/plain", {}, {"expiration": "1"}],
+        {},
+        7,
+        "o-1",
+        [],
+    ],
+)
+def test_a_forged_line_has_the_bundle_refused(line: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        read(*forged(FAIR, line))
+
+
+@pytest.mark.parametrize("count", [0, -1, 1, 3, 2.0, "2", None, True, MOST_COPIES + 1, 2**60, [2]])
+def test_a_forged_count_has_the_bundle_refused(count: Any) -> None:
+    headers = {"x-delay-bundle": count}
+    _, body = packed([COPY, PLAIN])
+
+    with pytest.raises((ValueError, TypeError)):
+        read(spec.Basic.Properties(headers=headers), body)
+
+
+@given(st.data())
+def test_a_bundle_that_lost_its_last_bytes_is_refused(data: st.DataObject) -> None:
+    properties, body = packed([COPY, PLAIN])
+    cut = data.draw(st.integers(0, len(body) - 1))
+
+    with pytest.raises((ValueError, TypeError)):
+        read(properties, body[:cut])
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_with_a_reason(body: bytes) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        read(spec.Basic.Properties(headers={"x-delay-bundle": 1}), body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "within"), [("lease-parcel", "lease"), ("plain-parcel", None), ("lease-bundle", "lease")]
+)
+def test_a_bundle_under_its_former_name_is_read(kind: str, within: str | None) -> None:
+    assert is_of_bundle(kind)
+    assert kind_within(kind) == within
+
+
+def test_a_bundle_with_its_former_header_is_unpacked() -> None:
+    (bundle,) = pack([PLAIN, COPY])
+    headers = dict(bundle.properties.headers or {})
+    headers["x-delay-parcel"] = headers.pop("x-delay-bundle")
+    former = spec.Basic.Properties(headers=headers)
+
+    assert count(former) == 2
+    assert part("ns/orders", former, bundle.body, now_ms=NOW_MS) == [PLAIN, COPY]

@@ -1,0 +1,148 @@
+"""Properties that are read by hand are those that pamqp reads, poison and all."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pamqp.commands import Basic
+from pamqp.header import ContentHeader
+
+from bridge.broker.client import decode_properties, pamqp_patch
+from topology.deaths import deaths, latest_death
+
+pamqp_patch.install()
+
+MOMENTS = st.integers(0, 2**32).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.integers(-200, 200)
+    | st.floats()
+    | st.decimals(-1000, 1000, places=2)
+    | st.text()
+    | st.binary()
+    | st.binary().map(bytearray)
+    | MOMENTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=8,
+)
+DEATH = st.fixed_dictionaries(
+    {},
+    optional={
+        "count": VALUES,
+        "reason": st.sampled_from(["expired", "rejected"]) | VALUES,
+        "queue": st.sampled_from(["ready.orders", "delay.30m"]) | VALUES,
+        "routing-keys": VALUES,
+        "time": VALUES,
+    },
+)
+PLAIN = st.dictionaries(st.sampled_from(["x-delay-due", "ä"]) | st.text(max_size=30), VALUES, max_size=4)
+HEADERS = PLAIN | st.builds(
+    dict.__or__, PLAIN, st.builds(dict, **{"x-death": st.lists(DEATH | VALUES, max_size=3) | VALUES})
+)
+TEXTS = st.none() | st.text(max_size=60)
+
+
+def properties_with(headers: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[Basic.Properties]:
+    return st.builds(
+        Basic.Properties,
+        content_type=TEXTS,
+        content_encoding=TEXTS,
+        headers=st.none() | headers,
+        delivery_mode=st.sampled_from([None, 1, 2]),
+        priority=st.none() | st.integers(0, 255),
+        correlation_id=TEXTS,
+        reply_to=TEXTS,
+        expiration=TEXTS,
+        message_id=TEXTS,
+        timestamp=st.none() | MOMENTS,
+        message_type=TEXTS,
+        user_id=TEXTS,
+        app_id=TEXTS,
+    )
+
+
+def by_pamqp(content: bytes) -> Basic.Properties:
+    header = ContentHeader()
+    header.unmarshal(content)
+    return header.properties
+
+
+def shown(properties: Basic.Properties) -> str:
+    """With the deaths read, and NaN equal to itself."""
+    headers: dict[str, Any] | None = properties.headers
+    if headers is not None and isinstance(died := headers.get("x-death"), decode_properties.RawDeaths):
+        headers = headers | {"x-death": died.read()}
+    return repr([headers if name == "headers" else value for name, value in properties])
+
+
+def written(properties: Basic.Properties) -> bytes:
+    return ContentHeader(properties=properties, body_size=7).marshal()
+
+
+@settings(max_examples=300, deadline=None)
+@given(properties_with(HEADERS))
+def test_properties_are_read_as_pamqp_reads_them(properties: Basic.Properties) -> None:
+    content = written(properties)
+
+    assert shown(decode_properties.read(content)) == shown(by_pamqp(content))
+
+
+@settings(max_examples=300, deadline=None)
+@given(properties_with(PLAIN), st.data())
+def test_bytes_that_are_not_what_they_say_are_read_as_pamqp_reads_them(
+    properties: Basic.Properties, data: st.DataObject
+) -> None:
+    content = bytearray(written(properties))
+    content[data.draw(st.integers(12, len(content) - 1))] = data.draw(st.integers(0, 255))
+
+    assert shown(decode_properties.read(bytes(content))) == shown(by_pamqp(bytes(content)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(HEADERS)
+def test_deaths_are_those_of_the_table(headers: dict[str, Any]) -> None:
+    content = written(Basic.Properties(headers=headers))
+    found, expected = decode_properties.read(content).headers, by_pamqp(content).headers
+
+    assert decode_properties.latest_death(found) == latest_death(expected)
+    assert repr(decode_properties.deaths(found)) == repr(deaths(expected))
+
+
+def test_the_latest_death_is_read_without_the_others() -> None:
+    died: list[Any] = [{"count": 1, "reason": "rejected", "queue": "ready.orders"}, {"queue": "delay.5s"}]
+    content = written(Basic.Properties(headers={"x-death": died}))
+
+    assert decode_properties.latest_death(
+        decode_properties.read(content.replace(b"delay.5s", b"\xff" * 8)).headers
+    ) == (
+        "ready.orders",
+        "rejected",
+    )
+
+
+MICROSECONDS = struct.pack(">Q", 1_753_000_000_000_000)
+
+
+def test_poison_in_deaths_is_an_error_to_who_asks_for_them_and_to_nobody_else() -> None:
+    moment = datetime(2026, 1, 31, tzinfo=UTC)
+    good = written(Basic.Properties(headers={"x-death": [{"a": moment}], "kept": 1}, message_id="m-1"))
+    properties = decode_properties.read(good.replace(struct.pack(">Q", int(moment.timestamp())), MICROSECONDS))
+
+    assert (properties.message_id, (properties.headers or {})["kept"]) == ("m-1", 1)
+    with pytest.raises(ValueError, match="out of range"):
+        decode_properties.latest_death(properties.headers)
+    with pytest.raises(ValueError, match="out of range"):
+        decode_properties.deaths(properties.headers)
+
+
+def test_poison_elsewhere_is_read_as_none_with_the_reason() -> None:
+    content = written(Basic.Properties())[:12] + struct.pack(">H", 0x0040) + MICROSECONDS
+
+    assert pamqp_patch.UNREADABLE in (decode_properties.read(content).headers or {})

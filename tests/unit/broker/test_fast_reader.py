@@ -1,0 +1,198 @@
+"""Deliveries are taken off between the socket and aiormq, however the bytes come; all else is passed on as it came."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+from aiormq import Channel
+from aiormq.connection import FrameReceiver
+from aiormq.exceptions import AMQPConnectionError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pamqp import commands as spec
+from pamqp.body import ContentBody
+from pamqp.frame import FrameTypes, marshal
+from pamqp.header import ContentHeader
+from pamqp.heartbeat import Heartbeat
+
+from bridge.broker.client.confirms import Confirms
+from bridge.broker.client.delivery import Delivery
+from bridge.broker.client.fast_reader import FastReader, Reader
+from bridge.model.errors import BrokerUnavailable, Unroutable
+
+FRAME_MAX = 16
+CHANNEL = cast(Channel, object())
+
+
+def delivery(number: int, consumer: str, tag: int, body: bytes) -> list[bytes]:
+    parts: list[FrameTypes] = [
+        spec.Basic.Deliver(consumer_tag=consumer, delivery_tag=tag, exchange="delay.due", routing_key=f"key-{tag}"),
+        ContentHeader(properties=spec.Basic.Properties(message_id=f"m-{tag}"), body_size=len(body)),
+        *(ContentBody(body[start : start + FRAME_MAX]) for start in range(0, len(body), FRAME_MAX)),
+    ]
+    return [marshal(part, number) for part in parts]
+
+
+class World:
+    """A reader that is fed bytes, one consumer `ours`, and what arrived where."""
+
+    def __init__(self) -> None:
+        self.stream = asyncio.StreamReader()
+        self.intake = FastReader()
+        self.taken: list[Delivery] = []
+        self.intake.consumers[b"ours"] = (CHANNEL, self.taken.append)
+        self.receiver = FrameReceiver(cast(asyncio.StreamReader, Reader(self.stream, self.intake)))
+
+    async def passed_on(self, *chunks: bytes) -> list[tuple[int, str]]:
+        """Channel and name of each frame that aiormq is given; without what stands in for deliveries."""
+        found: list[tuple[int, str]] = []
+
+        async def receive() -> None:
+            async for _, number, frame in self.receiver:
+                if not isinstance(frame, Heartbeat):
+                    found.append((number, frame.name))
+
+        receiving = asyncio.create_task(receive())
+        for chunk in chunks:
+            self.stream.feed_data(chunk)
+            await asyncio.sleep(0)
+        self.stream.feed_eof()
+        await asyncio.wait([receiving])
+        assert receiving.exception() is None or isinstance(receiving.exception(), AMQPConnectionError)
+        return found
+
+    @property
+    def told(self) -> list[tuple[int, str, str | None, bytes]]:
+        return [(one.delivery_tag, one.routing_key, one.properties.message_id, one.body) for one in self.taken]
+
+
+def cut(data: bytes, at: list[int]) -> Iterator[bytes]:
+    places = [0, *sorted(place % (len(data) + 1) for place in at), len(data)]
+    return (data[start:end] for start, end in pairwise(places))
+
+
+BODIES = [b"", b"1", b"x" * FRAME_MAX, b"y" * (FRAME_MAX + 1), b"z" * 100]
+OTHERS: list[tuple[int, FrameTypes]] = [
+    (0, Heartbeat()),
+    (1, spec.Basic.ConsumeOk(consumer_tag="ours")),
+    (3, spec.Basic.Ack(delivery_tag=7, multiple=True)),
+]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 100_000), max_size=8))
+async def test_deliveries_come_whole_and_in_order_however_the_bytes_are_cut(places: list[int]) -> None:
+    world = World()
+    frames: list[bytes] = []
+    for at, body in enumerate(BODIES):
+        frames += delivery(1, "ours", at, body)
+        frames += [marshal(frame, number) for number, frame in OTHERS]
+        frames += delivery(2, "aiormq's", at, body)
+
+    found = await world.passed_on(*cut(b"".join(frames), places))
+
+    assert world.told == [(at, f"key-{at}", f"m-{at}", body) for at, body in enumerate(BODIES)]
+    own = [(number, frame.name) for number, frame in OTHERS if not isinstance(frame, Heartbeat)]
+    theirs = [(2, "Basic.Deliver"), (2, "ContentHeader")]
+    assert found == [
+        one for body in BODIES for one in (*own, *theirs, *[(2, "ContentBody")] * len(delivery(0, "", 0, body)[2:]))
+    ]
+
+
+async def test_deliveries_of_two_channels_are_put_together_apart() -> None:
+    world = World()
+    first, second = delivery(1, "ours", 1, b"a" * 40), delivery(2, "ours", 2, b"b" * 40)
+
+    await world.passed_on(*(frame for pair in zip(first, second, strict=True) for frame in pair))
+
+    assert [(tag, body) for tag, _, _, body in world.told] == [(1, b"a" * 40), (2, b"b" * 40)]
+
+
+async def test_what_is_to_be_forgotten_is_taken_by_nobody_even_when_it_had_begun() -> None:
+    world = World()
+    begun = delivery(1, "ours", 1, b"a" * 40)
+    world.intake.consumers[b"other"] = (CHANNEL, lambda _: world.intake.forget("ours"))
+
+    found = await world.passed_on(*begun[:2], *delivery(2, "other", 1, b""), *begun[2:], *delivery(1, "ours", 2, b""))
+
+    assert world.taken == []
+    assert found == [(1, "Basic.Deliver"), (1, "ContentHeader")]
+
+
+async def test_a_consumer_that_fails_ends_no_connection() -> None:
+    world = World()
+    failures: list[dict[str, Any]] = []
+
+    def fail(_: Delivery) -> None:
+        raise LookupError("of a consumer")
+
+    world.intake.consumers[b"failing"] = (CHANNEL, fail)
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+    loop.set_exception_handler(lambda _, failure: failures.append(failure))
+    try:
+        await world.passed_on(b"".join([*delivery(1, "failing", 1, b"x"), *delivery(1, "ours", 2, b"x")]))
+    finally:
+        loop.set_exception_handler(before)
+
+    assert [one.delivery_tag for one in world.taken] == [2]
+    assert [str(failure["exception"]) for failure in failures] == ["of a consumer"]
+
+
+def confirmed(*told: spec.Basic.Ack | spec.Basic.Nack) -> bytes:
+    return b"".join(marshal(frame, 5) for frame in told)
+
+
+def returned(message_id: str) -> bytes:
+    frame = spec.Basic.Return(reply_code=312, reply_text="NO_ROUTE", exchange="delay.ready", routing_key="orders")
+    header = ContentHeader(properties=spec.Basic.Properties(message_id=message_id), body_size=3)
+    return b"".join(marshal(part, 5) for part in (frame, header, ContentBody(b"abc")))
+
+
+async def test_who_publishes_is_told_what_became_of_each_and_aiormq_of_other_channels() -> None:
+    world = World()
+    confirms = world.intake.confirms[5] = Confirms()
+    told = confirms.begin(["a", "b", "c", "d"])
+    bytes_of_another = marshal(spec.Basic.Ack(delivery_tag=1), 6)
+
+    found = await world.passed_on(
+        returned("b"), confirmed(spec.Basic.Ack(2, multiple=True), spec.Basic.Nack(4)), bytes_of_another
+    )
+
+    assert found == [(6, "Basic.Ack")]
+    assert not told.done()
+    assert [str(error) for error in confirms.errors(BrokerUnavailable("away"))] == [
+        "None", "no queue takes it: NO_ROUTE", "away", "RabbitMQ did not take the message",
+    ]  # fmt: skip
+    assert [type(error) for error in confirms.errors()] == [type(None), Unroutable, type(None), BrokerUnavailable]
+
+
+async def test_aiormq_sees_that_a_connection_lives_on_which_nothing_comes_but_deliveries() -> None:
+    world = World()
+    world.stream.feed_data(b"".join(delivery(1, "ours", 1, b"x")))
+
+    assert isinstance((await world.receiver.get_frame())[2], Heartbeat)
+    assert len(world.taken) == 1
+
+
+@pytest.mark.parametrize("end", [b"\x00", b"\xcd"])
+async def test_a_frame_without_its_end_is_left_for_aiormq_to_refuse(end: bytes) -> None:
+    world = World()
+    frames = delivery(1, "ours", 1, b"x")
+    world.stream.feed_data(b"".join([*frames[:2], frames[2][:-1] + end]))
+
+    with pytest.raises(Exception, match="Last byte"):
+        await world.receiver.get_frame()
+    assert world.taken == []
+
+
+async def test_a_server_of_another_protocol_is_told_by_its_header() -> None:
+    world = World()
+    world.stream.feed_data(b"AMQP\x00\x01\x00\x00")
+
+    with pytest.raises(Exception, match="Unexpected AMQP protocol header"):
+        await world.receiver.get_frame()

@@ -1,0 +1,102 @@
+"""Which message carries a copy on its way."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic
+
+from bridge.broker.copies.bundles import COUNT_HEADER, MOST_COPIES
+from bridge.broker.publications import Publication, Route, _messages, _sent_long_before, _sharing
+from bridge.model.message import Copy, Envelope
+from topology.names import Names
+
+NAMES = Names()
+NOW_MS = 1_769_850_000_000
+
+
+def copy(at: int, topic: str = "orders") -> Copy:
+    return Copy(
+        topic=topic,
+        id=f"o-{at}",
+        epoch=1,
+        nonce=at + 1,
+        attempt=1,
+        max_retry=3,
+        due_ms=NOW_MS,
+        expires_ms=0,
+        created_ms=NOW_MS,
+        envelope=Envelope(body=b"1"),
+    )
+
+
+def to_wheel(at: int, left_ms: float, topic: str = "orders", **further: Any) -> Publication:
+    terms = {"shares": True, **further}
+    return Publication(copy=copy(at, topic), route=Route.WHEEL, left_ms=left_ms, **terms)
+
+
+def sent(*publications: Publication) -> list[tuple[tuple[int, ...], str, int | None]]:
+    """Of each message the places of what it carries, its key, and how many copies it counts."""
+    return [
+        (places, outgoing.routing_key, _count(outgoing.properties))
+        for places, outgoing in _messages(NAMES, publications, _sharing(publications))
+    ]
+
+
+def _count(properties: object) -> Any:
+    return (properties.headers or {})[COUNT_HEADER] if isinstance(properties, Basic.Properties) else None
+
+
+def test_copies_that_fall_due_in_the_same_tenth_of_a_second_share_a_bundle() -> None:
+    found = sent(to_wheel(0, 5_250), to_wheel(1, 5_399), to_wheel(2, 5_400), to_wheel(3, 5_299.5))
+
+    assert found == [((0, 3), "0.0.0.0.0.5.1.!plain-bundle.orders", 2), ((1,), *_plain("5.2")), ((2,), *_plain("5.3"))]
+
+
+def test_a_lone_copy_is_a_plain_message() -> None:
+    assert sent(to_wheel(0, 5_250)) == [((0,), *_plain("5.1"))]
+
+
+def test_a_bundle_of_leases_has_their_kind() -> None:
+    found = sent(*(to_wheel(at, 30_000, exact=False, kind="lease") for at in range(3)))
+
+    assert found == [((0, 1, 2), "0.0.0.0.0.30.0.!lease-bundle.orders", 3)]
+
+
+def test_what_is_not_to_share_travels_alone() -> None:
+    ready = [Publication(copy=copy(at), route=Route.READY, shares=True) for at in (2, 3)]
+    found = sent(*(to_wheel(at, 5_000, shares=False) for at in (0, 1)), *ready)
+
+    assert found == [
+        ((0,), *_plain("4.9")),
+        ((1,), *_plain("4.9")),
+        ((2,), "orders", None),
+        ((3,), "orders", None),
+    ]
+
+
+def test_topics_and_kinds_are_kept_apart() -> None:
+    found = sent(to_wheel(0, 5_000), to_wheel(1, 5_000, "mails"), to_wheel(2, 5_000, kind="lease"))
+
+    assert [count for _, _, count in found] == [None] * 3
+
+
+def test_a_bundle_is_bounded_and_the_rest_goes_alone() -> None:
+    found = sent(*(to_wheel(at, 5_000) for at in range(MOST_COPIES + 1)))
+
+    assert [count for _, _, count in found] == [MOST_COPIES, None]
+    assert sorted(at for places, _, _ in found for at in places) == list(range(MOST_COPIES + 1))
+
+
+def _plain(digits: str) -> tuple[str, None]:
+    return f"0.0.0.0.0.{digits}.orders", None
+
+
+@pytest.mark.parametrize(
+    ("epoch", "delay_ms", "long"),
+    [(1, 0, False), (1, 2_999, False), (1, 3_000, True), (2, 86_400_000, True), (0, 86_400_000, False)],
+)
+def test_a_copy_shows_its_topics_queues_to_be_old_if_it_was_sent_here_seconds_before_it_was_due(
+    epoch: int, delay_ms: int, long: bool
+) -> None:
+    assert _sent_long_before(replace(copy(0), epoch=epoch, due_ms=NOW_MS + delay_ms)) is long

@@ -1,0 +1,211 @@
+"""The breaker, as tables of what happens at which second and how it stands then."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Literal
+
+import pytest
+
+from bridge.model.breaker import Breaker, State, asking
+from bridge.model.errors import NotFound, StoreUnavailable
+
+CLOSED, HALF_OPEN, OPEN = State.CLOSED, State.HALF_OPEN, State.OPEN
+
+# (second, what happens, the second the call began at where it ends, the state then)
+Event = tuple[float, Literal["admitted", "refused", "answered", "failed", "timed out", "given up"], float | None, State]
+
+STORIES: dict[str, list[Event]] = {
+    "one time-out in silence opens it": [
+        (0.0, "admitted", None, CLOSED),
+        (1.5, "timed out", 0.0, OPEN),
+        (1.5, "refused", None, OPEN),
+        (2.4, "refused", None, OPEN),
+    ],
+    "a time-out while others were answered does not": [
+        (0.0, "admitted", None, CLOSED),
+        (0.1, "admitted", None, CLOSED),
+        (0.2, "answered", 0.1, CLOSED),
+        (1.5, "timed out", 0.0, CLOSED),
+        (1.6, "admitted", None, CLOSED),
+        (3.1, "timed out", 1.6, OPEN),
+    ],
+    "what fails at once does not, however often": [
+        (0.0, "failed", 0.0, CLOSED),
+        (0.1, "failed", 0.1, CLOSED),
+        (0.2, "failed", 0.2, CLOSED),
+        (0.3, "failed", 0.3, CLOSED),
+        (0.4, "failed", 0.4, CLOSED),
+        (0.5, "failed", 0.5, CLOSED),
+        (0.6, "admitted", None, CLOSED),
+    ],
+    "half-open it lets one call through, whose answer closes it": [
+        (1.5, "timed out", 0.0, OPEN),
+        (2.5, "admitted", None, HALF_OPEN),
+        (2.5, "refused", None, HALF_OPEN),
+        (2.6, "refused", None, HALF_OPEN),
+        (2.7, "answered", 2.5, CLOSED),
+        (2.7, "admitted", None, CLOSED),
+        (2.7, "admitted", None, CLOSED),
+    ],
+    "each try in vain doubles the time it stays open, up to two seconds": [
+        (1.5, "timed out", 0.0, OPEN),
+        (2.4, "refused", None, OPEN),
+        (2.5, "admitted", None, HALF_OPEN),
+        (4.0, "timed out", 2.5, OPEN),
+        (5.9, "refused", None, OPEN),
+        (6.0, "admitted", None, HALF_OPEN),
+        (7.5, "timed out", 6.0, OPEN),
+        (9.4, "refused", None, OPEN),
+        (9.5, "admitted", None, HALF_OPEN),
+    ],
+    "an answer makes it begin anew": [
+        (1.5, "timed out", 0.0, OPEN),
+        (2.5, "admitted", None, HALF_OPEN),
+        (4.0, "timed out", 2.5, OPEN),
+        (6.0, "admitted", None, HALF_OPEN),
+        (6.1, "answered", 6.0, CLOSED),
+        (7.7, "timed out", 6.2, OPEN),
+        (8.6, "refused", None, OPEN),
+        (8.7, "admitted", None, HALF_OPEN),
+    ],
+    "a try that fails at once closes it: nobody waits any more": [
+        (1.5, "timed out", 0.0, OPEN),
+        (2.5, "admitted", None, HALF_OPEN),
+        (2.6, "failed", 2.5, CLOSED),
+    ],
+    "a try that is given up leaves it to the next call": [
+        (1.5, "timed out", 0.0, OPEN),
+        (2.5, "admitted", None, HALF_OPEN),
+        (2.6, "given up", 2.5, OPEN),
+        (2.6, "admitted", None, HALF_OPEN),
+        (2.6, "refused", None, HALF_OPEN),
+        (4.1, "timed out", 2.6, OPEN),
+        (6.0, "refused", None, OPEN),
+        (6.1, "admitted", None, HALF_OPEN),
+    ],
+    "a try that does not end is not waited for": [
+        (1.5, "timed out", 0.0, OPEN),
+        (2.5, "admitted", None, HALF_OPEN),
+        (4.4, "refused", None, HALF_OPEN),
+        (4.5, "admitted", None, HALF_OPEN),
+        (4.6, "refused", None, HALF_OPEN),
+        (5.0, "timed out", 2.5, HALF_OPEN),
+        (6.0, "timed out", 4.5, OPEN),
+    ],
+    "calls from before it opened, that end badly, change nothing": [
+        (1.5, "timed out", 0.0, OPEN),
+        (1.6, "timed out", 0.1, OPEN),
+        (1.7, "failed", 0.2, OPEN),
+        (1.8, "given up", 0.3, OPEN),
+        (2.4, "refused", None, OPEN),
+        (2.5, "admitted", None, HALF_OPEN),
+        (2.6, "timed out", 1.2, HALF_OPEN),
+        (2.7, "failed", 1.3, HALF_OPEN),
+        (2.8, "given up", 1.4, HALF_OPEN),
+        (2.9, "refused", None, HALF_OPEN),
+    ],
+    "a late answer closes it also while it refuses": [
+        (1.5, "timed out", 0.0, OPEN),
+        (1.6, "answered", 0.2, CLOSED),
+        (1.7, "timed out", 0.2, CLOSED),
+        (1.7, "admitted", None, CLOSED),
+    ],
+}
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_the_breaker_goes_through_the_story(story: list[Event]) -> None:
+    breaker = Breaker(open_s=1.0, longest_s=2.0)
+    for now_s, event, began_s, state in story:
+        match event, began_s:
+            case (("admitted" | "refused"), None):
+                assert breaker.admit(now_s) is (event == "admitted"), (now_s, event)
+            case "answered", float():
+                breaker.answered(now_s)
+            case "failed", float(began_s):
+                breaker.failed(began_s, now_s)
+            case "timed out", float(began_s):
+                breaker.timed_out(began_s, now_s)
+            case "given up", float(began_s):
+                breaker.given_up(began_s, now_s)
+            case _:
+                pytest.fail(f"no such event: {event} {began_s}")
+        assert breaker.state is state, (now_s, event)
+
+
+def test_a_refusal_says_when_the_server_is_asked_again() -> None:
+    breaker = Breaker(open_s=1.0, longest_s=2.0)
+    breaker.timed_out(0.0, 1.5)
+
+    assert breaker.refusal(1.7) == "did not answer in time; asked again in 0.8 s"
+    assert breaker.admit(2.5)
+    assert breaker.refusal(2.6) == "did not answer in time; is being asked again"
+
+
+def opened() -> Breaker:
+    """A breaker that refuses for an hour."""
+    breaker = Breaker(open_s=3_600.0, longest_s=3_600.0)
+    with pytest.raises(TimeoutError), asking(breaker, "Redis", StoreUnavailable):
+        raise TimeoutError
+    return breaker
+
+
+def tried() -> Breaker:
+    """A breaker that lets the next call through."""
+    breaker = Breaker(open_s=0.0, longest_s=3_600.0)
+    with pytest.raises(TimeoutError), asking(breaker, "Redis", StoreUnavailable):
+        raise TimeoutError
+    return breaker
+
+
+def test_a_call_that_is_refused_is_not_made() -> None:
+    breaker, made = opened(), []
+
+    refusal = pytest.raises(StoreUnavailable, match=r"^Redis did not answer in time; asked again in 3600\.0 s$")
+    with refusal, asking(breaker, "Redis", StoreUnavailable):
+        made.append(1)
+    assert (made, breaker.state) == ([], OPEN)
+
+
+@pytest.mark.parametrize(
+    ("raised", "state"),
+    [
+        (None, CLOSED),
+        (NotFound("none"), CLOSED),
+        (ConnectionRefusedError(), CLOSED),
+        (TimeoutError(), OPEN),
+        (KeyError(), OPEN),
+        (asyncio.CancelledError(), OPEN),
+    ],
+    ids=repr,
+)
+def test_the_breaker_learns_how_the_call_that_tries_ends(raised: BaseException | None, state: State) -> None:
+    breaker = tried()
+
+    with suppress(BaseException), asking(breaker, "Redis", StoreUnavailable, timeouts=(TimeoutError, KeyError)):
+        if raised is not None:
+            raise raised
+    assert breaker.state is state
+
+
+@pytest.mark.parametrize("raised", [None, TimeoutError()], ids=repr)
+def test_an_end_that_tells_nothing_leaves_the_try_to_the_next_call(raised: Exception | None) -> None:
+    breaker = tried()
+
+    with suppress(TimeoutError), asking(breaker, "RabbitMQ", StoreUnavailable) as call:
+        call.telling = False
+        if raised is not None:
+            raise raised
+    assert breaker.state is OPEN
+    assert breaker.admit(float("inf"))
+
+
+def test_a_time_out_that_tells_nothing_does_not_open_it() -> None:
+    breaker = Breaker()
+
+    with suppress(TimeoutError), asking(breaker, "RabbitMQ", StoreUnavailable) as call:
+        call.telling = False
+        raise TimeoutError
+    assert breaker.state is CLOSED

@@ -1,0 +1,129 @@
+"""Durations and instants, as people write them."""
+
+import pytest
+
+from bridge.model.durations import format_instant, parse_duration_ms, parse_instant_ms
+
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("written", "duration_ms"),
+    [
+        (0, 0),
+        (1_500, 1_500),
+        (999 * DAY, 999 * DAY),
+        ("0s", 0),
+        ("1500ms", 1_500),
+        ("90s", 90_000),
+        ("15m", 15 * MINUTE),
+        ("2h", 2 * HOUR),
+        ("7d", 7 * DAY),
+        ("1h30m", 90 * MINUTE),
+        ("1d2h3m4s5ms", DAY + 2 * HOUR + 3 * MINUTE + 4_005),
+        ("1.5s", 1_500),
+        ("0.25h", 15 * MINUTE),
+        ("0.5ms", 0),
+        ("PT1H30M", 90 * MINUTE),
+        ("PT90S", 90_000),
+        ("PT0.250S", 250),
+        ("P1D", DAY),
+        ("P2W", 14 * DAY),
+        ("P1W2DT3H", 9 * DAY + 3 * HOUR),
+        ("PT0S", 0),
+    ],
+)
+def test_a_duration_is_read_in_each_of_its_forms(written: object, duration_ms: int) -> None:
+    assert parse_duration_ms(written) == duration_ms
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        -1,
+        1.5,
+        True,
+        None,
+        [],
+        b"90s",
+        "",
+        "90",
+        "s",
+        "-1s",
+        "1 s",
+        "1S",
+        "90s ",
+        "1h 30m",
+        "1e3s",
+        ".5s",
+        "1.s",
+        "1y",
+        "1w",
+        "P",
+        "PT",
+        "P1Y",
+        "P1M",
+        "P1DT",
+        "-PT1S",
+        "PT1.5H",
+        "PT0.0001S",
+        "pt1h",
+        "90s\n",
+        "1" * 64 + "s",
+    ],
+)
+def test_what_has_no_form_of_a_duration_is_refused(written: object) -> None:
+    with pytest.raises(ValueError, match=r"must be|negative"):
+        parse_duration_ms(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "instant_ms"),
+    [
+        (0, 0),
+        (253_402_300_799_999, 253_402_300_799_999),
+        ("1970-01-01T00:00:00Z", 0),
+        ("2026-01-31T09:00:00Z", 1_769_850_000_000),
+        ("2026-01-31T09:00:00.123Z", 1_769_850_000_123),
+        ("2026-01-31t10:00:00+01:00", 1_769_850_000_000),
+        ("2026-01-31 04:00:00-05:00", 1_769_850_000_000),
+        ("1969-12-31T23:59:59Z", 0),
+    ],
+)
+def test_an_instant_is_read_in_each_of_its_forms(written: object, instant_ms: int) -> None:
+    assert parse_instant_ms(written) == instant_ms
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        -1,
+        253_402_300_800_000,
+        1.0,
+        True,
+        None,
+        "",
+        "now",
+        "2026-01-31",
+        "2026-01-31T09:00:00",
+        "2026-02-30T09:00:00Z",
+        "2026-01-31T25:00:00Z",
+        "2026-W05-6T09:00:00Z",
+    ],
+)
+def test_what_has_no_form_of_an_instant_is_refused(written: object) -> None:
+    with pytest.raises(ValueError, match="must"):
+        parse_instant_ms(written)
+
+
+@pytest.mark.parametrize(
+    ("instant_ms", "written"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (1_769_850_000_007, "2026-01-31T09:00:00.007Z"),
+        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+    ],
+)
+def test_an_instant_is_written_in_utc_with_milliseconds(instant_ms: int, written: str) -> None:
+    assert format_instant(instant_ms) == written
+    assert parse_instant_ms(written) == instant_ms
