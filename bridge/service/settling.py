@@ -11,6 +11,7 @@ from bridge.model.values import AckResult, AckVerdict, Leased, Policy
 from bridge.service import receipts
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
+from bridge.service.succession import Step, Succession
 from bridge.service.successors import RETRY_KIND, at_once, dead, later, successor
 from bridge.store.records import Outcome, read, read_envelope
 
@@ -21,7 +22,7 @@ class Settling:
     def __init__(self, context: Context, lookup: Lookup) -> None:
         self._store = context.store
         self._records = context.records
-        self._copy_publisher = context.broker.copy_publisher
+        self._succession = Succession(context.store, context.broker.copy_publisher)
         self._topics = context.topics
         self._lookup = lookup
 
@@ -88,30 +89,31 @@ class Settling:
         self, message: Message, receipt: str | None, *, delay_ms: int | None, reason: str | None, counted: bool
     ) -> Message:
         record, envelope = message.record, message.envelope
-        topic, message_id = record.topic, record.id
+        topic = record.topic
         policy = await self._topics.policy(topic)
         now_ms = self._store.clock.now_ms()
         delay_ms = _delay_ms(delay_ms, policy, record.attempts)
         due_ms = int(now_ms) + delay_ms
         nonce = new_nonce()
         if envelope is None or envelope.body is None:
-            call = self._records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason or "", ready=False)
+            step = Step(
+                name=self._records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason or "", ready=False)
+            )
         else:
             copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + counted, due_ms=due_ms)
             if counted and record.attempts > record.max_retry:
-                publication = dead(copy, reason or "retries used up")
-                call = self._records.bury(
-                    record, next_nonce=nonce, attempts=record.attempts, reason=reason or "retries used up"
+                reason = reason or "retries used up"
+                step = Step(
+                    publication=dead(copy, reason),
+                    name=self._records.bury(record, next_nonce=nonce, attempts=record.attempts, reason=reason),
                 )
             else:
                 ready = delay_ms == 0 and not policy.paused
-                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, RETRY_KIND)
-                call = self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason or "", ready=ready)
-            (error,) = await self._copy_publisher.publish([publication])
-            if error is not None:
-                raise error
-        (answer,) = await self._store.run([call])
-        outcome = read(topic, message_id, answer)
+                step = Step(
+                    publication=at_once(copy, now_ms) if ready else later(copy, now_ms, RETRY_KIND),
+                    name=self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason or "", ready=ready),
+                )
+        outcome = await self._succession.perform_one(step)
         if outcome.verdict == "buried":
             metrics.DEAD.add(topic)
         elif outcome.verdict != "nacked":

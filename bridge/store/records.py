@@ -66,6 +66,11 @@ def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
     return Outcome(verdict.decode(), now_ms, extra, Record(topic, message_id, *values))
 
 
+def outcome_of(call: Call, answer: list[Any]) -> Outcome:
+    """The outcome of a call that one of the methods of `Records` built for one message."""
+    return read(call.topic, call.args[1], answer)
+
+
 def read_envelope(outcome: Outcome) -> Envelope | None:
     return envelopes.unpack(outcome.extra) if outcome.extra else None
 
@@ -82,7 +87,7 @@ class Records:
     def _call_with(self, script_name: str, topic: str, message_id: str, own: tuple[Any, ...]) -> Call:
         """`own`: the script's own arguments, in their order. Of what goes by the thousand, since by name costs 4 us."""
         args = (self.now, message_id, self.retention_ms, self.tombstone_ms, *own)
-        return Call(SCRIPTS[script_name], self.keys.record(topic, message_id), args)
+        return Call(SCRIPTS[script_name], self.keys.record(topic, message_id), args, topic)
 
     def _call(self, script_name: str, topic: str, message_id: str, **args: Any) -> Call:
         script = SCRIPTS[script_name]

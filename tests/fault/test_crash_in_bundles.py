@@ -13,8 +13,8 @@ from bridge.broker.publications import Route
 from bridge.model.errors import Unavailable
 from bridge.model.message import Envelope, State
 from bridge.model.values import Draft, Leased
-from bridge.service.pulling import LEASE_KIND
 from bridge.service.service import Service
+from bridge.service.successors import LEASE_KIND
 from tests.fault.api import now_ms
 from tests.fault.crash import DyingAt, after, before, dies_in, dying, of_kind, on_way, restarted
 from tests.fault.stage import Stage, killed, started

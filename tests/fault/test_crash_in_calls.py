@@ -6,8 +6,7 @@ import pytest
 
 from bridge.broker.publications import Route
 from bridge.model.message import State
-from bridge.service.pulling import LEASE_KIND
-from bridge.service.successors import MOVE_KIND, RETRY_KIND
+from bridge.service.successors import LEASE_KIND, MOVE_KIND, RETRY_KIND
 from tests.fault.api import now_ms
 from tests.fault.crash import (
     DyingAt,
