@@ -27,13 +27,14 @@ from bridge.service.supervisor import Loop, waiting
 from bridge.store import pages
 from bridge.store.calls import Call
 from bridge.store.records import Outcome, read, read_envelope
+from bridge.store.verdicts import Verdict
 
 log = structlog.get_logger(__name__)
 
 _PASS = 1_000
 _PAGE = 100
 _RETRY_S = 1.0
-_DONE = {"moved": "resent", "nacked": "resent", "expired": "expired"}
+_DONE = {Verdict.MOVED: "resent", Verdict.NACKED: "resent", Verdict.EXPIRED: "expired"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,7 @@ from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import MOVE_KIND, at_once, later, successor
 from bridge.store.records import read, read_envelope
+from bridge.store.verdicts import Verdict
 
 _OVERDUE_MS = 1_000  # a copy that has not arrived so long after its moment is late, or no longer there
 
@@ -37,7 +38,7 @@ class Changing:
         before, outcome = read(topic, message_id, looked), read(topic, message_id, answer)
         if outcome.record is None:
             raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
-        if outcome.verdict in ("ended", "other"):
+        if outcome.verdict in (Verdict.ENDED, Verdict.OTHER):
             raise Conflict(f"the message is {outcome.record.state.label}", state=outcome.record.state.label)
         if before.record is not None and before.record.state is not State.DELETED:
             metrics.DELETED.add(topic)
@@ -84,9 +85,9 @@ class Changing:
                 name=self._records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready),
             )
         outcome = await self._succession.perform_one(step)
-        if outcome.verdict == "unknown":
+        if outcome.verdict is Verdict.UNKNOWN:
             raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
-        if outcome.verdict != "moved":
+        if outcome.verdict is not Verdict.MOVED:
             state = outcome.found.state.label
             raise Conflict(f"the message was changed meanwhile: it is {state}", state=state)
         return Message(record=outcome.found, envelope=envelope)

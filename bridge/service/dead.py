@@ -16,6 +16,7 @@ from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession, named
 from bridge.service.successors import at_once, successor
 from bridge.store.records import Outcome
+from bridge.store.verdicts import Verdict
 
 _GROUP = 100
 
@@ -87,7 +88,7 @@ class Dead:
             else:
                 raise BodyNotKept("its copy is no longer in the dead-letter queue, and its body was not kept")
             outcome = await self._succession.perform_one(self._replay(copy, taken))
-        if outcome.verdict != "replayed":
+        if outcome.verdict is not Verdict.REPLAYED:
             raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
         return Message(record=outcome.found, envelope=copy.envelope)
 
@@ -104,7 +105,7 @@ class Dead:
         def replay(letter: Copy, delivery: Taken) -> Step:
             return self._replay(letter, delivery, max_retry=max_retry, ttl_ms=ttl_ms)
 
-        return sum(outcome.verdict == "replayed" for outcome in await self._sweep(topic, limit, replay))
+        return sum(outcome.verdict is Verdict.REPLAYED for outcome in await self._sweep(topic, limit, replay))
 
     async def drop(self, topic: str, message_id: str) -> Message:
         """Drops a dead letter.

@@ -23,6 +23,7 @@ from bridge.service.context import Context
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import HOLD_KIND, LEASE_KIND, lease_copy
 from bridge.store.records import Outcome
+from bridge.store.verdicts import Verdict
 
 AHEAD_PARKED_MS: Final = 1_000
 """A copy that is newer than its record goes into the wheel for so long before it is asked about again."""
@@ -54,9 +55,9 @@ class _Candidate:
 
     def park(self, outcome: Outcome) -> Step | None:
         """Puts a copy that was taken too early, before it is due or before its record names it, into the wheel."""
-        if outcome.verdict == "hold":
+        if outcome.verdict is Verdict.HOLD:
             copy, left_ms = self.copy, outcome.extra
-        elif outcome.verdict == "ahead":
+        elif outcome.verdict is Verdict.AHEAD:
             copy, left_ms = replace(self.copy, asked=self.copy.asked + 1), AHEAD_PARKED_MS
         else:
             return None
@@ -91,7 +92,7 @@ class Leasing:
         for candidate, result in zip(candidates, await self._succession.perform(steps), strict=True):
             if isinstance(result, Unavailable):
                 errors.append(result)
-            elif result is not None and result.verdict == "leased":
+            elif result is not None and result.verdict is Verdict.LEASED:
                 record = result.found
                 leased.append(
                     Leased(
@@ -99,9 +100,9 @@ class Leasing:
                         receipt=receipts.make(record.epoch, record.id),
                     )
                 )
-            elif result is not None and result.verdict == "ghost":
+            elif result is not None and result.verdict is Verdict.GHOST:
                 metrics.GHOSTS.add(topic)
-            elif result is not None and result.verdict == "expired":
+            elif result is not None and result.verdict is Verdict.EXPIRED:
                 metrics.EXPIRED.add(topic)
         if leased:
             metrics.DELIVERED.add(topic, len(leased))

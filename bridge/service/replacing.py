@@ -18,6 +18,7 @@ from bridge.service.sending import Sending
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import MOVE_KIND, at_once, later
 from bridge.store import envelopes
+from bridge.store.verdicts import Verdict
 
 _TRIES: Final = 10
 
@@ -79,7 +80,7 @@ class Replacing:
                 name=self._records.replace(record, copy, ready=ready, envelope=packed),
             )
         )
-        if outcome.verdict != "replaced":
+        if outcome.verdict is not Verdict.REPLACED:
             return None
         metrics.ACCEPTED.add(record.topic)
         return Message(record=outcome.found, envelope=draft.envelope)

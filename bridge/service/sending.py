@@ -24,6 +24,7 @@ from bridge.service.succession import Result, Step, Succession, named
 from bridge.service.successors import first_copy
 from bridge.store import envelopes
 from bridge.store.records import Claim, Confirmation, Outcome, outcome_of, read_envelope
+from bridge.store.verdicts import Verdict
 
 _GROUP = 256
 _GROUPS_AT_ONCE = 3
@@ -147,8 +148,8 @@ class Sending:
         except StoreUnavailable as error:
             return [error] * len(requests)
         claims = [outcome_of(call, answer) for call, answer in zip(calls, answers, strict=True)]
-        created = [at for at, claim in enumerate(claims) if claim.verdict == "created"]
-        existing = [at for at, claim in enumerate(claims) if claim.verdict == "exists"]
+        created = [at for at, claim in enumerate(claims) if claim.verdict is Verdict.CREATED]
+        existing = [at for at, claim in enumerate(claims) if claim.verdict is Verdict.EXISTS]
         results: dict[int, Sent | BridgeError] = {}
         if existing:
             results |= zip(existing, await self._existing([claims[at].found for at in existing]), strict=True)
@@ -200,10 +201,10 @@ def _answer(request: _Request, result: Result) -> Sent | BridgeError:
     if isinstance(result, Unavailable):
         return result
     outcome = named(result)
-    if outcome.verdict == "confirmed":
+    if outcome.verdict is Verdict.CONFIRMED:
         metrics.ACCEPTED.add(outcome.found.topic)
         return Sent(message=Message(record=outcome.found, envelope=request.draft.envelope), replayed=False)
-    if outcome.verdict == "superseded":
+    if outcome.verdict is Verdict.SUPERSEDED:
         return SendUnderWay(f"another send took over the id {request.claim.id!r}: send again")
     return StoreUnavailable("Redis lost the record before the send was confirmed: send again with the same id")
 
@@ -211,7 +212,7 @@ def _answer(request: _Request, result: Result) -> Sent | BridgeError:
 def _refusal(request: _Request, claim: Outcome) -> BridgeError:
     """The error for a claim that was refused."""
     draft = request.draft
-    if claim.verdict == "too_far":
+    if claim.verdict is Verdict.TOO_FAR:
         field, value = (
             ("deliver_at", draft.deliver_at_ms) if draft.deliver_at_ms is not None else ("delay", draft.delay_ms)
         )

@@ -14,6 +14,7 @@ from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import RETRY_KIND, at_once, dead, later, successor
 from bridge.store.records import Outcome, read, read_envelope
+from bridge.store.verdicts import Verdict
 
 _GROUP = 256
 
@@ -114,9 +115,9 @@ class Settling:
                     name=self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason or "", ready=ready),
                 )
         outcome = await self._succession.perform_one(step)
-        if outcome.verdict == "buried":
+        if outcome.verdict is Verdict.BURIED:
             metrics.DEAD.add(topic)
-        elif outcome.verdict != "nacked":
+        elif outcome.verdict is not Verdict.NACKED:
             raise _stale(Message(record=outcome.found, envelope=None) if outcome.record else None, receipt)
         return Message(record=outcome.found, envelope=envelope)
 
@@ -134,7 +135,7 @@ class Settling:
         if outcome.record is None:
             raise _not_found(topic, message_id)
         message = Message(record=outcome.found, envelope=read_envelope(read(topic, message_id, looked)))
-        if outcome.verdict != "extended":
+        if outcome.verdict is not Verdict.EXTENDED:
             raise _stale(message, receipt)
         return message
 

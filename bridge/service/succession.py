@@ -51,6 +51,7 @@ from bridge.model.fast_dataclass import fast_dataclass
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.records import Outcome, outcome_of
+from bridge.store.verdicts import Verdict
 
 _AHEAD_TRIES: Final = 5
 _AHEAD_PAUSE_S: Final = 0.01
@@ -148,7 +149,7 @@ class Succession:
         answers = await self._store.run(calls)
         outcomes = [outcome_of(call, answer) for call, answer in zip(calls, answers, strict=True)]
         for _ in range(_AHEAD_TRIES - 1):
-            ahead = [at for at, outcome in enumerate(outcomes) if outcome.verdict == "ahead"]
+            ahead = [at for at, outcome in enumerate(outcomes) if outcome.verdict is Verdict.AHEAD]
             if not ahead:
                 break
             await asyncio.sleep(_AHEAD_PAUSE_S)

@@ -19,6 +19,7 @@ from bridge.service.successors import LEASE_KIND
 from bridge.store import envelopes
 from bridge.store.calls import Call
 from bridge.store.records import Outcome, read
+from bridge.store.verdicts import Verdict
 
 RETRY_MS = 500  # after a store or broker that was away
 _PAUSED_MS = 5_000  # what is due in a paused topic is asked about again after so long
@@ -137,7 +138,7 @@ class Batches:
         """Keeps the bodies of messages whose records were made here: those of AMQP clients, or all after a loss."""
         calls: list[Call] = []
         for item, outcome in zip(items, outcomes, strict=True):
-            if outcome.verdict == "made" or (outcome.verdict == "hold" and item.copy.epoch == 0):
+            if outcome.verdict is Verdict.MADE or (outcome.verdict is Verdict.HOLD and item.copy.epoch == 0):
                 packed = envelopes.pack(item.copy.envelope, self._keep_body_max)
                 if packed:
                     calls.append(self._records.keep(outcome.found, packed))

@@ -12,6 +12,7 @@ from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.succession import Step
 from bridge.service.successors import HOLD_KIND, RETRY_KIND, as_recorded, dead, later
 from bridge.store.records import Outcome, Records
+from bridge.store.verdicts import Verdict
 
 ADOPT_AFTER_ASKED = 60
 """A copy that is newer than its record is asked about every second; after so many times it is believed. Either its
@@ -34,21 +35,21 @@ class Decision:
 def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int) -> Decision:
     """A copy out of the wheel."""
     match outcome.verdict:
-        case "release" | "made":
+        case Verdict.RELEASE | Verdict.MADE:
             record = outcome.found
             publication = Publication(copy=as_recorded(copy, record), route=Route.READY, live_for_ms=int(outcome.extra))
             return Decision(Step(publication=publication), counts="released")
-        case "hold" if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
+        case Verdict.HOLD if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
             return Decision(hold_ms=outcome.extra)
-        case "hold":
+        case Verdict.HOLD:
             held = replace(as_recorded(copy, outcome.found), due_ms=outcome.now_ms + int(outcome.extra))
             publication = Publication(copy=held, route=Route.WHEEL, left_ms=outcome.extra, kind=HOLD_KIND)
             return Decision(Step(publication=publication))
-        case "ahead":
+        case Verdict.AHEAD:
             return _ask_later(copy)
-        case "bury":
+        case Verdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt - 1, "retries used up")
-        case "expired":
+        case Verdict.EXPIRED:
             return Decision(counts="expired")
         case _:
             return Decision(counts="ghost")
@@ -57,7 +58,7 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int)
 def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, policy: Policy) -> Decision:
     """A copy back from its ready queue: a delivery that failed."""
     match outcome.verdict:
-        case "retry":
+        case Verdict.RETRY:
             record = outcome.found
             nonce = new_nonce()
             backoff_ms = policy.backoff.delay_ms(copy.attempt) if policy.backoff is not None else 0
@@ -67,11 +68,11 @@ def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, po
             )
             name = records.retry(record, next_nonce=nonce, due_ms=due_ms, attempts=copy.attempt, reason=reason)
             return Decision(Step(publication=later(retried, outcome.now_ms, RETRY_KIND), name=name), counts="retried")
-        case "bury":
+        case Verdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt, reason)
-        case "ahead":
+        case Verdict.AHEAD:
             return _ask_later(copy)
-        case "expired":
+        case Verdict.EXPIRED:
             return Decision(counts="expired")
         case _:
             return Decision(counts="ghost")

@@ -11,6 +11,7 @@ from bridge.model.values import Backoff, Policy
 from bridge.service.succession import Step
 from bridge.store.keys import Keys
 from bridge.store.records import Outcome, Records
+from bridge.store.verdicts import Verdict
 
 NOW_MS = 1_769_850_000_000
 COPY = Copy(
@@ -50,7 +51,7 @@ RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
 
 
 def outcome(verdict: str, extra: int = 0) -> Outcome:
-    return Outcome(verdict, NOW_MS, extra, RECORD)
+    return Outcome(Verdict(verdict), NOW_MS, extra, RECORD)
 
 
 def named(step: Step) -> dict[str, object]:
