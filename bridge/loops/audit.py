@@ -18,11 +18,11 @@ import structlog
 
 from bridge import metrics
 from bridge.model.errors import StoreUnavailable, Unavailable
-from bridge.model.message import Envelope, Record, State, new_nonce
+from bridge.model.message import CopyKind, Envelope, Record, State, new_nonce
 from bridge.model.values import Release
 from bridge.service.context import Context
 from bridge.service.succession import Step, Succession
-from bridge.service.successors import RETRY_KIND, later, successor
+from bridge.service.successors import later, successor
 from bridge.service.supervisor import Loop, waiting
 from bridge.store import pages
 from bridge.store.calls import Call
@@ -206,7 +206,7 @@ class Audit:
         nonce = new_nonce()
         # The checkpoint finds out that the retries are used up, as for any lease that ends.
         copy = successor(record, one.kept, nonce=nonce, attempt=record.attempts + 1, due_ms=now_ms)
-        return Step(publication=later(copy, now_ms, RETRY_KIND), name=self._named(record, nonce, now_ms))
+        return Step(publication=later(copy, now_ms, CopyKind.RETRY), name=self._named(record, nonce, now_ms))
 
     def _named(self, record: Record, nonce: int, due_ms: int) -> Call:
         if record.state is State.LEASED:

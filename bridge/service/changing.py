@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bridge import metrics
 from bridge.model.errors import BodyNotKept, Conflict, InvalidRequest, NotFound
-from bridge.model.message import Message, State, new_nonce
+from bridge.model.message import CopyKind, Message, State, new_nonce
 from bridge.model.values import MAX_DELAY_MS, Release
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
-from bridge.service.successors import MOVE_KIND, at_once, later, successor
+from bridge.service.successors import at_once, later, successor
 from bridge.store.records import read, read_envelope
 from bridge.store.verdicts import Verdict
 
@@ -81,7 +81,7 @@ class Changing:
             copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
             ready = due_ms <= now_ms and not policy.paused
             step = Step(
-                publication=at_once(copy, now_ms) if ready else later(copy, now_ms, MOVE_KIND),
+                publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE),
                 name=self._records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready),
             )
         outcome = await self._succession.perform_one(step)

@@ -16,12 +16,12 @@ from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import Unavailable
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy, Envelope, Message
+from bridge.model.message import Copy, CopyKind, Envelope, Message
 from bridge.model.values import Leased, Policy
 from bridge.service import receipts
 from bridge.service.context import Context
 from bridge.service.succession import Step, Succession
-from bridge.service.successors import HOLD_KIND, LEASE_KIND, lease_copy
+from bridge.service.successors import lease_copy
 from bridge.store.records import Outcome
 from bridge.store.verdicts import Verdict
 
@@ -61,7 +61,7 @@ class _Candidate:
             copy, left_ms = replace(self.copy, asked=self.copy.asked + 1), AHEAD_PARKED_MS
         else:
             return None
-        publication = Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, kind=HOLD_KIND)
+        publication = Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)
         return Step(publication=publication, delivery=self.delivery)
 
 
@@ -120,7 +120,7 @@ class Leasing:
         copy = lease_copy(candidate.copy, now_ms + lease_ms, counted=counted)
         return Step(
             publication=Publication(
-                copy=copy, route=Route.WHEEL, left_ms=lease_ms, exact=False, kind=LEASE_KIND, shares=True
+                copy=copy, route=Route.WHEEL, left_ms=lease_ms, exact=False, kind=CopyKind.LEASE, shares=True
             ),
             name=self._records.lease(
                 candidate.copy,

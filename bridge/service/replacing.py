@@ -11,12 +11,12 @@ from typing import Final
 
 from bridge import metrics
 from bridge.model.errors import InvalidRequest, SendUnderWay
-from bridge.model.message import Copy, Message, Record, new_nonce
+from bridge.model.message import Copy, CopyKind, Message, Record, new_nonce
 from bridge.model.values import MAX_DELAY_MS, Draft
 from bridge.service.context import Context
 from bridge.service.sending import Sending
 from bridge.service.succession import Step, Succession
-from bridge.service.successors import MOVE_KIND, at_once, later
+from bridge.service.successors import at_once, later
 from bridge.store import envelopes
 from bridge.store.verdicts import Verdict
 
@@ -76,7 +76,7 @@ class Replacing:
         packed = envelopes.pack(draft.envelope, self._keep_body_max)
         outcome = await self._succession.perform_one(
             Step(
-                publication=at_once(copy, now_ms) if ready else later(copy, now_ms, MOVE_KIND),
+                publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE),
                 name=self._records.replace(record, copy, ready=ready, envelope=packed),
             )
         )

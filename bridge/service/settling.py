@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from bridge import metrics
 from bridge.model.errors import Conflict, InvalidRequest, LeaseEnded, NotFound
-from bridge.model.message import Message, Record, State, new_nonce
+from bridge.model.message import CopyKind, Message, Record, State, new_nonce
 from bridge.model.values import AckResult, AckVerdict, Leased, Policy
 from bridge.service import receipts
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
-from bridge.service.successors import RETRY_KIND, at_once, dead, later, successor
+from bridge.service.successors import at_once, dead, later, successor
 from bridge.store.records import Outcome, read, read_envelope
 from bridge.store.verdicts import Verdict
 
@@ -111,7 +111,7 @@ class Settling:
             else:
                 ready = delay_ms == 0 and not policy.paused
                 step = Step(
-                    publication=at_once(copy, now_ms) if ready else later(copy, now_ms, RETRY_KIND),
+                    publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.RETRY),
                     name=self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason or "", ready=ready),
                 )
         outcome = await self._succession.perform_one(step)

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bridge.broker.publications import Publication, Route
-from bridge.model.message import Copy, Envelope, Record, new_nonce
-
-LEASE_KIND = "lease"
-RETRY_KIND = "retry"
-MOVE_KIND = "move"
-HOLD_KIND = "hold"
+from bridge.model.message import Copy, CopyKind, Envelope, Record, new_nonce
 
 
 def first_copy(record: Record, envelope: Envelope) -> Copy:
@@ -81,7 +76,7 @@ def at_once(copy: Copy, now_ms: float) -> Publication:
     return Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
 
 
-def later(copy: Copy, now_ms: float, kind: str) -> Publication:
+def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
     """Publishes into the wheel, where the copy stays until it is due."""
     return Publication(copy=copy, route=Route.WHEEL, left_ms=max(0.0, copy.due_ms - now_ms), kind=kind)
 

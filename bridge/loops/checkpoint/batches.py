@@ -11,11 +11,10 @@ from bridge.broker.copies.classify import Back, Due
 from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Decision, after_fire, after_return
 from bridge.model.errors import StoreUnavailable, Unavailable, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy
+from bridge.model.message import Copy, CopyKind
 from bridge.model.values import Policy
 from bridge.service.context import Context
 from bridge.service.succession import Succession
-from bridge.service.successors import LEASE_KIND
 from bridge.store import envelopes
 from bridge.store.calls import Call
 from bridge.store.records import Outcome, read
@@ -77,7 +76,7 @@ class Batches:
         leases: dict[str, list[int]] = {}
         for at, item in enumerate(items):
             arrival = item.arrival
-            if isinstance(arrival, Due) and arrival.kind == LEASE_KIND and arrival.copy.epoch:
+            if isinstance(arrival, Due) and arrival.kind is CopyKind.LEASE and arrival.copy.epoch:
                 home = self._records.keys.home(arrival.copy.topic, arrival.copy.id)
                 leases.setdefault(home, []).append(at)
         looks = [places for places in leases.values() if len(places) > 1]

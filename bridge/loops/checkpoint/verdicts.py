@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from bridge.broker.publications import Publication, Route
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy, Record, new_nonce
+from bridge.model.message import Copy, CopyKind, Record, new_nonce
 from bridge.model.values import Policy
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.succession import Step
-from bridge.service.successors import HOLD_KIND, RETRY_KIND, as_recorded, dead, later
+from bridge.service.successors import as_recorded, dead, later
 from bridge.store.records import Outcome, Records
 from bridge.store.verdicts import Verdict
 
@@ -43,7 +43,7 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int)
             return Decision(hold_ms=outcome.extra)
         case Verdict.HOLD:
             held = replace(as_recorded(copy, outcome.found), due_ms=outcome.now_ms + int(outcome.extra))
-            publication = Publication(copy=held, route=Route.WHEEL, left_ms=outcome.extra, kind=HOLD_KIND)
+            publication = Publication(copy=held, route=Route.WHEEL, left_ms=outcome.extra, kind=CopyKind.HOLD)
             return Decision(Step(publication=publication))
         case Verdict.AHEAD:
             return _ask_later(copy)
@@ -67,7 +67,9 @@ def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, po
                 as_recorded(copy, record), epoch=record.epoch + 1, nonce=nonce, attempt=copy.attempt + 1, due_ms=due_ms
             )
             name = records.retry(record, next_nonce=nonce, due_ms=due_ms, attempts=copy.attempt, reason=reason)
-            return Decision(Step(publication=later(retried, outcome.now_ms, RETRY_KIND), name=name), counts="retried")
+            return Decision(
+                Step(publication=later(retried, outcome.now_ms, CopyKind.RETRY), name=name), counts="retried"
+            )
         case Verdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt, reason)
         case Verdict.AHEAD:
@@ -82,7 +84,7 @@ def _ask_later(copy: Copy) -> Decision:
     asked = replace(copy, asked=copy.asked + 1)
     # The first time, most often the record names it within a moment.
     left_ms = AHEAD_PARKED_MS if copy.asked else 0
-    publication = Publication(copy=asked, route=Route.WHEEL, left_ms=left_ms, exact=False, kind=HOLD_KIND)
+    publication = Publication(copy=asked, route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.HOLD)
     return Decision(Step(publication=publication))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.broker.publications import Publication, Route
 from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
-from bridge.model.message import Copy, Envelope, Record, State
+from bridge.model.message import Copy, CopyKind, Envelope, Record, State
 from bridge.model.values import Backoff, Policy
 from bridge.service.succession import Step
 from bridge.store.keys import Keys
@@ -78,7 +78,7 @@ def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(extra:
     held = replace(AS_RECORDED, due_ms=NOW_MS + extra)
 
     assert after_fire(RECORDS, COPY, outcome("hold", extra), stranded_ms) == Decision(
-        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=extra, kind="hold"))
+        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=extra, kind=CopyKind.HOLD))
     )
 
 
@@ -86,7 +86,7 @@ def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(extra:
 def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: int) -> None:
     copy = replace(COPY, asked=asked)
     publication = Publication(
-        copy=replace(copy, asked=asked + 1), route=Route.WHEEL, left_ms=left_ms, exact=False, kind="hold"
+        copy=replace(copy, asked=asked + 1), route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.HOLD
     )
     wanted = Decision(Step(publication=publication))
 
@@ -140,7 +140,11 @@ def test_a_rejected_copy_goes_round_again_after_the_back_off(backoff: Backoff | 
     assert step.publication is not None
     retried = step.publication.copy
 
-    assert (step.publication.route, step.publication.left_ms, step.publication.kind) == (Route.WHEEL, wait_ms, "retry")
+    assert (step.publication.route, step.publication.left_ms, step.publication.kind) == (
+        Route.WHEEL,
+        wait_ms,
+        CopyKind.RETRY,
+    )
     assert retried == replace(AS_RECORDED, epoch=4, nonce=retried.nonce, attempt=3, due_ms=NOW_MS + wait_ms)
     assert told == {
         "script": "retry",
