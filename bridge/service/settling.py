@@ -13,7 +13,7 @@ from bridge.service.context import Context
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import at_once, dead, later, successor
-from bridge.store.records import Outcome, read, read_envelope
+from bridge.store.records import Outcome, outcome_of, read, read_envelope
 from bridge.store.verdicts import Verdict
 
 _GROUP = 256
@@ -57,12 +57,16 @@ class Settling:
             NotFound, LeaseEnded, StoreUnavailable
             Conflict: it has ended otherwise.
         """
-        (result,) = await self._ack(topic, [(message_id, _epoch(message_id, receipt))])
-        if result.verdict is AckVerdict.UNKNOWN:
+        ack = self._records.ack(topic, message_id, epoch=_epoch(message_id, receipt))
+        answer, looked = await self._store.run([ack, self._records.look(topic, message_id)])
+        outcome = outcome_of(ack, answer)
+        if outcome.record is None:
             raise _not_found(topic, message_id)
-        if result.message is None or result.verdict is AckVerdict.STALE:
-            raise _stale(result.message, receipt)
-        return await self._lookup.get(topic, message_id)
+        message = Message(record=outcome.record, envelope=read_envelope(read(topic, message_id, looked)))
+        if outcome.verdict is not Verdict.ACKED:
+            raise _stale(message, receipt)
+        metrics.ACKED.add(topic)
+        return message
 
     async def nack(
         self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None
