@@ -17,23 +17,24 @@ from time import monotonic
 import structlog
 
 from bridge import metrics
-from bridge.broker.publications import Publication
-from bridge.model.errors import Unavailable
-from bridge.model.message import Envelope, Record, State, new_nonce
+from bridge.model.errors import StoreUnavailable, Unavailable
+from bridge.model.message import CopyKind, Envelope, Record, State, new_nonce
 from bridge.model.values import Release
 from bridge.service.context import Context
-from bridge.service.successors import RETRY_KIND, later, successor
+from bridge.service.succession import Step, Succession
+from bridge.service.successors import later, successor
 from bridge.service.supervisor import Loop, waiting
 from bridge.store import pages
 from bridge.store.calls import Call
-from bridge.store.records import read, read_envelope
+from bridge.store.records import Outcome, read, read_envelope
+from bridge.store.verdicts import Verdict
 
 log = structlog.get_logger(__name__)
 
 _PASS = 1_000
 _PAGE = 100
 _RETRY_S = 1.0
-_DONE = {"moved": "resent", "nacked": "resent", "expired": "expired"}
+_DONE = {Verdict.MOVED: "resent", Verdict.NACKED: "resent", Verdict.EXPIRED: "expired"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +76,7 @@ class Audit:
         self._records = context.records
         self._topics = context.topics
         self._declared = context.broker.declared
-        self._copy_publisher = context.broker.releases
+        self._succession = Succession(context.store, context.broker.releases)
         self._every_s = context.settings.audit_every / 1_000
         self._grace_ms = context.settings.audit_grace
         self._checkpoint = checkpoint
@@ -182,33 +183,30 @@ class Audit:
         return ids, lost
 
     async def _repair(self, lost: Sequence[_Lost]) -> list[Overdue]:
-        """Ends those whose time to live has passed, sends again what was kept of the others; what became of each."""
+        """Ends messages whose time to live has passed and sends the others again. Returns what was done with each."""
         now_ms = int(self._store.clock.now_ms())
-        calls: dict[int, Call] = {}
-        publications: dict[int, Publication] = {}
-        for at, one in enumerate(lost):
-            if 0 < one.record.expires_ms <= now_ms:
-                calls[at] = self._expired(one.record)
-            elif one.kept is not None:
-                record, nonce = one.record, new_nonce()
-                # That its retries are used up is seen at the checkpoint, as for any lease that ends.
-                copy = successor(record, one.kept, nonce=nonce, attempt=record.attempts + 1, due_ms=now_ms)
-                publications[at] = later(copy, now_ms, RETRY_KIND)
-                calls[at] = self._named(record, nonce, now_ms)
-        if publications:
-            errors = await self._copy_publisher.publish(list(publications.values()))
-            for at, error in zip(publications, errors, strict=True):
-                if error is not None:
-                    del calls[at]
-        answers = await self._store.run(list(calls.values())) if calls else []
-        repaired = [one.overdue for one in lost]
-        for at, answer in zip(calls, answers, strict=True):
-            record = lost[at].record
-            done = _DONE.get(read(record.topic, record.id, answer).verdict)
-            repaired[at] = replace(repaired[at], done=done)
+        steps = [self._step(one, now_ms) for one in lost]
+        repaired: list[Overdue] = []
+        for one, result in zip(lost, await self._succession.perform(steps), strict=True):
+            if isinstance(result, StoreUnavailable):
+                raise result
+            done = _DONE.get(result.verdict) if isinstance(result, Outcome) else None
             if done is not None:
-                (metrics.RESENT if done == "resent" else metrics.EXPIRED).add(record.topic)
+                (metrics.RESENT if done == "resent" else metrics.EXPIRED).add(one.record.topic)
+            repaired.append(replace(one.overdue, done=done))
         return repaired
+
+    def _step(self, one: _Lost, now_ms: int) -> Step:
+        """The repair of one message; an empty step where its body was not kept."""
+        record = one.record
+        if 0 < record.expires_ms <= now_ms:
+            return Step(name=self._expired(record))
+        if one.kept is None:
+            return Step()
+        nonce = new_nonce()
+        # The checkpoint finds out that the retries are used up, as for any lease that ends.
+        copy = successor(record, one.kept, nonce=nonce, attempt=record.attempts + 1, due_ms=now_ms)
+        return Step(publication=later(copy, now_ms, CopyKind.RETRY), name=self._named(record, nonce, now_ms))
 
     def _named(self, record: Record, nonce: int, due_ms: int) -> Call:
         if record.state is State.LEASED:

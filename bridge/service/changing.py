@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bridge import metrics
 from bridge.model.errors import BodyNotKept, Conflict, InvalidRequest, NotFound
-from bridge.model.message import Message, State, new_nonce
+from bridge.model.message import CopyKind, Message, State, new_nonce
 from bridge.model.values import MAX_DELAY_MS, Release
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
-from bridge.service.successors import MOVE_KIND, at_once, later, successor
+from bridge.service.succession import Step, Succession
+from bridge.service.successors import at_once, later, successor
 from bridge.store.records import read, read_envelope
+from bridge.store.verdicts import Verdict
 
 _OVERDUE_MS = 1_000  # a copy that has not arrived so long after its moment is late, or no longer there
 
@@ -18,7 +20,7 @@ class Changing:
     def __init__(self, context: Context, lookup: Lookup) -> None:
         self._store = context.store
         self._records = context.records
-        self._copy_publisher = context.broker.copy_publisher
+        self._succession = Succession(context.store, context.broker.copy_publisher)
         self._topics = context.topics
         self._lookup = lookup
 
@@ -36,7 +38,7 @@ class Changing:
         before, outcome = read(topic, message_id, looked), read(topic, message_id, answer)
         if outcome.record is None:
             raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
-        if outcome.verdict in ("ended", "other"):
+        if outcome.verdict in (Verdict.ENDED, Verdict.OTHER):
             raise Conflict(f"the message is {outcome.record.state.label}", state=outcome.record.state.label)
         if before.record is not None and before.record.state is not State.DELETED:
             metrics.DELETED.add(topic)
@@ -68,7 +70,7 @@ class Changing:
         # No bridge sees a direct topic's copy arrive, so there it may well stand in the ready queue.
         overdue = policy.release is Release.CHECKED and record.arrives_ms + _OVERDUE_MS <= now_ms
         if due_ms >= record.arrives_ms and not (overdue and kept):
-            call = self._records.move(record, next_nonce=None, due_ms=due_ms, ready=False)
+            step = Step(name=self._records.move(record, next_nonce=None, due_ms=due_ms, ready=False))
         elif envelope is None or not kept:
             raise BodyNotKept(
                 "the message can't come earlier: its body was not kept in Redis (BRIDGE_KEEP_BODY_MAX)",
@@ -78,16 +80,14 @@ class Changing:
             nonce = new_nonce()
             copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
             ready = due_ms <= now_ms and not policy.paused
-            publication = at_once(copy, now_ms) if ready else later(copy, now_ms, MOVE_KIND)
-            (error,) = await self._copy_publisher.publish([publication])
-            if error is not None:
-                raise error
-            call = self._records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready)
-        (answer,) = await self._store.run([call])
-        outcome = read(topic, message_id, answer)
-        if outcome.verdict == "unknown":
+            step = Step(
+                publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE),
+                name=self._records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready),
+            )
+        outcome = await self._succession.perform_one(step)
+        if outcome.verdict is Verdict.UNKNOWN:
             raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
-        if outcome.verdict != "moved":
+        if outcome.verdict is not Verdict.MOVED:
             state = outcome.found.state.label
             raise Conflict(f"the message was changed meanwhile: it is {state}", state=state)
         return Message(record=outcome.found, envelope=envelope)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from bridge.broker.copies.copies import from_properties
-from bridge.broker.ready.taken import Taken, ack_all
+from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
 from bridge.model.message import Copy, Message, Record, State, new_nonce
 from bridge.model.values import Page
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
+from bridge.service.succession import Step, Succession, named
 from bridge.service.successors import at_once, successor
-from bridge.store.records import Outcome, read
+from bridge.store.records import Outcome
+from bridge.store.verdicts import Verdict
 
 _GROUP = 100
 
@@ -23,7 +25,7 @@ class Dead:
     def __init__(self, context: Context, lookup: Lookup) -> None:
         self._store = context.store
         self._records = context.records
-        self._copy_publisher = context.broker.copy_publisher
+        self._succession = Succession(context.store, context.broker.copy_publisher)
         self._declared = context.broker.declared
         self._taker = context.broker.taker
         self._dead_letter_search = context.broker.dead_letter_search
@@ -85,10 +87,8 @@ class Dead:
                 copy = replace(letter, epoch=record.epoch)
             else:
                 raise BodyNotKept("its copy is no longer in the dead-letter queue, and its body was not kept")
-            (outcome,) = await self._replay([copy])
-            if taken is not None:
-                await taken.ack()
-        if outcome.verdict != "replayed":
+            outcome = await self._succession.perform_one(self._replay(copy, taken))
+        if outcome.verdict is not Verdict.REPLAYED:
             raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
         return Message(record=outcome.found, envelope=copy.envelope)
 
@@ -102,11 +102,10 @@ class Dead:
             Unavailable: some may be replayed.
         """
 
-        async def act(letters: list[Copy]) -> int:
-            outcomes = await self._replay(letters, max_retry=max_retry, ttl_ms=ttl_ms)
-            return sum(outcome.verdict == "replayed" for outcome in outcomes)
+        def replay(letter: Copy, delivery: Taken) -> Step:
+            return self._replay(letter, delivery, max_retry=max_retry, ttl_ms=ttl_ms)
 
-        return await self._sweep(topic, limit, act)
+        return sum(outcome.verdict is Verdict.REPLAYED for outcome in await self._sweep(topic, limit, replay))
 
     async def drop(self, topic: str, message_id: str) -> Message:
         """Drops a dead letter.
@@ -117,10 +116,9 @@ class Dead:
         """
         record = (await self._dead(topic, message_id)).record
         async with self._find(record) as taken:
-            (answer,) = await self._store.run([self._records.drop(topic, message_id, epoch=record.epoch)])
-            if taken is not None:
-                await taken.ack()
-        return Message(record=read(topic, message_id, answer).found, envelope=None)
+            drop = self._records.drop(topic, message_id, epoch=record.epoch)
+            outcome = await self._succession.perform_one(Step(name=drop, delivery=taken))
+        return Message(record=outcome.found, envelope=None)
 
     async def drop_many(self, topic: str, limit: int) -> int:
         """Drops up to `limit` dead letters, the oldest first; how many there were.
@@ -129,17 +127,21 @@ class Dead:
             Unavailable: some may be dropped.
         """
 
-        async def act(letters: list[Copy]) -> int:
-            await self._store.run([self._records.drop(topic, copy.id, epoch=copy.epoch) for copy in letters])
-            return len(letters)
+        def drop(letter: Copy, delivery: Taken) -> Step:
+            return Step(name=self._records.drop(topic, letter.id, epoch=letter.epoch), delivery=delivery)
 
-        return await self._sweep(topic, limit, act)
+        return len(await self._sweep(topic, limit, drop))
 
-    async def _sweep(self, topic: str, limit: int, act: Callable[[list[Copy]], Awaitable[int]]) -> int:
-        """Acts on up to `limit` dead letters in groups, and acknowledges each group when that is done."""
+    async def _sweep(self, topic: str, limit: int, decide: Callable[[Copy, Taken], Step]) -> list[Outcome]:
+        """Takes up to `limit` dead letters in groups and performs the step that `decide` returns for each.
+
+        Raises:
+            Unavailable: the steps of some letters may be done; the other letters are back in the queue.
+        """
         await self._store.learn_clock(self._records.keys.homes(topic))
         await self._declared.ensure_topic(topic)
-        count, left = 0, limit
+        outcomes: list[Outcome] = []
+        left = limit
         while left > 0:
             try:
                 taken = await self._taker.take(self._declared.names.dead_queue(topic), min(left, _GROUP))
@@ -149,14 +151,11 @@ class Dead:
             if not taken:
                 break
             left -= len(taken)
-            try:
-                count += await act([self._copy(topic, one) for one in taken])
-            except BaseException:
-                for one in taken:
-                    await one.requeue()
-                raise
-            await ack_all(taken)
-        return count
+            results = await self._succession.perform(
+                [decide(self._copy(topic, delivery), delivery) for delivery in taken]
+            )
+            outcomes += [named(result) for result in results]
+        return outcomes
 
     async def _dead(self, topic: str, message_id: str) -> Message:
         message = await self._lookup.get(topic, message_id)
@@ -172,35 +171,22 @@ class Dead:
 
         return self._dead_letter_search.find(self._declared.names.dead_queue(record.topic), is_it)
 
-    async def _replay(
-        self, letters: Sequence[Copy], *, max_retry: int | None = None, ttl_ms: int | None = None
-    ) -> list[Outcome]:
+    def _replay(
+        self, letter: Copy, delivery: Taken | None, *, max_retry: int | None = None, ttl_ms: int | None = None
+    ) -> Step:
+        """Publishes the letter into its ready queue, as a message that was never delivered."""
         now_ms = int(self._store.clock.now_ms())
-        copies = [
-            replace(
-                letter,
-                epoch=letter.epoch + 1,
-                nonce=new_nonce(),
-                attempt=1,
-                max_retry=letter.max_retry if max_retry is None else max_retry,
-                due_ms=now_ms,
-                expires_ms=0 if ttl_ms is None else now_ms + ttl_ms,
-            )
-            for letter in letters
-        ]
-        errors = await self._copy_publisher.publish([at_once(copy, now_ms) for copy in copies])
-        for error in errors:
-            if error is not None:
-                raise error
-        answers = await self._store.run(
-            [
-                self._records.replay(
-                    letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms
-                )
-                for letter, copy in zip(letters, copies, strict=True)
-            ]
+        copy = replace(
+            letter,
+            epoch=letter.epoch + 1,
+            nonce=new_nonce(),
+            attempt=1,
+            max_retry=letter.max_retry if max_retry is None else max_retry,
+            due_ms=now_ms,
+            expires_ms=0 if ttl_ms is None else now_ms + ttl_ms,
         )
-        return [read(letter.topic, letter.id, answer) for letter, answer in zip(letters, answers, strict=True)]
+        name = self._records.replay(letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms)
+        return Step(publication=at_once(copy, now_ms), name=name, delivery=delivery)
 
     def _copy(self, topic: str, taken: Taken) -> Copy:
         now_ms = int(self._store.clock.now_ms())

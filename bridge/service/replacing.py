@@ -11,13 +11,14 @@ from typing import Final
 
 from bridge import metrics
 from bridge.model.errors import InvalidRequest, SendUnderWay
-from bridge.model.message import Copy, Message, Record, new_nonce
+from bridge.model.message import Copy, CopyKind, Message, Record, new_nonce
 from bridge.model.values import MAX_DELAY_MS, Draft
 from bridge.service.context import Context
 from bridge.service.sending import Sending
-from bridge.service.successors import MOVE_KIND, at_once, later
+from bridge.service.succession import Step, Succession
+from bridge.service.successors import at_once, later
 from bridge.store import envelopes
-from bridge.store.records import read
+from bridge.store.verdicts import Verdict
 
 _TRIES: Final = 10
 
@@ -26,7 +27,7 @@ class Replacing:
     def __init__(self, context: Context, sending: Sending) -> None:
         self._store = context.store
         self._records = context.records
-        self._copy_publisher = context.broker.copy_publisher
+        self._succession = Succession(context.store, context.broker.copy_publisher)
         self._topics = context.topics
         self._keep_body_max = context.settings.keep_body_max
         self._max_retry = context.settings.max_retry
@@ -72,15 +73,14 @@ class Replacing:
             envelope=draft.envelope,
         )
         ready = delay_ms <= 0 and not policy.paused
-        (error,) = await self._copy_publisher.publish(
-            [at_once(copy, now_ms) if ready else later(copy, now_ms, MOVE_KIND)]
-        )
-        if error is not None:
-            raise error
         packed = envelopes.pack(draft.envelope, self._keep_body_max)
-        (answer,) = await self._store.run([self._records.replace(record, copy, ready=ready, envelope=packed)])
-        outcome = read(record.topic, record.id, answer)
-        if outcome.verdict != "replaced":
+        outcome = await self._succession.perform_one(
+            Step(
+                publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE),
+                name=self._records.replace(record, copy, ready=ready, envelope=packed),
+            )
+        )
+        if outcome.verdict is not Verdict.REPLACED:
             return None
         metrics.ACCEPTED.add(record.topic)
         return Message(record=outcome.found, envelope=draft.envelope)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from bridge import metrics
 from bridge.model.errors import Conflict, InvalidRequest, LeaseEnded, NotFound
-from bridge.model.message import Message, Record, State, new_nonce
+from bridge.model.message import CopyKind, Message, Record, State, new_nonce
 from bridge.model.values import AckResult, AckVerdict, Leased, Policy
 from bridge.service import receipts
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
-from bridge.service.successors import RETRY_KIND, at_once, dead, later, successor
-from bridge.store.records import Outcome, read, read_envelope
+from bridge.service.succession import Step, Succession
+from bridge.service.successors import at_once, dead, later, successor
+from bridge.store.records import Outcome, outcome_of, read, read_envelope
+from bridge.store.verdicts import Verdict
 
 _GROUP = 256
 
@@ -21,7 +23,7 @@ class Settling:
     def __init__(self, context: Context, lookup: Lookup) -> None:
         self._store = context.store
         self._records = context.records
-        self._copy_publisher = context.broker.copy_publisher
+        self._succession = Succession(context.store, context.broker.copy_publisher)
         self._topics = context.topics
         self._lookup = lookup
 
@@ -55,12 +57,16 @@ class Settling:
             NotFound, LeaseEnded, StoreUnavailable
             Conflict: it has ended otherwise.
         """
-        (result,) = await self._ack(topic, [(message_id, _epoch(message_id, receipt))])
-        if result.verdict is AckVerdict.UNKNOWN:
+        ack = self._records.ack(topic, message_id, epoch=_epoch(message_id, receipt))
+        answer, looked = await self._store.run([ack, self._records.look(topic, message_id)])
+        outcome = outcome_of(ack, answer)
+        if outcome.record is None:
             raise _not_found(topic, message_id)
-        if result.message is None or result.verdict is AckVerdict.STALE:
-            raise _stale(result.message, receipt)
-        return await self._lookup.get(topic, message_id)
+        message = Message(record=outcome.record, envelope=read_envelope(read(topic, message_id, looked)))
+        if outcome.verdict is not Verdict.ACKED:
+            raise _stale(message, receipt)
+        metrics.ACKED.add(topic)
+        return message
 
     async def nack(
         self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None
@@ -88,33 +94,34 @@ class Settling:
         self, message: Message, receipt: str | None, *, delay_ms: int | None, reason: str | None, counted: bool
     ) -> Message:
         record, envelope = message.record, message.envelope
-        topic, message_id = record.topic, record.id
+        topic = record.topic
         policy = await self._topics.policy(topic)
         now_ms = self._store.clock.now_ms()
         delay_ms = _delay_ms(delay_ms, policy, record.attempts)
         due_ms = int(now_ms) + delay_ms
         nonce = new_nonce()
         if envelope is None or envelope.body is None:
-            call = self._records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason or "", ready=False)
+            step = Step(
+                name=self._records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason or "", ready=False)
+            )
         else:
             copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + counted, due_ms=due_ms)
             if counted and record.attempts > record.max_retry:
-                publication = dead(copy, reason or "retries used up")
-                call = self._records.bury(
-                    record, next_nonce=nonce, attempts=record.attempts, reason=reason or "retries used up"
+                reason = reason or "retries used up"
+                step = Step(
+                    publication=dead(copy, reason),
+                    name=self._records.bury(record, next_nonce=nonce, attempts=record.attempts, reason=reason),
                 )
             else:
                 ready = delay_ms == 0 and not policy.paused
-                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, RETRY_KIND)
-                call = self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason or "", ready=ready)
-            (error,) = await self._copy_publisher.publish([publication])
-            if error is not None:
-                raise error
-        (answer,) = await self._store.run([call])
-        outcome = read(topic, message_id, answer)
-        if outcome.verdict == "buried":
+                step = Step(
+                    publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.RETRY),
+                    name=self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason or "", ready=ready),
+                )
+        outcome = await self._succession.perform_one(step)
+        if outcome.verdict is Verdict.BURIED:
             metrics.DEAD.add(topic)
-        elif outcome.verdict != "nacked":
+        elif outcome.verdict is not Verdict.NACKED:
             raise _stale(Message(record=outcome.found, envelope=None) if outcome.record else None, receipt)
         return Message(record=outcome.found, envelope=envelope)
 
@@ -132,7 +139,7 @@ class Settling:
         if outcome.record is None:
             raise _not_found(topic, message_id)
         message = Message(record=outcome.found, envelope=read_envelope(read(topic, message_id, looked)))
-        if outcome.verdict != "extended":
+        if outcome.verdict is not Verdict.EXTENDED:
             raise _stale(message, receipt)
         return message
 

@@ -17,6 +17,7 @@ from bridge.store import pages
 from bridge.store.client import Store
 from bridge.store.records import Records, read
 from bridge.store.subscriptions import StoredSubscriptions
+from bridge.store.verdicts import Verdict
 
 _MINUTE_MS = 60_000
 _EDGES_MS = {
@@ -176,7 +177,7 @@ class Topics:
             answers = await self._store.run([end(topic, one, **how) for one in ids])
             # Of records that Redis has let go, the entries are left, and would be found again for ever.
             pairs = zip(ids, answers, strict=True)
-            gone = [one for one, answer in pairs if read(topic, one, answer).verdict == "unknown"]
+            gone = [one for one, answer in pairs if read(topic, one, answer).verdict is Verdict.UNKNOWN]
             if gone:
                 keys = {one: self._keys.indexes(topic, self._keys.bucket(one)) for one in gone}
                 await self._store.commands([("ZREM", key, one) for one in gone for key in keys[one]])

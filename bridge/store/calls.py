@@ -24,11 +24,20 @@ _OWN_ARGS: Final = 4  # before them what all calls have: now, id, retention_ms, 
 
 @fast_dataclass(frozen=True, slots=True)
 class Call:
-    """One script with its keys and arguments, ready to run. Its keys are all in one slot of a cluster."""
+    """One script with its keys and arguments, ready to run. All its keys are in one slot of a cluster.
+
+    `topic`: for a script about a message, the message's topic, with which the answer becomes a record.
+    """
 
     script: Script
     keys: tuple[str, ...]
     args: tuple[Any, ...]
+    topic: str = ""
+
+    @property
+    def message_id(self) -> str:
+        """The id of the message that a script about a message is called for."""
+        return str(self.args[_ID])
 
 
 def together(calls: Sequence[Call]) -> list[list[int]]:

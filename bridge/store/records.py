@@ -12,6 +12,7 @@ from bridge.store import envelopes
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
+from bridge.store.verdicts import BY_ANSWER, Verdict
 
 _STATES = tuple(State)
 
@@ -20,7 +21,7 @@ _STATES = tuple(State)
 class Outcome:
     """A script's verdict, Redis' time, and the record as it now stands. `extra` is what the script's header says."""
 
-    verdict: str
+    verdict: Verdict
     now_ms: int
     extra: Any
     record: Record | None
@@ -60,10 +61,15 @@ class Confirmation(NamedTuple):
 def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
     verdict, now_ms, extra, *fields = answer
     if not fields:
-        return Outcome(verdict.decode(), now_ms, extra, None)
+        return Outcome(BY_ANSWER[verdict], now_ms, extra, None)
     state, *numbers, reason = fields
     values: Any = (_STATES[state], *numbers, reason.decode())
-    return Outcome(verdict.decode(), now_ms, extra, Record(topic, message_id, *values))
+    return Outcome(BY_ANSWER[verdict], now_ms, extra, Record(topic, message_id, *values))
+
+
+def outcome_of(call: Call, answer: list[Any]) -> Outcome:
+    """The outcome of a call that one of the methods of `Records` built for one message."""
+    return read(call.topic, call.args[1], answer)
 
 
 def read_envelope(outcome: Outcome) -> Envelope | None:
@@ -82,7 +88,7 @@ class Records:
     def _call_with(self, script_name: str, topic: str, message_id: str, own: tuple[Any, ...]) -> Call:
         """`own`: the script's own arguments, in their order. Of what goes by the thousand, since by name costs 4 us."""
         args = (self.now, message_id, self.retention_ms, self.tombstone_ms, *own)
-        return Call(SCRIPTS[script_name], self.keys.record(topic, message_id), args)
+        return Call(SCRIPTS[script_name], self.keys.record(topic, message_id), args, topic)
 
     def _call(self, script_name: str, topic: str, message_id: str, **args: Any) -> Call:
         script = SCRIPTS[script_name]

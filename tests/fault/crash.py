@@ -10,7 +10,7 @@ from typing import Any
 from bridge.broker.publications import Publication, Route
 from bridge.cli.assembly import assemble
 from bridge.model.errors import BrokerUnavailable, Unavailable
-from bridge.model.message import Envelope, State
+from bridge.model.message import CopyKind, Envelope, State
 from bridge.model.values import Draft, Leased
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
@@ -131,8 +131,8 @@ def published(meant: Callable[[Publication], bool]) -> DyingAt:
     return lambda mortal: mortal.dies_after_publish(meant)
 
 
-def of_kind(kind: str | None) -> DyingAt:
-    return published(lambda one: one.route is Route.WHEEL and one.kind == kind)
+def of_kind(kind: CopyKind) -> DyingAt:
+    return published(lambda one: one.route is Route.WHEEL and one.kind is kind)
 
 
 def on_way(route: Route) -> DyingAt:

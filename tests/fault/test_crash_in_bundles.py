@@ -11,9 +11,8 @@ import pytest
 
 from bridge.broker.publications import Route
 from bridge.model.errors import Unavailable
-from bridge.model.message import Envelope, State
+from bridge.model.message import CopyKind, Envelope, State
 from bridge.model.values import Draft, Leased
-from bridge.service.pulling import LEASE_KIND
 from bridge.service.service import Service
 from tests.fault.api import now_ms
 from tests.fault.crash import DyingAt, after, before, dies_in, dying, of_kind, on_way, restarted
@@ -93,7 +92,7 @@ async def test_a_crash_of_the_checkpoint_has_a_whole_bundle_released_by_another(
 
 @pytest.mark.parametrize(
     ("name", "dying_at"),
-    [("claimed", after("schedule")), ("published", of_kind(None)), ("confirmed", after("confirm"))],
+    [("claimed", after("schedule")), ("published", of_kind(CopyKind.PLAIN)), ("confirmed", after("confirm"))],
 )
 async def test_a_crash_in_a_batch_leaves_each_message_once_they_are_sent_again(
     stage: Stage, name: str, dying_at: DyingAt
@@ -109,7 +108,7 @@ async def test_a_crash_in_a_batch_leaves_each_message_once_they_are_sent_again(
         await each_comes_once(service, topic, IDS, not_before_ms=not_before_ms)
 
 
-@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(LEASE_KIND)), ("leased", after("lease"))])
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.LEASE)), ("leased", after("lease"))])
 async def test_a_crash_in_a_pull_of_many_has_each_come_again(stage: Stage, name: str, dying_at: DyingAt) -> None:
     topic = f"bundle-pull-{name}"
     async with dying(stage) as (mortal, service):

@@ -8,8 +8,7 @@ import aio_pika
 import pytest
 
 from bridge.broker.publications import Route
-from bridge.model.message import State
-from bridge.service.successors import RETRY_KIND
+from bridge.model.message import CopyKind, State
 from tests.fault.crash import (
     DyingAt,
     after,
@@ -65,7 +64,7 @@ async def test_a_crash_while_retries_run_out_leaves_one_dead_letter_that_can_be_
         assert (await service.dead.page(topic, limit=10, cursor=None)).items == []
 
 
-@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(RETRY_KIND)), ("named", after("retry"))])
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.RETRY)), ("named", after("retry"))])
 async def test_a_crash_after_a_rejection_over_amqp_has_the_message_come_again(
     stage: Stage, name: str, dying_at: DyingAt
 ) -> None:

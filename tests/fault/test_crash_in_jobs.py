@@ -12,9 +12,8 @@ from bridge.broker.publications import Route
 from bridge.http.wires.jobs.global_jobs import GlobalJobs
 from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import Unavailable
-from bridge.model.message import State
+from bridge.model.message import CopyKind, State
 from bridge.service.service import Service
-from bridge.service.successors import MOVE_KIND
 from tests.fault.api import now_ms
 from tests.fault.crash import (
     ABSENCE_MS,
@@ -65,7 +64,7 @@ async def test_a_crash_in_a_replace_leaves_the_old_message_or_the_new(
     stage: Stage, step: str, delay_s: int, again: bool
 ) -> None:
     topic = f"replace-{step}-{delay_s}-{again}"
-    published = of_kind(MOVE_KIND) if delay_s else on_way(Route.READY)
+    published = of_kind(CopyKind.MOVE) if delay_s else on_way(Route.READY)
     async with dying(stage) as (mortal, service):
         await push(service, job(topic, "old", delay_s=2))
         due_ms = now_ms()

@@ -16,12 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from bridge.broker.copies import bundles
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
-from bridge.loops.checkpoint.verdicts import Step, after_fire, after_return
-from bridge.model.message import Copy, Envelope, Record, State
+from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
+from bridge.model.message import Copy, CopyKind, Envelope, Record, State
 from bridge.model.values import Backoff, Policy
-from bridge.service.pulling import AHEAD_PARKED_MS
-from bridge.service.sending import first_copy
-from bridge.service.successors import at_once, dead, later, successor
+from bridge.service.leasing import AHEAD_PARKED_MS
+from bridge.service.successors import at_once, dead, first_copy, later, lease_copy, successor
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.records import Claim as Asked
@@ -114,17 +113,18 @@ class Transitions(RuleBasedStateMachine):
             standing.bundle = number
         return parked
 
-    def perform(self, name: str, step: Step, *, told: bool, dies: str) -> bool:
+    def perform(self, name: str, decision: Decision, *, told: bool, dies: str) -> bool:
         """Does what follows from a verdict as the checkpoint does: publish, name. Whether the copy can be
         acknowledged."""
-        if dies == "before publishing" or step.hold_ms is not None:
+        step = decision.step
+        if dies == "before publishing" or decision.hold_ms is not None:
             return False
         standing = None if step.publication is None else self.put(name, step.publication, told=told)
         if dies == "before naming":
             return False
         if step.name is not None:
             before = self.record(name)
-            self.run_script(name, step.name(self.world.records))
+            self.run_script(name, step.name)
             if standing is not None:
                 standing.told = before is not None
         return dies != "before acknowledging"
@@ -326,7 +326,9 @@ class Transitions(RuleBasedStateMachine):
             self.run_script(name, self.world.records.keep(outcome.found, kept), twice=twice)
             assert self.shown(name) == kept
         stranded_ms = max(0, standing.arrives_ms - now_ms)
-        return self.perform(name, after_fire(copy, outcome, stranded_ms), told=wanted == "hold", dies=dies)
+        return self.perform(
+            name, after_fire(self.world.records, copy, outcome, stranded_ms), told=wanted == "hold", dies=dies
+        )
 
     @precondition(lambda self: self.copies("wheel", direct=True))
     @rule(at=at)
@@ -346,8 +348,8 @@ class Transitions(RuleBasedStateMachine):
         outcome = self.run_script(name, self.world.records.returned(standing.copy, by_ttl=by_ttl), twice=twice)
         assert outcome.verdict == wanted
         policy = Policy(backoff=Backoff(steps_ms=(backoff_ms,)))
-        step = after_return(standing.copy, outcome, "rejected", policy, now_ms)
-        if self.perform(name, step, told=False, dies=dies):
+        decision = after_return(self.world.records, standing.copy, outcome, "rejected", policy)
+        if self.perform(name, decision, told=False, dies=dies):
             broker.ready.remove(standing)
 
     # -- consumers
@@ -377,14 +379,7 @@ class Transitions(RuleBasedStateMachine):
         if dies == "before publishing":
             return
         leases = [
-            replace(
-                standing.copy,
-                epoch=max(standing.copy.epoch, 1) + 1,
-                nonce=self.world.nonce(),
-                attempt=standing.copy.attempt + counted,
-                due_ms=self.world.now_ms + lease_ms,
-                asked=0,
-            )
+            replace(lease_copy(standing.copy, self.world.now_ms + lease_ms, counted=counted), nonce=self.world.nonce())
             for _, standing in taken
         ]
         parked = self.put_together(
@@ -482,7 +477,7 @@ class Transitions(RuleBasedStateMachine):
                 call = records.bury(record, next_nonce=nonce, attempts=record.attempts, reason="no more")
             else:
                 ready = delay_ms == 0
-                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, "retry")
+                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.RETRY)
                 call = records.nack(record, next_nonce=nonce, due_ms=due_ms, reason="later", ready=ready)
             parked = self.put(name, publication, told=False)
         self.name_successor(name, call, record, parked, twice=twice, dies=dies)
@@ -513,7 +508,7 @@ class Transitions(RuleBasedStateMachine):
         else:
             copy = successor(record, Envelope(), nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
             ready = delay_ms == 0
-            publication = at_once(copy, now_ms) if ready else later(copy, now_ms, "move")
+            publication = at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE)
             parked = self.put(name, publication, told=False)
             call = self.world.records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready)
         self.name_successor(name, call, record, parked, twice=twice, dies=dies)
@@ -533,7 +528,7 @@ class Transitions(RuleBasedStateMachine):
             created_ms=max(now_ms, record.created_ms + 1),
         )
         ready = delay_ms == 0
-        parked = self.put(record.id, at_once(copy, now_ms) if ready else later(copy, now_ms, "move"), told=False)
+        parked = self.put(record.id, at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE), told=False)
         call = self.world.records.replace(record, copy, ready=ready, envelope=kept)
         before = self.record(record.id)
         self.name_successor(record.id, call, record, parked, twice=twice, dies=dies)

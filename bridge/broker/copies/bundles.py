@@ -31,13 +31,13 @@ from pamqp import commands as spec
 from ulid import ULID
 
 from bridge.broker.copies.copies import OWN_PREFIX
-from bridge.model.message import JSON_TYPE, Copy, Envelope, valid_id
+from bridge.model.message import JSON_TYPE, Copy, CopyKind, Envelope, valid_id
 from topology.deaths import BROKER_HEADERS
 from topology.wheel import MAX_DELAY_MS
 
 _BUNDLE: Final = "-bundle"
 _FORMER_BUNDLE: Final = "-parcel"  # bundles had this name before; some may wait for months
-_NO_KIND: Final = "plain"
+_KINDS: Final = {str(kind): kind for kind in CopyKind}
 COUNT_HEADER: Final = "x-delay-bundle"
 _FORMER_COUNT_HEADER: Final = "x-delay-parcel"
 CONTENT_TYPE: Final = "application/vnd.delaybridge.bundle"
@@ -95,19 +95,23 @@ def pack(copies: Sequence[Copy]) -> list[Bundle]:
     return bundles
 
 
-def kind_of_bundle(kind: str | None) -> str:
+def kind_of_bundle(kind: CopyKind) -> str:
     """What the key of a bundle of such copies says."""
-    return (kind or _NO_KIND) + _BUNDLE
+    return f"{kind}{_BUNDLE}"
 
 
 def is_of_bundle(kind: str | None) -> TypeGuard[str]:
     return kind is not None and kind.endswith((_BUNDLE, _FORMER_BUNDLE))
 
 
-def kind_within(kind: str) -> str | None:
+def kind_within(kind: str) -> CopyKind:
     """What the copies of a bundle of that kind are."""
-    within = kind.removesuffix(_BUNDLE).removesuffix(_FORMER_BUNDLE)
-    return None if within == _NO_KIND else within
+    return kind_of(kind.removesuffix(_BUNDLE).removesuffix(_FORMER_BUNDLE))
+
+
+def kind_of(kind: str | None) -> CopyKind:
+    """The kind that a key says. A kind that this version does not know is treated as plain."""
+    return _KINDS.get(kind, CopyKind.PLAIN) if kind is not None else CopyKind.PLAIN
 
 
 def due_ms(properties: spec.Basic.Properties) -> int:

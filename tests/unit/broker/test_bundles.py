@@ -277,9 +277,9 @@ def test_any_bytes_are_refused_with_a_reason(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "within"), [("lease-parcel", "lease"), ("plain-parcel", None), ("lease-bundle", "lease")]
+    ("kind", "within"), [("lease-parcel", "lease"), ("plain-parcel", "plain"), ("lease-bundle", "lease")]
 )
-def test_a_bundle_under_its_former_name_is_read(kind: str, within: str | None) -> None:
+def test_a_bundle_under_its_former_name_is_read(kind: str, within: str) -> None:
     assert is_of_bundle(kind)
     assert kind_within(kind) == within
 

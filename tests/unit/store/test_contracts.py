@@ -19,6 +19,7 @@ from bridge.store.scripts import SCRIPTS, Script
 from bridge.store.task_ids import TaskIds
 from bridge.store.tokens import StoredTokens
 from bridge.store.topics_by_id import TopicsById
+from bridge.store.verdicts import BY_ANSWER, Verdict
 
 CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, max_delay_ms=10, fresh=1)
 CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, envelope=b"")
@@ -39,6 +40,11 @@ def header(script: Script) -> dict[str, str]:
         lines.append(line.removeprefix("--").strip())
     parts = re.split(r"(?:^| )(KEYS|ARGV|Returns|Promise): ", " ".join(lines))
     return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def verdicts_of(script: Script) -> set[str]:
+    """The words that the header's `Returns` names, without their explanations."""
+    return {choice.split()[0] for choice in re.sub(r"\([^()]*\)", "", header(script)["Returns"]).split("|")}
 
 
 def code(text: str) -> str:
@@ -159,10 +165,16 @@ def test_every_verdict_a_script_can_answer_is_named_in_its_header(script: Script
     answered = set(re.findall(r"answer\('(\w+)'", text)) | set(re.findall(r"verdict = '(\w+)'", text))
     for either, other in re.findall(r"answer\([^,']+ and '(\w+)' or '(\w+)'", text):
         answered |= {either, other}
-    named = {choice.split()[0] for choice in re.sub(r"\([^()]*\)", "", header(script)["Returns"]).split("|")}
 
     assert script.of_record == bool(answered)
-    assert not script.of_record or answered == named
+    assert not script.of_record or answered == verdicts_of(script)
+
+
+def test_the_verdicts_are_those_that_the_headers_name() -> None:
+    named = {word for script in SCRIPTS.values() if script.of_record for word in verdicts_of(script)}
+
+    assert named == {str(verdict) for verdict in Verdict}
+    assert {answer: str(verdict) for answer, verdict in BY_ANSWER.items()} == {word.encode(): word for word in named}
 
 
 @EACH_SCRIPT
