@@ -17,9 +17,9 @@ from bridge.http import exact_json
 from bridge.http.v1.content import body_json
 from bridge.http.v1.policy import PolicyOut, policy_json
 from bridge.model.durations import format_instant
+from bridge.model.header_values import as_text
 from bridge.model.message import JSON_TYPE, Envelope, Message, State
 from bridge.model.values import AckResult, Leased, Page, TopicInfo
-from bridge.store.envelopes import as_text
 
 StateName = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
 
