@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 
 class Server(uvicorn.Server):
     """Told to stop, it first says that it is not ready, answers long polls, and has each answer end its connection;
     after `drain_ms`, in which a balancer can turn away from it, it listens no more and ends what is under way."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, *, drain_ms: int, lifeline: int | None = None) -> None:
+    def __init__(self, config: uvicorn.Config, pools: Pools, *, drain_ms: int, lifeline: int | None = None) -> None:
         """`lifeline`: a pipe's end at which nothing comes; once its other end is gone the server stops."""
         super().__init__(config)
-        self._service = service
+        self._pools = pools
         self._drain_s = drain_ms / 1_000
         self._lifeline = lifeline
 
@@ -29,7 +29,7 @@ class Server(uvicorn.Server):
         await super().main_loop()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._service.drain()
+        self._pools.drain()
         for connection in self.server_state.connections:
             if (under_way := getattr(connection, "cycle", None)) is not None:
                 under_way.keep_alive = False

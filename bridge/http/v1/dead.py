@@ -23,37 +23,39 @@ from bridge.http.v1.results import (
 )
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 _DEAD = f"{TOPIC}/dead"
 
 
-async def list_dead(service: Service, call: Call) -> Response:
+async def list_dead(pools: Pools, call: Call) -> Response:
     """A page of the topic's dead letters, each with its reason and its attempts."""
     topic, query = call.topic, call.query(PageQuery)
-    return JsonAnswer(page_json(await service.dead.page(topic, limit=query.limit, cursor=query.cursor)))
+    return JsonAnswer(page_json(await pools.serving(topic).dead.page(topic, limit=query.limit, cursor=query.cursor)))
 
 
-async def replay(service: Service, call: Call) -> Response:
+async def replay(pools: Pools, call: Call) -> Response:
     """Sends one dead letter again; its attempts start anew."""
-    return JsonAnswer(message_json(await service.dead.replay(call.topic, call.message_id)))
+    topic, message_id = call.topic, call.message_id
+    return JsonAnswer(message_json(await pools.serving(topic).dead.replay(topic, message_id)))
 
 
-async def replay_many(service: Service, call: Call) -> Response:
+async def replay_many(pools: Pools, call: Call) -> Response:
     """Sends up to `max` dead letters again; their attempts start anew."""
     topic, wanted = call.topic, await call.body(ManyRequest)
-    return json_answer({"replayed": await service.dead.replay_many(topic, wanted.max)})
+    return json_answer({"replayed": await pools.serving(topic).dead.replay_many(topic, wanted.max)})
 
 
-async def drop(service: Service, call: Call) -> Response:
+async def drop(pools: Pools, call: Call) -> Response:
     """Forgets one dead letter."""
-    return JsonAnswer(message_json(await service.dead.drop(call.topic, call.message_id)))
+    topic, message_id = call.topic, call.message_id
+    return JsonAnswer(message_json(await pools.serving(topic).dead.drop(topic, message_id)))
 
 
-async def drop_many(service: Service, call: Call) -> Response:
+async def drop_many(pools: Pools, call: Call) -> Response:
     """Forgets up to `max` dead letters."""
     topic, query = call.topic, call.query(DropQuery)
-    return json_answer({"dropped": await service.dead.drop_many(topic, query.max)})
+    return json_answer({"dropped": await pools.serving(topic).dead.drop_many(topic, query.max)})
 
 
 OPERATIONS = (

@@ -14,7 +14,7 @@ from bridge.http.v1.call import Call, json_answer
 from bridge.http.v1.operation import Answer, Operation
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 
 class LiveOut(BaseModel):
@@ -32,17 +32,17 @@ class ReadyOut(LiveOut):
     findings: list[FindingOut]
 
 
-async def live(service: Service, call: Call) -> Response:
+async def live(pools: Pools, call: Call) -> Response:
     """The process runs."""
     return json_answer({"status": "ok"})
 
 
-async def ready(service: Service, call: Call) -> Response:
+async def ready(pools: Pools, call: Call) -> Response:
     """The broker, Redis and each loop, with its state, and what the last look at the servers found; 503 where a part is
     not well, or a finding breaks a promise. `degraded`: a finding may break one, or makes messages late. Of several
     pools one has to be well, and `degraded` says that another one is not. Of several worker processes all have to be
     well."""
-    health = await service.health()
+    health = await pools.health()
     findings = [{"severity": one.severity, "says": one.says} for one in health.findings]
     told = {"parts": health.parts, "policies": health.policies, "findings": findings}
     if health.ok:
@@ -53,9 +53,9 @@ async def ready(service: Service, call: Call) -> Response:
     return call.problem(problems.NOT_READY, ", ".join(failing), headers={"Retry-After": "1"}, **told)
 
 
-async def scrape(service: Service, call: Call) -> Response:
+async def scrape(pools: Pools, call: Call) -> Response:
     """What the process counts, and its other worker processes with it, for Prometheus."""
-    body, content_type = await service.exposition()
+    body, content_type = await pools.exposition()
     return Response(body, media_type=content_type)
 
 

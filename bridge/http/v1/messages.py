@@ -16,20 +16,21 @@ from bridge.http.v1.requests import MoveRequest
 from bridge.http.v1.results import MessageOut, PageOut, message_json, page_json
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 _MESSAGE = f"{TOPIC}/messages/{{id}}"
 
 
-async def look_up(service: Service, call: Call) -> Response:
+async def look_up(pools: Pools, call: Call) -> Response:
     """Ended messages are known for the retention time, by default an hour."""
-    return JsonAnswer(message_json(await service.lookup.get(call.topic, call.message_id)))
+    topic, message_id = call.topic, call.message_id
+    return JsonAnswer(message_json(await pools.serving(topic).lookup.get(topic, message_id)))
 
 
-async def list_messages(service: Service, call: Call) -> Response:
+async def list_messages(pools: Pools, call: Call) -> Response:
     """A page of the topic's messages by due time."""
     topic, query = call.topic, call.query(ListQuery)
-    page = await service.lookup.page(
+    page = await pools.serving(topic).lookup.page(
         topic,
         states=query.state,
         due_after_ms=query.due_after,
@@ -40,18 +41,20 @@ async def list_messages(service: Service, call: Call) -> Response:
     return JsonAnswer(page_json(page))
 
 
-async def move(service: Service, call: Call) -> Response:
+async def move(pools: Pools, call: Call) -> Response:
     """Has the message come at another time; a `delay` of 0 is "run now". 409: it no longer waits, or it would come
     earlier and its body was not kept."""
     topic, message_id, wanted = call.topic, call.message_id, await call.body(MoveRequest)
-    moved = await service.changing.move(topic, message_id, delay_ms=wanted.delay, deliver_at_ms=wanted.deliver_at)
+    changing = pools.serving(topic).changing
+    moved = await changing.move(topic, message_id, delay_ms=wanted.delay, deliver_at_ms=wanted.deliver_at)
     return JsonAnswer(message_json(moved))
 
 
-async def delete(service: Service, call: Call) -> Response:
+async def delete(pools: Pools, call: Call) -> Response:
     """Final when answered before the due moment. Again: 200 again. 409: the message has ended otherwise."""
     topic, message_id, query = call.topic, call.message_id, call.query(DeleteQuery)
-    return JsonAnswer(message_json(await service.changing.delete(topic, message_id, release=query.release == "true")))
+    changing = pools.serving(topic).changing
+    return JsonAnswer(message_json(await changing.delete(topic, message_id, release=query.release == "true")))
 
 
 OPERATIONS = (

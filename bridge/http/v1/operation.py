@@ -18,7 +18,7 @@ from bridge.access.decision import Need
 from bridge.http.v1.call import Call
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 TOPIC = "/v1/topics/{topic}"
 _TOPIC_IN_NAMESPACE = "/v1/namespaces/{namespace}/topics/{name}"
@@ -44,7 +44,7 @@ class Operation:
     group: str
     method: str
     path: str
-    run: Callable[[Service, Call], Awaitable[Response]]
+    run: Callable[[Pools, Call], Awaitable[Response]]
     need: Need | None
     answers: Mapping[int, Answer]
     problems: tuple[int, ...] = (422, 503)

@@ -16,26 +16,27 @@ from bridge.http.v1.requests import PullManyRequest, PullRequest
 from bridge.http.v1.results import PulledOut, pulled_json
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 
-async def pull(service: Service, call: Call) -> Response:
+async def pull(pools: Pools, call: Call) -> Response:
     """Takes up to `max` ready messages, waiting up to `wait` for the first. Each is the caller's until its lease ends;
     then it is ready again, unless it was acked. A caller that goes away while it waits takes nothing."""
     topic, wanted = call.topic, await call.body(PullRequest)
-    return await _pull(service, call, [topic], wanted)
+    return await _pull(pools, call, [topic], wanted)
 
 
-async def pull_by_priority(service: Service, call: Call) -> Response:
+async def pull_by_priority(pools: Pools, call: Call) -> Response:
     """The same from several topics, in strict order: a later one is asked only for what earlier ones do not have."""
     wanted = await call.body(PullManyRequest)
     call.caller.check(*wanted.topics)
-    return await _pull(service, call, wanted.topics, wanted)
+    return await _pull(pools, call, wanted.topics, wanted)
 
 
-async def _pull(service: Service, call: Call, topics: Sequence[str], wanted: PullRequest) -> Response:
+async def _pull(pools: Pools, call: Call, topics: Sequence[str], wanted: PullRequest) -> Response:
     wait_ms = wanted.wait or 0
-    work = service.pulling.pull(topics, limit=wanted.max or 1, wait_ms=wait_ms, lease_ms=wanted.lease)
+    pulling = pools.serving_all(topics).pulling
+    work = pulling.pull(topics, limit=wanted.max or 1, wait_ms=wait_ms, lease_ms=wanted.lease)
     leased = await (call.while_connected(work) if wait_ms else work)
     return JsonAnswer(pulled_json(leased))
 

@@ -24,25 +24,26 @@ from bridge.model.errors import BridgeError, InvalidRequest
 from bridge.model.values import Draft, Sent
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 
-async def send(service: Service, call: Call) -> Response:
+async def send(pools: Pools, call: Call) -> Response:
     """201: the message is durable. 200 with `Idempotent-Replay: true`: the id is live already, and this is the message
     that has it. 503: nothing was promised, send again with the same id. The `body` reaches consumers as compact JSON in
     UTF-8 (its numbers digit for digit), or as UTF-8 where the content type is text; `body_base64` as its bytes."""
-    max_body_bytes = call.caller.max_body(service.settings.max_body)
-    draft, plain = _draft(call.topic, await call.value(), max_body_bytes)
-    sent = await service.sending.send(draft)
+    max_body_bytes = call.caller.max_body(pools.settings.max_body)
+    topic = call.topic
+    draft, plain = _draft(topic, await call.value(), max_body_bytes)
+    sent = await pools.serving(topic).sending.send(draft)
     if sent.replayed:
         return JsonAnswer(message_json(sent.message), headers=_REPLAYED)
     return JsonAnswer(message_json(sent.message, plain=plain), 201, [(b"location", _location(sent))])
 
 
-async def send_many(service: Service, call: Call) -> Response:
+async def send_many(pools: Pools, call: Call) -> Response:
     """One result for each message, in order: 201 or 200 with the message as for one, or the status and the error it
     would have been refused with. One bad message harms no other."""
-    topic, max_body_bytes = call.topic, call.caller.max_body(service.settings.max_body)
+    topic, max_body_bytes = call.topic, call.caller.max_body(pools.settings.max_body)
     given = (await call.body(BatchRequest)).messages
     results = [b""] * len(given)
     drafts: dict[int, tuple[Draft, bool]] = {}
@@ -51,7 +52,8 @@ async def send_many(service: Service, call: Call) -> Response:
             drafts[place] = _draft(topic, item, max_body_bytes)
         except BridgeError as error:
             results[place] = exact_json.dumps(_failure(error, place, call.request_id))
-    outcomes = await service.sending.send_many([draft for draft, _ in drafts.values()]) if drafts else []
+    sending = pools.serving(topic).sending
+    outcomes = await sending.send_many([draft for draft, _ in drafts.values()]) if drafts else []
     for (place, (_, plain)), outcome in zip(drafts.items(), outcomes, strict=True):
         if isinstance(outcome, Sent) and outcome.replayed:
             results[place] = b'{"status":200,"message":%b}' % message_json(outcome.message)

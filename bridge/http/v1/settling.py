@@ -15,41 +15,43 @@ from bridge.http.v1.requests import AckManyRequest, AckRequest, ExtendRequest, N
 from bridge.http.v1.results import AckedOut, MessageOut, acked_json, message_json
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 _MESSAGE = f"{TOPIC}/messages/{{id}}"
 _PROBLEMS = (400, 404, 409, 413, 422, 503)
 
 
-async def ack_many(service: Service, call: Call) -> Response:
+async def ack_many(pools: Pools, call: Call) -> Response:
     """Acks up to 1000 messages by receipts (each only under the lease it was given for) or by ids (whatever is live). A
     result for each, in order: `acked`, `stale` (its lease, or the message, has ended) or `unknown`."""
     topic, wanted = call.topic, await call.body(AckManyRequest)
+    settling = pools.serving(topic).settling
     if wanted.receipts is not None:
-        return JsonAnswer(acked_json(await service.settling.ack_receipts(topic, wanted.receipts)))
-    return JsonAnswer(acked_json(await service.settling.ack_ids(topic, wanted.ids or [])))
+        return JsonAnswer(acked_json(await settling.ack_receipts(topic, wanted.receipts)))
+    return JsonAnswer(acked_json(await settling.ack_ids(topic, wanted.ids or [])))
 
 
-async def ack(service: Service, call: Call) -> Response:
+async def ack(pools: Pools, call: Call) -> Response:
     """Ends the message. With a `receipt`, only under the lease it was given for: 409 when that has ended."""
     topic, message_id, wanted = call.topic, call.message_id, await call.body(AckRequest)
-    return JsonAnswer(message_json(await service.settling.ack(topic, message_id, wanted.receipt)))
+    return JsonAnswer(message_json(await pools.serving(topic).settling.ack(topic, message_id, wanted.receipt)))
 
 
-async def nack(service: Service, call: Call) -> Response:
+async def nack(pools: Pools, call: Call) -> Response:
     """Gives the message back: it comes again after `delay`, else after the topic's back-off, or is dead when its
     retries are used up."""
     topic, message_id, wanted = call.topic, call.message_id, await call.body(NackRequest)
-    message = await service.settling.nack(
+    message = await pools.serving(topic).settling.nack(
         topic, message_id, receipt=wanted.receipt, delay_ms=wanted.delay, reason=wanted.reason
     )
     return JsonAnswer(message_json(message))
 
 
-async def extend(service: Service, call: Call) -> Response:
+async def extend(pools: Pools, call: Call) -> Response:
     """Has the lease end at `lease` from now."""
     topic, message_id, wanted = call.topic, call.message_id, await call.body(ExtendRequest)
-    message = await service.settling.extend(topic, message_id, receipt=wanted.receipt, lease_ms=wanted.lease)
+    settling = pools.serving(topic).settling
+    message = await settling.extend(topic, message_id, receipt=wanted.receipt, lease_ms=wanted.lease)
     return JsonAnswer(message_json(message))
 
 

@@ -32,7 +32,7 @@ from bridge.service.subscriptions import (
 )
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 _MOST_SECRETS: Final = 5
 _LONGEST_CALL_MS: Final = 300_000
@@ -121,12 +121,12 @@ class SubscriptionOut(BaseModel):
     last_failure: FailureOut | None
 
 
-async def subscribe(service: Service, call: Call) -> Response:
+async def subscribe(pools: Pools, call: Call) -> Response:
     """Has the topic's due messages called out to `url`, each signed as Standard Webhooks has it: 2xx acks the message,
     410 ends the subscription, 429 (or 503 with Retry-After) has the receiver left alone, all else is a failed attempt
     and comes again after `backoff`, until the message's retries are used up. Replaces the topic's subscription."""
     topic, wanted = call.topic, await call.body(SubscriptionRequest)
-    if why := await why_not(wanted.url, service.settings.push_allow or ()):
+    if why := await why_not(wanted.url, pools.settings.push_allow or ()):
         raise InvalidRequest.of("url", str(wanted.url), "https, and public addresses", why)
     subscription = Subscription(
         topic=topic,
@@ -136,18 +136,19 @@ async def subscribe(service: Service, call: Call) -> Response:
         timeout_ms=wanted.timeout,
         backoff=backoff_of(wanted.backoff) or DEFAULT_BACKOFF,
     )
-    return json_answer(_subscription_json(await service.subscriptions.put(subscription)))
+    return json_answer(_subscription_json(await pools.serving(topic).subscriptions.put(subscription)))
 
 
-async def look_at_subscription(service: Service, call: Call) -> Response:
+async def look_at_subscription(pools: Pools, call: Call) -> Response:
     """The subscription but for its secrets, how it stands, and its latest failure."""
-    return json_answer(_subscription_json(await service.subscriptions.get(call.topic)))
+    topic = call.topic
+    return json_answer(_subscription_json(await pools.serving(topic).subscriptions.get(topic)))
 
 
-async def unsubscribe(service: Service, call: Call) -> Response:
+async def unsubscribe(pools: Pools, call: Call) -> Response:
     """Calls nothing out any longer. Calls under way end, and count; the topic's other messages stay."""
     topic = call.topic
-    await service.subscriptions.remove(topic)
+    await pools.serving(topic).subscriptions.remove(topic)
     return json_answer({"topic": topic, "removed": True})
 
 

@@ -16,32 +16,33 @@ from bridge.http.v1.queries import NoQuery, RemoveQuery
 from bridge.http.v1.results import RemovedOut, TopicOut, TopicsOut, topic_json
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 
-async def list_topics(service: Service, call: Call) -> Response:
+async def list_topics(pools: Pools, call: Call) -> Response:
     """All topics, each with counts, lateness, policy and queue names; of a token, the topics that it is for."""
     call.query(NoQuery)
-    infos = await service.topics.infos()
+    infos = await pools.topic_infos()
     return json_answer({"topics": [topic_json(info) for info in infos if call.caller.sees(info.topic)]})
 
 
-async def look_at_topic(service: Service, call: Call) -> Response:
+async def look_at_topic(pools: Pools, call: Call) -> Response:
     """Counts by state, when the waiting messages are due, how late the latest were, the policy, the queues' names."""
-    return json_answer(topic_json(await service.topics.info(call.topic)))
+    topic = call.topic
+    return json_answer(topic_json(await pools.serving(topic).topics.info(topic)))
 
 
-async def put_policy(service: Service, call: Call) -> Response:
+async def put_policy(pools: Pools, call: Call) -> Response:
     """Replaces the topic's whole policy, making the topic where there is none; what is not given takes the bridge's
     setting."""
     topic, wanted = call.topic, await call.body(PolicyRequest)
-    return json_answer(policy_json(await service.topics.put_policy(topic, wanted.policy())))
+    return json_answer(policy_json(await pools.serving(topic).topics.put_policy(topic, wanted.policy())))
 
 
-async def remove_topic(service: Service, call: Call) -> Response:
+async def remove_topic(pools: Pools, call: Call) -> Response:
     """Removes an empty topic, or one with its messages by `force=true`."""
     topic, query = call.topic, call.query(RemoveQuery)
-    await service.topics.remove(topic, force=query.force == "true")
+    await pools.serving(topic).topics.remove(topic, force=query.force == "true")
     return json_answer({"topic": topic, "removed": True})
 
 
