@@ -83,7 +83,7 @@ class Access:
             return
         wait_ms = await self._rates.admit(token.id, need.scope, Rate(per_s))
         if wait_ms:
-            message = f"this token's limit is {per_s} requests a second of the scope {need.scope}"
+            message = f"this token may make {per_s} requests a second with the scope {need.scope}: retry after a pause"
             raise TooManyRequests(message, token_id=token.id, wait_ms=wait_ms)
 
 

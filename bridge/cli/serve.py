@@ -19,8 +19,8 @@ from bridge.cli.assembly import assemble
 from bridge.cli.logs import configure
 from bridge.cli.workers import Workers
 from bridge.http.app import create_app
-from bridge.http.server.protocol import front_door
-from bridge.http.server.server import Server
+from bridge.http.server.protocol import limited_protocol
+from bridge.http.server.server import DrainingServer
 from bridge.http.server.sweep import Limits
 from bridge.service.worker_rpc import WorkerRpc
 from bridge.settings.roles import Process, Role, processes
@@ -58,7 +58,7 @@ def _run(settings: Settings, sockets: list[socket.socket], worker_rpc: WorkerRpc
     config = uvicorn.Config(
         create_app(pools),
         loop="uvloop",
-        http=front_door(_limits(settings)),
+        http=limited_protocol(_limits(settings)),
         ws="none",
         timeout_keep_alive=settings.keep_alive // 1_000,
         log_config=None,
@@ -69,7 +69,7 @@ def _run(settings: Settings, sockets: list[socket.socket], worker_rpc: WorkerRpc
         timeout_graceful_shutdown=settings.grace // 1_000,
         backlog=2_048,
     )
-    server = Server(config, pools, drain_ms=settings.drain, lifeline=lifeline)
+    server = DrainingServer(config, pools, drain_ms=settings.drain, lifeline=lifeline)
     # Once it has ended in good order, uvicorn raises the signal that it was told to end with again.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server.run(sockets=sockets)

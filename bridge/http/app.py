@@ -1,4 +1,4 @@
-"""The bridge's HTTP application."""
+"""Builds the bridge's HTTP application."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 from bridge.access.access import Access
-from bridge.http import problems
+from bridge.http import error_handlers
 from bridge.http.guard import Guard
 from bridge.http.server.fast_path import FastPath
 from bridge.http.server.limits import BodyLimit
@@ -28,7 +28,7 @@ from bridge.http.v1 import (
     subscribing,
     topics,
 )
-from bridge.http.v1.operation import TOPIC, add, everywhere
+from bridge.http.v1.operation import TOPIC, add, in_both_forms
 from bridge.http.wires.camellia import wire as camellia
 from bridge.http.wires.jobs import changsongl, ouqiang, youzan
 from bridge.http.wires.lmstfy import wire as lmstfy
@@ -38,17 +38,17 @@ from bridge.settings.roles import Role
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
 
-# A request may be as large as so many of the largest bodies, and all that is beside bodies in a batch.
+# A request may hold this many of the largest bodies, and this many bytes besides, as a batch has.
 _LARGEST_BODIES = 16
 _BESIDE_BODIES_BYTES = 1024 * 1024
 
 _TAGS = {
-    "messages": "Send messages for later; look them up, list, move and delete them.",
-    "consuming": "Take ready messages under a lease, and settle them.",
-    "dead letters": "What ran out of retries.",
-    "topics": "What is in a topic, and what it decides for its messages.",
-    "callbacks": "Have a topic's due messages called out to a receiver, signed.",
-    "health": "Of this process, and of what it needs.",
+    "messages": "Send messages that are delivered later. Look them up, list, move and delete them.",
+    "consuming": "Pull ready messages under a lease, then ack, nack or extend them.",
+    "dead letters": "Messages that used up their retries. List, replay or drop them.",
+    "topics": "Count a topic's messages, and set the policy for them.",
+    "callbacks": "Have a topic's due messages posted to your HTTP endpoint, signed.",
+    "health": "Liveness, readiness and metrics.",
 }
 _BUSIEST = {
     (operation.method, operation.path.removeprefix(TOPIC)): operation
@@ -90,26 +90,28 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
     app = FastAPI(
         title="delaybridge",
         version=version("delaybridge"),
-        description="Messages delivered later, on RabbitMQ.",
-        openapi_tags=[{"name": name, "description": says} for name, says in _TAGS.items()],
+        description="Send a message now, and have it delivered later, through RabbitMQ.",
+        openapi_tags=[{"name": name, "description": description} for name, description in _TAGS.items()],
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
     )
     api = Role.API in pools.settings.roles
-    operations = [placed for one in (OPERATIONS if api else health.OPERATIONS) for placed in everywhere(one)]
+    operations = [
+        routed for operation in (OPERATIONS if api else health.OPERATIONS) for routed in in_both_forms(operation)
+    ]
     for operation in operations:
         add(app, operation, guard.handler(pools, operation))
     if api:
         _add_wires(app, pools, guard)
-    problems.install(app)
+    error_handlers.install(app)
     limit_bytes = _LARGEST_BODIES * pools.settings.max_body + _BESIDE_BODIES_BYTES
-    # The one added last sees a request first.
+    # A request passes the middleware added last first.
     app.add_middleware(RawPath, under="/v1/")
     app.add_middleware(BodyLimit, limit_bytes=limit_bytes)
     app.add_middleware(RequestId)
     if api and pools.settings.lmstfy:
-        # Outermost: it has request ids, limits and errors of its own.
+        # This wire has its own request ids, limits and errors, so its middleware is outermost.
         app.add_middleware(lmstfy.Beside, wire=lmstfy.Wire(pools))
 
     @cache

@@ -12,13 +12,13 @@ from starlette.types import Scope
 from bridge.access.access import Access
 from bridge.access.caller import ANYBODY, Caller
 from bridge.access.decision import Need
-from bridge.http.v1.call import Call
+from bridge.http.v1.call import ApiCall
 from bridge.http.v1.operation import Operation
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[ApiCall], Awaitable[Response]]
 
 
 class _Scoped(Protocol):
@@ -43,7 +43,7 @@ class Guard:
         """What answers a call of the operation."""
         run, need = operation.run, operation.need
 
-        async def answer_if_it_may(call: Call) -> Response:
+        async def answer_if_it_may(call: ApiCall) -> Response:
             assert need is not None
             call.caller = await self.admit(call, need, (lambda: call.topic) if operation.of_topic else None)
             return await run(pools, call)

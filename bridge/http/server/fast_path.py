@@ -20,7 +20,7 @@ from bridge.http import problems
 from bridge.http.guard import Handler
 from bridge.http.server import request_id
 from bridge.http.server.raw_path import as_written
-from bridge.http.v1.call import Call
+from bridge.http.v1.call import ApiCall
 from bridge.model.errors import BridgeError
 
 _PATH = re.compile(
@@ -82,7 +82,7 @@ class FastPath(Generic[App]):
         identity = request_id.give(scope, given_id)
         handler, scope["path_params"] = route
         try:
-            response = await handler(Call(scope, receive))
+            response = await handler(ApiCall(scope, receive))
         except BridgeError as error:
             response = problems.answer(Request(scope), error)
         except ClientDisconnect:
