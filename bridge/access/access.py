@@ -12,7 +12,7 @@ from bridge.access.refusals import tell
 from bridge.access.sources import FileSource, StoreSource
 from bridge.access.token import Token
 from bridge.access.tokens import Tokens
-from bridge.service.service import Service
+from bridge.service.pools import Pools
 from bridge.settings.settings import Settings
 from bridge.store.rates import Rate, Rates
 from bridge.store.tokens import StoredTokens
@@ -42,17 +42,18 @@ class Access:
         self._rates = rates
 
     @classmethod
-    def of(cls, service: Service) -> Access | None:
+    def of(cls, pools: Pools) -> Access | None:
         """As the settings say, with the loop that it needs added to the service. None: no token is asked for.
 
         Raises:
             Undecided
         """
-        if not asks_for_tokens(service.settings):
+        if not asks_for_tokens(pools.settings):
             return None
-        store, keys, file = service.context.store, service.context.records.keys, service.settings.tokens_file
+        context, file = pools.default.context, pools.settings.tokens_file
+        store, keys = context.store, context.records.keys
         tokens = Tokens(FileSource(file) if file is not None else StoreSource(StoredTokens(store, keys)))
-        service.add(tokens)
+        pools.default.add(tokens)
         return cls(tokens, Rates(store, keys))
 
     async def admit(
@@ -82,7 +83,7 @@ class Access:
             return
         wait_ms = await self._rates.admit(token.id, need.scope, Rate(per_s))
         if wait_ms:
-            message = f"this token's limit is {per_s} requests a second of the scope {need.scope}"
+            message = f"this token may make {per_s} requests a second with the scope {need.scope}: retry after a pause"
             raise TooManyRequests(message, token_id=token.id, wait_ms=wait_ms)
 
 

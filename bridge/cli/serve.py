@@ -19,8 +19,8 @@ from bridge.cli.assembly import assemble
 from bridge.cli.logs import configure
 from bridge.cli.workers import Workers
 from bridge.http.app import create_app
-from bridge.http.server.protocol import front_door
-from bridge.http.server.server import Server
+from bridge.http.server.protocol import limited_protocol
+from bridge.http.server.server import DrainingServer
 from bridge.http.server.sweep import Limits
 from bridge.service.worker_rpc import WorkerRpc
 from bridge.settings.roles import Process, Role, processes
@@ -52,14 +52,13 @@ def serve() -> None:
     raise typer.Exit(code)
 
 
-def _run(settings: Settings, sockets: list[socket.socket], siblings: WorkerRpc, lifeline: int | None = None) -> int:
+def _run(settings: Settings, sockets: list[socket.socket], worker_rpc: WorkerRpc, lifeline: int | None = None) -> int:
     """Serves until it is told to end; the exit code."""
-    service = assemble(settings)
-    service.worker_rpc = siblings
+    pools = assemble(settings, worker_rpc)
     config = uvicorn.Config(
-        create_app(service),
+        create_app(pools),
         loop="uvloop",
-        http=front_door(_limits(settings)),
+        http=limited_protocol(_limits(settings)),
         ws="none",
         timeout_keep_alive=settings.keep_alive // 1_000,
         log_config=None,
@@ -70,7 +69,7 @@ def _run(settings: Settings, sockets: list[socket.socket], siblings: WorkerRpc, 
         timeout_graceful_shutdown=settings.grace // 1_000,
         backlog=2_048,
     )
-    server = Server(config, service, drain_ms=settings.drain, lifeline=lifeline)
+    server = DrainingServer(config, pools, drain_ms=settings.drain, lifeline=lifeline)
     # Once it has ended in good order, uvicorn raises the signal that it was told to end with again.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server.run(sockets=sockets)
@@ -79,14 +78,14 @@ def _run(settings: Settings, sockets: list[socket.socket], siblings: WorkerRpc, 
 
 def _run_workers(settings: Settings) -> int:
     workers = processes(settings.workers, settings.roles)
-    siblings = WorkerRpc.of([worker.name for worker in workers])
+    worker_rpcs = WorkerRpc.of([worker.name for worker in workers])
     sockets = _listen_apart(settings, workers)
 
     def work(place: int, lifeline: int) -> int:
         _close(own for at, own in enumerate(sockets) if at != place)
         worker = workers[place]
         structlog.contextvars.bind_contextvars(process=worker.name)
-        return _run(settings.model_copy(update={"roles": worker.roles}), sockets[place], siblings[place], lifeline)
+        return _run(settings.model_copy(update={"roles": worker.roles}), sockets[place], worker_rpcs[place], lifeline)
 
     def ending() -> None:
         # Else clients would be connected still, and wait for nobody, once the workers have closed their own.

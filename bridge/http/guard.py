@@ -12,13 +12,13 @@ from starlette.types import Scope
 from bridge.access.access import Access
 from bridge.access.caller import ANYBODY, Caller
 from bridge.access.decision import Need
-from bridge.http.v1.call import Call
+from bridge.http.v1.call import ApiCall
 from bridge.http.v1.operation import Operation
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[ApiCall], Awaitable[Response]]
 
 
 class _Scoped(Protocol):
@@ -39,13 +39,13 @@ class Guard:
         given = [value for name, value in request.scope["headers"] if name == b"authorization"]
         return await self._access.admit(given, need, topic)
 
-    def handler(self, service: Service, operation: Operation) -> Handler:
+    def handler(self, pools: Pools, operation: Operation) -> Handler:
         """What answers a call of the operation."""
         run, need = operation.run, operation.need
 
-        async def answer_if_it_may(call: Call) -> Response:
+        async def answer_if_it_may(call: ApiCall) -> Response:
             assert need is not None
             call.caller = await self.admit(call, need, (lambda: call.topic) if operation.of_topic else None)
-            return await run(service, call)
+            return await run(pools, call)
 
-        return partial(run, service) if self._access is None or need is None else answer_if_it_may
+        return partial(run, pools) if self._access is None or need is None else answer_if_it_may

@@ -13,6 +13,7 @@ from typing import Final
 
 import orjson
 
+from bridge.model.header_values import as_text
 from bridge.model.message import JSON_TYPE, Envelope
 
 _SHORT, _LONG = 1_024, 16 * 1_024  # bytes, between which it is tried
@@ -54,8 +55,3 @@ def _smaller(packed: bytes) -> bytes:
 def _deflated(data: bytes) -> bytes:
     deflate = zlib.compressobj(1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY)
     return deflate.compress(data) + deflate.flush()
-
-
-def as_text(value: object) -> str:
-    """A header value of an AMQP client that JSON has no form for."""
-    return value.decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)

@@ -32,7 +32,7 @@ def check(answer: httpx2.Response, status: int, slug: str, challenge: str | None
 
 async def test_no_token_is_no_error_of_one(client: httpx2.AsyncClient) -> None:
     problem = check(await client.post(MESSAGES, json={"body": 1}), 401, "no-token", REALM)
-    assert problem["detail"] == "this needs a token: give it in one header, Authorization: Bearer dbt_..."
+    assert problem["detail"] == "this request needs a token: send it in one header, Authorization: Bearer dbt_..."
     check(await client.get(MESSAGES, headers={"Authorization": "Basic dTpw"}), 401, "no-token", REALM)
 
 
@@ -49,7 +49,7 @@ async def test_a_token_that_is_not_valid_does_not_learn_why(client: httpx2.Async
     assert await mint.stored.remove(id_of(revoked))
     wrong = [bearer(written(new_id(), new_secret())), bearer(written(id_of(good), new_secret())), expired, revoked]
     details = [check(await client.get(MESSAGES, headers=one), 401, "invalid-token", INVALID)["detail"] for one in wrong]
-    assert details == ["the token is not known, has expired, or was revoked"] * 4
+    assert details == ["the token is unknown, expired or revoked: ask the operator for a new one"] * 4
     assert (await client.get(MESSAGES, headers=good)).status_code == 200
 
 
@@ -102,7 +102,7 @@ async def test_over_its_limit_a_token_is_told_when_to_come_again(client: httpx2.
         many = await asyncio.gather(*(client.post(MESSAGES, json={"body": 1}, headers=header) for _ in range(10)))
         answers = sorted(many, key=lambda answer: answer.status_code)
     problem = check(answers[-1], 429, "too-many-requests", None)
-    assert problem["detail"] == "this token's limit is 1 requests a second of the scope send"
+    assert problem["detail"] == "this token may make 1 requests a second with the scope send: retry after a pause"
     assert answers[-1].headers["retry-after"] == str(problem["retry_after_s"]) == "1"
     # Other calls than sends are not counted.
     assert (await client.post(f"{MESSAGES}/o-9/ack", headers=header)).status_code == 404
@@ -118,7 +118,7 @@ async def test_over_its_limit_a_token_is_told_when_to_come_again(client: httpx2.
 async def test_the_wire_refuses_with_its_own_members(client: httpx2.AsyncClient) -> None:
     answer = await client.post("/camellia/delayQueue/pullMsg", data={"topic": "orders"})
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, REALM)
-    detail = "this needs a token: give it in one header, Authorization: Bearer dbt_..."
+    detail = "this request needs a token: send it in one header, Authorization: Bearer dbt_..."
     assert answer.json() == {"code": 401, "msg": detail, "delayMsgList": None}
 
 

@@ -73,7 +73,7 @@ def test_the_scope_is_told_before_the_topic_is_known() -> None:
     refusal = may(token("look", "consume", every_topic=True), SEND)
     assert refusal is not None
     assert (refusal.scope, refusal.token_id) == (Scope.SEND, ID)
-    assert str(refusal) == "this needs a token with the scope send; this token's: look, consume"
+    assert str(refusal) == "this request needs a token with the scope send; this token has look, consume"
     assert refusal.headers == {
         "WWW-Authenticate": 'Bearer realm="delaybridge", error="insufficient_scope", scope="send"'
     }

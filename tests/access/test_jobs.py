@@ -10,7 +10,7 @@ import pytest
 
 from tests.access.conftest import Mint
 
-NO_TOKEN = "this needs a token: give it in one header, Authorization: Bearer dbt_..."
+NO_TOKEN = "this request needs a token: send it in one header, Authorization: Bearer dbt_..."
 REALM = 'Bearer realm="delaybridge"'
 
 Headers = dict[str, str]
@@ -71,7 +71,7 @@ async def test_a_call_needs_its_scope(client: httpx2.AsyncClient, mint: Mint, na
     other = {"send": "consume", "consume": "send", "look": None}[scope]
     if other is not None:
         refused = await ask(client, call, await mint.make(other))
-        reason = f"this needs a token with the scope {scope}; this token's: {other}"
+        reason = f"this request needs a token with the scope {scope}; this token has {other}"
         assert (refused.status_code, refused.json()) == (403, refusal(call[1], 403, reason))
     allowed = await ask(client, call, await mint.make(scope if scope != "look" else "consume"))
     assert allowed.status_code == 200
@@ -84,7 +84,7 @@ async def test_a_token_moves_finds_and_ends_only_jobs_of_its_topics(client: http
     theirs, topic = calls(f"other-{own}", job_id), calls(f"{own}/jobs", job_id)
     for call in (theirs["push"], theirs["command add"]):
         answer = await ask(client, call, there)
-        assert answer.json() == refusal(call[1], 403, "this token is not for this topic")
+        assert answer.json() == refusal(call[1], 403, "this token may not use this topic")
     assert (await ask(client, theirs["push"], everywhere)).json()["code"] == 0
     for name in ("finish", "delete", "get", "command finish", "command delete"):
         assert (await ask(client, theirs[name], there)).status_code == 200  # as if there were no such job

@@ -10,13 +10,13 @@ import pytest
 
 from bridge.http.app import OPERATIONS
 from bridge.http.guard import Guard
-from bridge.http.v1.operation import Operation, everywhere
+from bridge.http.v1.operation import Operation, in_both_forms
 from bridge.http.wires.camellia import wire as camellia
 from tests.access.conftest import Mint
 from tests.access.table import CAMELLIA_NEEDS, NEEDS, NOTHING, SCOPES, allowed
 from tests.wires.camellia_service import StandIn
 
-PLACED = [placed for operation in OPERATIONS for placed in everywhere(operation)]
+PLACED = [placed for operation in OPERATIONS for placed in in_both_forms(operation)]
 CAMELLIA_FORM = {
     "topic": "{topic}",
     "msgId": "o-1",
@@ -165,5 +165,5 @@ async def test_of_several_topics_each_is_checked(client: httpx2.AsyncClient, min
     own = await mint.make("consume", namespaces=[namespace])
     answer = await client.post("/v1/pull", json={"topics": [f"{namespace}/a", "b"]}, headers=own)
     assert answer.status_code == 403
-    assert answer.json()["detail"] == "this token is not for this topic"
+    assert answer.json()["detail"] == "this token may not use this topic"
     assert (await client.post("/v1/pull", json={"topics": [f"{namespace}/orders"]}, headers=own)).status_code == 200

@@ -37,7 +37,7 @@ class Mortal:
         await self._amqp.__aenter__()
         await self._redis.__aenter__()
         settings = Settings(amqp_url=self._amqp.url, redis_url=self._redis.url, camellia=False, grace=self._grace_ms)
-        self.service = assemble(settings)
+        self.service = assemble(settings).default
         await self.service.start()
         return self.service
 

@@ -19,7 +19,8 @@ from tests.fault.stage import Stage
 @asynccontextmanager
 async def running(stage: Stage, **settings: Any) -> AsyncIterator[Service]:
     """A service on these servers. It may be stopped before the end."""
-    service = assemble(Settings(amqp_url=stage.rabbit.amqp_url, redis_url=stage.redis.url, camellia=False, **settings))
+    own = Settings(amqp_url=stage.rabbit.amqp_url, redis_url=stage.redis.url, camellia=False, **settings)
+    service = assemble(own).default
     await service.start()
     try:
         yield service

@@ -13,7 +13,9 @@ from bridge.http.wires.jobs.global_jobs import GlobalJobs
 from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import Unavailable
 from bridge.model.message import CopyKind, State
+from bridge.service.pools import Pools
 from bridge.service.service import Service
+from bridge.settings.pools import DEFAULT
 from tests.fault.api import now_ms
 from tests.fault.crash import (
     ABSENCE_MS,
@@ -34,8 +36,12 @@ def job(topic: str, body: str, *, delay_s: int) -> Job:
     return Job(topic=topic, id="it", delay_s=delay_s, ttr_s=30, body=body)
 
 
+def jobs_of(service: Service) -> GlobalJobs:
+    return GlobalJobs(Pools({DEFAULT: service}))
+
+
 async def push(service: Service, what: Job) -> None:
-    await GlobalJobs(service).push(what, ANYBODY)
+    await jobs_of(service).push(what, ANYBODY)
 
 
 async def push_again(service: Service, what: Job) -> None:
@@ -52,7 +58,7 @@ async def comes(service: Service, topic: str, body: bytes) -> None:
     envelope = leased.message.envelope
     assert envelope is not None
     assert (leased.message.record.id, envelope.body) == ("it", body)
-    assert await GlobalJobs(service).finish("it", ANYBODY)
+    assert await jobs_of(service).finish("it", ANYBODY)
     assert await pull(service, topic, wait_ms=ABSENCE_MS) == []
     assert (await service.lookup.get(topic, "it")).record.state is State.ACKED
 
@@ -107,6 +113,6 @@ async def test_a_crash_in_a_push_to_another_topic_leaves_one_job_once_it_is_repe
             assert await found(service) == ["b"]
             await comes(service, topics["b"], b"new")
         else:
-            await GlobalJobs(service).delete("it", ANYBODY)
+            await jobs_of(service).delete("it", ANYBODY)
             assert await found(service) == []
             assert await pull(service, topics["b"], wait_ms=ABSENCE_MS) == []

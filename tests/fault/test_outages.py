@@ -93,7 +93,7 @@ async def refused(api: Api, path: str, body: object) -> bool:
         return False
     assert (response.status_code, response.headers["content-type"]) == (503, "application/problem+json"), response.text
     assert int(response.headers["retry-after"]) >= 1
-    assert response.json()["title"] == "A store is away: nothing was promised"
+    assert response.json()["title"] == "Temporarily unavailable: nothing was promised"
     return True
 
 

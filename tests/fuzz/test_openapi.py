@@ -28,10 +28,10 @@ OFF = {
 BEYOND_SCHEMAS = re.compile(
     r"is not a (receipt|cursor)|is the receipt of another message|give exactly one of .*|give .*, not both"
     r"|must be at (least|most) .* \([0-9]+ ms\)|must lie between the years .*|must name its offset.*"
-    r"|must be an RFC 3339 time .*|must be base64 .*|must be at most [0-9]+ bytes together.*|the name .* is reserved.*"
-    r"|.* must be a string, a 64-bit number, true or false|this content type is neither .*"
+    r"|must be an RFC 3339 time .*|must be base64 .*|names and values have .* bytes.*|the name .* is reserved.*"
+    r"|the value of .* must be a string, a 64-bit number, true or false|is neither JSON nor UTF-8 text.*"
     r"|is .*beyond the longest delay of 999 days"
-    r"|must be a string, as the content type is text|nests too deep, or has half .*"
+    r"|must be a string, because the content type is text|nests more than 250 levels deep.*"
     r"|has no IPv6 address in its brackets|must be https \(.*|leads to .*, which is no public address .*"
     # Of a path's parameters, a schema is held against the percent-encoded form.
     rf"|{re.escape(ID_FORM)}",

@@ -74,7 +74,7 @@ class TestRouting:
         refused = await pooled.client.post("/v1/pull", json={"topics": [first.name, other.name]})
         (error,) = refused.json()["errors"]
         assert (refused.status_code, error["field"], error["limit"]) == (422, "topics", "topics of one pool")
-        assert f"{first.name} of eu" in error["message"]
+        assert f"{first.name} is in eu" in error["message"]
 
     async def test_another_wires_message_of_a_namespace_is_in_its_pool(self, pooled: Pooled) -> None:
         topic = pooled.topic("shop")

@@ -197,7 +197,7 @@ class TestSettings:
     ) -> None:
         async with another_bridge(lmstfy, rabbit, redis_node, local_dir, BRIDGE_LMSTFY="false") as off:
             answer = await ask(off.own_port, "GET /api/shop/q")
-            assert (answer.status, answer.json["title"]) == (404, "There is nothing at this path")
+            assert (answer.status, answer.json["title"]) == (404, "No such path")
             for port in (off.port, off.admin_port):
                 with pytest.raises(ConnectionRefusedError):
                     await ask(port, "GET /api/shop/q")

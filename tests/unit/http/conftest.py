@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from bridge import metrics
 from bridge.http.app import create_app
+from bridge.http.server.fast_path import FastPath
 from bridge.model.message import Envelope, Message, Record, State
 from bridge.settings.settings import Settings
 
@@ -83,6 +84,15 @@ class StandIn:
             return _Part(self, name)
         raise AttributeError(name)
 
+    def serving(self, topic: str) -> StandIn:
+        return self
+
+    def serving_all(self, topics: Sequence[str]) -> StandIn:
+        return self
+
+    async def topic_infos(self) -> Any:
+        return await self.topics.infos()
+
     async def health(self) -> Any:
         return self.answers["health"]
 
@@ -107,12 +117,12 @@ def service() -> StandIn:
 
 
 @pytest.fixture
-def app(service: StandIn) -> FastAPI:
+def app(service: StandIn) -> FastPath[FastAPI]:
     return create_app(cast(Any, service))
 
 
 @pytest.fixture
-async def client(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
+async def client(app: FastPath[FastAPI]) -> AsyncIterator[httpx2.AsyncClient]:
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx2.AsyncClient(transport=transport, base_url="http://bridge") as client:
         yield client

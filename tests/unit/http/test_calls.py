@@ -240,7 +240,7 @@ _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
         ("GET", f"{T}/messages?limit=1001", None, ("limit", "1001", 1_000, "must be at most 1000")),
         ("GET", f"{T}/messages?limit=ten", None, ("limit", "ten", "an integer", "must be an integer")),
         ("GET", f"{T}/messages?state=lost", None,
-         ("state", "lost", _STATES, "'lost' is none of " + ", ".join(_STATES))),
+         ("state", "lost", _STATES, "has no state 'lost'; the states are " + ", ".join(_STATES))),
         ("GET", f"{T}/messages?cursor=a&cursor=b", None, ("cursor", ["a", "b"], "a string", "must be a string")),
         ("PUT", T, {"release": "fast"}, ("release", "fast", "'checked' or 'direct'", "must be 'checked' or 'direct'")),
         ("PUT", T, {"paused": 1}, ("paused", 1, "true or false", "must be true or false")),

@@ -125,7 +125,7 @@ async def test_only_paths_that_may_name_a_topic_are_looked_at_and_remembered(len
     async def nothing(*_: Any) -> Any:
         return {"type": "http.request"}
 
-    shortcut = FastPath(app, handlers={("POST", "/messages"): handler}, limit_bytes=9, ports=())
+    shortcut = FastPath(app, handlers={("POST", "/messages"): handler}, limit_bytes=9, other_ports=())
     raw_path = b"/v1/topics/%b/messages" % (b"a" * length)
     headers = [(b"content-length", b"0")]
     await shortcut({"type": "http", "method": "POST", "raw_path": raw_path, "headers": headers}, nothing, nothing)

@@ -10,6 +10,8 @@ import jsonschema
 import pytest
 from fastapi import FastAPI
 
+from bridge.http.server.fast_path import FastPath
+
 _BODY_PROBLEMS = {"400", "413", "422"}
 _CALLS = {
     ("post", "/messages"), ("post", "/messages/batch"), ("get", "/messages"), ("get", "/messages/{id}"),
@@ -22,8 +24,8 @@ _CALLS = {
 
 
 @pytest.fixture
-def document(app: FastAPI) -> dict[str, Any]:
-    return app.openapi()
+def document(app: FastPath[FastAPI]) -> dict[str, Any]:
+    return app.app.openapi()
 
 
 def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -73,9 +73,9 @@ async def test_an_error_nobody_foresaw(service: Any, client: httpx2.AsyncClient)
     assert response.headers["x-request-id"] == "mine"
     assert _problem(response) == {
         "type": _TYPE + "internal",
-        "title": "Something went wrong here",
+        "title": "The bridge failed",
         "status": 500,
-        "detail": "the server's log has more under this request id",
+        "detail": "an unexpected error in the bridge: its log shows the traceback at this time",
         "errors": [],
     }
 
@@ -87,9 +87,9 @@ async def test_an_error_nobody_foresaw(service: Any, client: httpx2.AsyncClient)
 async def test_an_unknown_path(client: httpx2.AsyncClient, method: str, path: str) -> None:
     assert _problem(await client.request(method, path)) == {
         "type": _TYPE + "no-such-path",
-        "title": "There is nothing at this path",
+        "title": "No such path",
         "status": 404,
-        "detail": f"there is nothing at {path}",
+        "detail": f"there is nothing at {path}: see /openapi.json for the paths",
         "errors": [],
     }
 
@@ -120,7 +120,7 @@ async def test_an_unknown_method(client: httpx2.AsyncClient, method: str, path: 
 async def test_broken_json(client: httpx2.AsyncClient, document: bytes) -> None:
     problem = _problem(await client.post("/v1/topics/orders/messages", content=document))
     assert (problem["type"], problem["status"]) == (_TYPE + "broken-json", 400)
-    assert problem["detail"].startswith("the request is not JSON: ")
+    assert problem["detail"].startswith("the body is not valid JSON: ")
 
 
 @pytest.mark.parametrize(("given", "kept"), [("abc-1.2:3", True), ("a b", False), ("x" * 129, False), ("", False)])

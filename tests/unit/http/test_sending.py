@@ -14,9 +14,11 @@ PATH = "/v1/topics/orders/messages"
 LIMIT = 86_313_600_000
 FIELDS = ["body", "body_base64", "content_type", "headers", "id", "delay", "deliver_at", "ttl", "max_retry"]
 EXCLUSIVE = "exactly one"
-TOPIC_FORM = "must be a name or namespace/name, each of 1-100 letters, digits, _ . -"
+TOPIC_FORM = "must be name or namespace/name, each of 1-100 characters out of A-Z a-z 0-9 _ . -"
 ID_FORM = '1-200 printable ASCII characters without "/"'
-RESERVED = "is reserved: the broker or the bridge writes it, or acts on it"
+BASE64 = "must be base64 with padding, in the standard alphabet (RFC 4648, section 4)"
+NOT_A_HEADER = "the value of a must be a string, a 64-bit number, true or false"
+RESERVED = "is reserved for RabbitMQ and the bridge: choose another name"
 
 
 def _draft(service: Any) -> Draft:
@@ -175,23 +177,24 @@ BAD: list[tuple[Any, list[tuple[str, Any, Any, str]]]] = [
     ({"body": 1, "id": 5}, [("id", 5, ID_FORM, f"must be {ID_FORM}")]),
     ({"body": 1, "id": "x" * 201}, [("id", "x" * 200 + "…", ID_FORM, f"must be {ID_FORM}")]),
     ({"body": 1, "headers": {"a": None}},
-     [("headers", {"a": None}, "string, number, true, false", "a must be a string, a 64-bit number, true or false")]),
+     [("headers", {"a": None}, "string, number, true, false", NOT_A_HEADER)]),
     ({"body": 1, "headers": {"a": 2**63}},
-     [("headers", {"a": 2**63}, "string, number, true, false", "a must be a string, a 64-bit number, true or false")]),
+     [("headers", {"a": 2**63}, "string, number, true, false", NOT_A_HEADER)]),
     ({"body": 1, "headers": {"X-Delay-Topic": "a"}},
      [("headers", {"X-Delay-Topic": "a"}, "reserved", f"the name X-Delay-Topic {RESERVED}")]),
     ({"body": 1, "headers": {"BCC": "a"}}, [("headers", {"BCC": "a"}, "reserved", f"the name BCC {RESERVED}")]),
     ({"body": 1, "headers": {"": 1}},
-     [("headers", {"": 1}, "1-128 printable ASCII characters", "no header can be named ''")]),
+     [("headers", {"": 1}, "1-128 printable ASCII characters",
+       "the name '' must be 1-128 printable ASCII characters without spaces")]),
     ({"body": 1, "headers": []},
-     [("headers", [], "an object", "must be an object of strings, numbers, true and false")]),
+     [("headers", [], "an object", "must be an object whose values are strings, numbers, true or false")]),
     ({"body": {}, "content_type": "text/plain"},
-     [("body", {}, "a string", "must be a string, as the content type is text")]),
+     [("body", {}, "a string", "must be a string, because the content type is text")]),
     ({"body": "a", "content_type": "image/png"},
      [("content_type", "image/png", "application/json, …+json, text/…",
-       "this content type is neither JSON nor UTF-8 text: give the bytes as body_base64")]),
-    ({"body_base64": "A"}, [("body_base64", "A", "base64", "must be base64 (RFC 4648, with padding)")]),
-    ({"body_base64": 5}, [("body_base64", 5, "base64", "must be base64 (RFC 4648, with padding)")]),
+       "is neither JSON nor UTF-8 text: send the bytes as body_base64")]),
+    ({"body_base64": "A"}, [("body_base64", "A", "base64", BASE64)]),
+    ({"body_base64": 5}, [("body_base64", 5, "base64", BASE64)]),
     ({f"f{n}": n for n in range(101)}, [("request", 101, 100, "must have at most 100 fields")]),
 ]  # fmt: skip
 

@@ -12,6 +12,8 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
+from bridge.http.server.fast_path import FastPath
+
 _LIMIT = 16 * 1_000 + 1024 * 1024
 
 
@@ -29,7 +31,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _served(app: FastAPI) -> AsyncIterator[int]:
+async def _served(app: FastPath[FastAPI]) -> AsyncIterator[int]:
     """The app on a free port of this machine."""
     server = _Server(uvicorn.Config(app, port=0, log_config=None, http="httptools", ws="none"))
     serving = asyncio.create_task(server.serve())
@@ -42,7 +44,7 @@ async def _served(app: FastAPI) -> AsyncIterator[int]:
 
 
 @pytest.fixture
-async def port(app: FastAPI) -> AsyncIterator[int]:
+async def port(app: FastPath[FastAPI]) -> AsyncIterator[int]:
     async with _served(app) as port:
         yield port
 
@@ -53,7 +55,7 @@ async def _answer(reader: asyncio.StreamReader) -> bytes:
     return head + await reader.readexactly(length)
 
 
-async def test_the_service_starts_and_stops_with_the_app(service: Any, app: FastAPI) -> None:
+async def test_the_service_starts_and_stops_with_the_app(service: Any, app: FastPath[FastAPI]) -> None:
     async with _served(app):
         assert service.started == ["start"]
     assert service.started == ["start", "stop"]

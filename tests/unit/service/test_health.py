@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bridge.broker.declared.findings import Finding
-from bridge.service.health import Health, together
+from bridge.service.health import Health, merge_workers
 
 LATE, LOST = Finding("warning", "comes late"), Finding("error", "is lost")
 
@@ -36,12 +36,12 @@ def test_they_are_well_where_each_is_and_a_part_is_as_well_as_its_worst(
 ) -> None:
     told: dict[str, Any] = {name: other and asdict(other) for name, other in others.items()}
 
-    found = together(own, told)
+    found = merge_workers(own, told)
 
     assert (found.ok, found.parts) == (ok, parts)
 
 
 def test_what_several_of_them_found_is_told_once() -> None:
-    found = together(health(True, LATE), {"b": asdict(health(False, LATE, LOST))})
+    found = merge_workers(health(True, LATE), {"b": asdict(health(False, LATE, LOST))})
 
     assert (found.findings, found.ok) == ([LATE, LOST], False)

@@ -27,7 +27,7 @@ from bridge.model.message import Message
 from bridge.store.topics_by_id import TopicsById
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 _NOTED_MS: Final = 30 * 86_400_000  # longer than due, or than the last pop
 
@@ -38,12 +38,12 @@ class GlobalJobs:
     Everything raises Unavailable: nothing was promised.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Pools) -> None:
         self._service = service
 
     @cached_property
     def _places(self) -> TopicsById:
-        return TopicsById(self._service.context.store, self._service.context.records.keys)
+        return TopicsById(self._service.default.context.store, self._service.default.context.records.keys)
 
     async def push(self, job: Job, caller: Caller) -> None:
         """
@@ -54,7 +54,7 @@ class GlobalJobs:
         caller.check(draft.topic)
         message_id, keep_ms = job_messages.id_of(job.id), job.delay_s * 1_000 + _NOTED_MS
         before = await self._elsewhere(message_id, draft.topic, keep_ms, caller)
-        sent = await self._service.replacing.put(draft)
+        sent = await self._service.serving(draft.topic).replacing.put(draft)
         # Two pushes at once, to different topics: whichever looks last sees both, and all agree on which is to stay.
         place = (sent.record.created_ms, draft.topic)
         for topic, created_ms in (await self._elsewhere(message_id, draft.topic, keep_ms, caller)).items():
@@ -71,7 +71,9 @@ class GlobalJobs:
         """
         topics = list(dict.fromkeys(job_messages.topic_of(name) for name in names))
         caller.check(*topics)
-        pulling = self._service.pulling.pull(topics, limit=1, wait_ms=wait_ms, lease_ms=job_messages.lease_ms)
+        pulling = self._service.serving_all(topics).pulling.pull(
+            topics, limit=1, wait_ms=wait_ms, lease_ms=job_messages.lease_ms
+        )
         leased = await unless_gone(request, pulling) or []
         if not leased:
             return None
@@ -84,7 +86,9 @@ class GlobalJobs:
         """Whatever it was about to do; false where there is no such job."""
         found = await self._live(job_id, caller)
         for message in found:
-            await self._service.settling.ack_ids(message.record.topic, [message.record.id])
+            await self._service.serving(message.record.topic).settling.ack_ids(
+                message.record.topic, [message.record.id]
+            )
         return await self._ended(found)
 
     async def delete(self, job_id: str, caller: Caller) -> bool:
@@ -98,7 +102,7 @@ class GlobalJobs:
         message_id = job_messages.id_of(job_id)
         noted = await self._seen(await self._places.of(message_id), message_id, caller)
         if not any(_lives(message) for message in noted):
-            everywhere = await self._seen(await self._service.topics.names(), message_id, caller)
+            everywhere = await self._seen(await self._service.topic_names(), message_id, caller)
             noted += [message for message in everywhere if job_messages.is_job(message)]
         return max(noted, key=lambda message: (_lives(message), message.record.created_ms), default=None)
 
@@ -107,11 +111,11 @@ class GlobalJobs:
         noted = await self._seen(await self._places.of(message_id), message_id, caller)
         if found := [message for message in noted if _lives(message)]:
             return found
-        everywhere = await self._seen(await self._service.topics.names(), message_id, caller)
+        everywhere = await self._seen(await self._service.topic_names(), message_id, caller)
         return [message for message in everywhere if _lives(message) and job_messages.is_job(message)]
 
     async def _seen(self, topics: Sequence[str], message_id: str, caller: Caller) -> list[Message]:
-        return await self._service.lookup.find([topic for topic in topics if caller.sees(topic)], message_id)
+        return await self._service.find([topic for topic in topics if caller.sees(topic)], message_id)
 
     async def _elsewhere(self, message_id: str, topic: str, keep_ms: int, caller: Caller) -> dict[str, int]:
         """Notes the topic; when the living jobs of the id in others were made, by their topics."""
@@ -125,7 +129,7 @@ class GlobalJobs:
 
     async def _delete(self, topic: str, message_id: str, created_ms: int | None) -> None:
         with suppress(NotFound, Conflict):
-            await self._service.changing.delete(topic, message_id, release=True, created_ms=created_ms)
+            await self._service.serving(topic).changing.delete(topic, message_id, release=True, created_ms=created_ms)
 
     async def _ended(self, found: Sequence[Message]) -> bool:
         for message in found:

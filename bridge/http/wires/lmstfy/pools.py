@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 from bridge.settings.pools import DEFAULT
 
 if TYPE_CHECKING:
+    from bridge.service import pools
     from bridge.service.service import Service
 
 
 class Pools:
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: pools.Pools) -> None:
         self._service = service
 
     def of(self, name: str) -> Service | None:
         """The pool's service; the empty name is the default pool's."""
-        return self._service.pools.get(name or DEFAULT)
+        return self._service.services.get(name or DEFAULT)
 
     def serving(self, name: str, topic: str) -> Service | None:
         """The service that has the topic for a token of the pool: the pool's own, but the default pool has no namespace
@@ -25,7 +26,7 @@ class Pools:
         return self._service.serving(topic) if service is not None and (name or DEFAULT) == DEFAULT else service
 
     def names(self) -> list[str]:
-        return sorted(self._service.pools)
+        return sorted(self._service.services)
 
 
 def parse_token(given: str) -> tuple[str, str]:

@@ -24,13 +24,13 @@ from bridge.store.lmstfy import LmstfyStore
 if TYPE_CHECKING:
     from bridge.http.wires.lmstfy.request import LmstfyRequest
     from bridge.model.values import TopicInfo
-    from bridge.service.service import Service
+    from bridge.service import pools
 
 log = structlog.get_logger(__name__)
 
 
 class Wire:
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: pools.Pools) -> None:
         """
         Raises:
             Undecided: who may use the admin port.

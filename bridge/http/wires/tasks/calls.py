@@ -26,7 +26,7 @@ from bridge.model.values import Draft
 from bridge.service.subscriptions import Subscription
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 Params = dict[str, Any]
 Answer = dict[str, Any]
@@ -45,7 +45,7 @@ class NotDue(NotFound):
 class TaskCalls:
     """Each raises a BridgeError where it has no answer."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Pools) -> None:
         self._service = service
         self._destinations = Destinations(service.settings.task_services or {})
 
@@ -54,9 +54,9 @@ class TaskCalls:
         envelope = self._envelope(params.get("content"), caller)
         if URL_HEADER in envelope.headers:
             topic = _called_back(topic)
-            await self._service.subscriptions.add(Subscription(topic=topic, url=None))
-        task_id = await self._service.task_ids.next()
-        await self._service.sending.send(
+            await self._service.serving(topic).subscriptions.add(Subscription(topic=topic, url=None))
+        task_id = await self._service.default.task_ids.next()
+        await self._service.serving(topic).sending.send(
             Draft(topic=topic, envelope=envelope, id=str(task_id), deliver_at_ms=moment_s * 1_000)
         )
         return {"task_id": task_id}, None
@@ -66,7 +66,7 @@ class TaskCalls:
         topic = _topic(params)
         if params.get("task_id") not in (None, ""):
             return _shown(await self._by_id(topic, str(_number(params, "task_id", most=2**63 - 1)))), None
-        pulled = await self._service.pulling.pull([topic], limit=1, wait_ms=0, lease_ms=None)
+        pulled = await self._service.serving(topic).pulling.pull([topic], limit=1, wait_ms=0, lease_ms=None)
         if not pulled:
             return {"task_id": None, "content": None}, None
         (leased,) = pulled
@@ -76,16 +76,15 @@ class TaskCalls:
         """One that is due is consumed by this; one that was is shown again."""
         message = await self._find(topic, task_id)
         record = message.record
-        if record.state is State.WAITING and record.due_ms > self._service.context.store.clock.now_ms():
+        if record.state is State.WAITING and record.due_ms > self._service.serving(topic).context.store.clock.now_ms():
             raise NotDue(f"the task {task_id} is not due yet")
         if record.topic == topic and record.state in (State.WAITING, State.READY):
-            await self._service.settling_tasks.ack_ids(topic, [task_id])
+            await self._service.serving(topic).settling_tasks.ack_ids(topic, [task_id])
         return message
 
     async def _find(self, topic: str, task_id: str) -> Message:
-        looking = self._service.lookup
         for one in (topic, topic + CALLED_BACK):
-            (message,) = await looking.get_many(one, [task_id])
+            (message,) = await self._service.serving(one).lookup.get_many(one, [task_id])
             if message is not None and message.record.state not in (State.DELETED, State.EXPIRED):
                 if message.envelope is None or message.envelope.body is None:
                     break
@@ -94,7 +93,7 @@ class TaskCalls:
 
     async def _consume(self, topic: str, receipt: str) -> None:
         with suppress(Unavailable):  # then it comes again when its lease ends
-            await self._service.settling_tasks.ack_receipts(topic, [receipt])
+            await self._service.serving(topic).settling_tasks.ack_receipts(topic, [receipt])
 
     def _envelope(self, content: Any, caller: Caller) -> Envelope:
         if content in (None, ""):
