@@ -32,7 +32,7 @@ from bridge.http.v1 import (
 from bridge.http.v1.operation import TOPIC, add, everywhere
 from bridge.http.wires.camellia import wire as camellia
 from bridge.http.wires.jobs import changsongl, ouqiang, youzan
-from bridge.http.wires.lmstfy import wire as lmstfy
+from bridge.http.wires.lmstfy.mount import mount as mount_lmstfy
 from bridge.http.wires.tasks import wire as tasks
 from bridge.settings.roles import Role
 
@@ -118,7 +118,7 @@ def create_app(service: Service) -> FastAPI:
     app.add_middleware(RequestId)
     if api and service.settings.lmstfy:
         # Outermost: it has request ids, limits and errors of its own.
-        app.add_middleware(lmstfy.Beside, wire=lmstfy.Wire(service))
+        mount_lmstfy(app, service)
     busiest = {place: guard.handler(service, operation) for place, operation in _BUSIEST.items()} if api else {}
     of_lmstfy = (service.settings.lmstfy_port, service.settings.lmstfy_admin_port) if service.settings.lmstfy else ()
     app.shorten(handlers=busiest, limit_bytes=limit_bytes, ports={port for port in of_lmstfy if port is not None})

@@ -45,6 +45,7 @@ class Pools(Service):
         own = self._services[DEFAULT]
         self.worker_rpc = WorkerRpc()
         self.settings, self.context, self.task_ids, self.watch = own.settings, own.context, own.task_ids, own.watch
+        self.topics_by_id, self.lmstfy = own.topics_by_id, own.lmstfy
         self.lookup = self._way(type(own.lookup), "lookup", find=self._find)
         self.sending = self._way(type(own.sending), "sending")
         self.replacing = self._way(type(own.replacing), "replacing")

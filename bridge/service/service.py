@@ -32,8 +32,10 @@ from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.lmstfy import LmstfyStore
 from bridge.store.records import Records
 from bridge.store.task_ids import TaskIds
+from bridge.store.topics_by_id import TopicsById
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +67,8 @@ class Service:
         self.changing = Changing(context, self.lookup)
         self.dead = Dead(context, self.lookup)
         self.task_ids = TaskIds(self._store, records.keys)
+        self.topics_by_id = TopicsById(self._store, records.keys)
+        self.lmstfy = LmstfyStore(self._store, records.keys)
         self.subscriptions = Subscriptions(self._store, records, self.topics)
         self.watch = Watch(context)
         self.worker_rpc = WorkerRpc()
