@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from fastapi import Request
@@ -24,7 +23,6 @@ from bridge.http.wires.jobs import job_messages
 from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import Conflict, NotFound, Unavailable
 from bridge.model.message import Message
-from bridge.store.topics_by_id import TopicsById
 
 if TYPE_CHECKING:
     from bridge.service.service import Service
@@ -40,10 +38,6 @@ class GlobalJobs:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-
-    @cached_property
-    def _places(self) -> TopicsById:
-        return TopicsById(self._service.context.store, self._service.context.records.keys)
 
     async def push(self, job: Job, caller: Caller) -> None:
         """
@@ -77,7 +71,7 @@ class GlobalJobs:
             return None
         record, job = leased[0].message.record, job_messages.job_of(leased[0].message)
         with suppress(Unavailable):  # it is this client's already, and can be found without
-            await self._places.note(record.id, record.topic, keep_ms=job.ttr_s * 1_000 + _NOTED_MS)
+            await self._service.topics_by_id.note(record.id, record.topic, keep_ms=job.ttr_s * 1_000 + _NOTED_MS)
         return job
 
     async def finish(self, job_id: str, caller: Caller) -> bool:
@@ -96,7 +90,7 @@ class GlobalJobs:
     async def find(self, job_id: str, caller: Caller) -> Message | None:
         """Ended jobs too, for a while; a living one rather, and the latest."""
         message_id = job_messages.id_of(job_id)
-        noted = await self._seen(await self._places.of(message_id), message_id, caller)
+        noted = await self._seen(await self._service.topics_by_id.of(message_id), message_id, caller)
         if not any(_lives(message) for message in noted):
             everywhere = await self._seen(await self._service.topics.names(), message_id, caller)
             noted += [message for message in everywhere if job_messages.is_job(message)]
@@ -104,7 +98,7 @@ class GlobalJobs:
 
     async def _live(self, job_id: str, caller: Caller) -> list[Message]:
         message_id = job_messages.id_of(job_id)
-        noted = await self._seen(await self._places.of(message_id), message_id, caller)
+        noted = await self._seen(await self._service.topics_by_id.of(message_id), message_id, caller)
         if found := [message for message in noted if _lives(message)]:
             return found
         everywhere = await self._seen(await self._service.topics.names(), message_id, caller)
@@ -115,7 +109,7 @@ class GlobalJobs:
 
     async def _elsewhere(self, message_id: str, topic: str, keep_ms: int, caller: Caller) -> dict[str, int]:
         """Notes the topic; when the living jobs of the id in others were made, by their topics."""
-        noted = await self._places.note(message_id, topic, keep_ms=keep_ms)
+        noted = await self._service.topics_by_id.note(message_id, topic, keep_ms=keep_ms)
         found = await self._seen([other for other in noted if other != topic], message_id, caller)
         return {
             message.record.topic: message.record.created_ms
@@ -129,7 +123,7 @@ class GlobalJobs:
 
     async def _ended(self, found: Sequence[Message]) -> bool:
         for message in found:
-            await self._places.shorten(message.record.id, keep_ms=self._service.settings.retention)
+            await self._service.topics_by_id.shorten(message.record.id, keep_ms=self._service.settings.retention)
         return bool(found)
 
 
