@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridge.loops.audit import Audit
-from bridge.loops.callbacks.loop import Push
+from bridge.loops.callbacks.loop import Loop as Callbacks
 from bridge.loops.checkpoint.lanes import Checkpoints
 from bridge.loops.recorded_acks import AckListener
 from bridge.loops.watch import Watch
@@ -35,5 +35,5 @@ def _service(settings: Settings, pool: str) -> Service:
         if settings.audit_every:
             service.add(Audit(service.context, checkpoint))
     if Role.PUSH in settings.roles:
-        service.add(Push(service))
+        service.add(Callbacks(service))
     return service

@@ -31,7 +31,7 @@ from bridge.http.v1 import (
 from bridge.http.v1.operation import TOPIC, add, in_both_forms
 from bridge.http.wires.camellia import wire as camellia
 from bridge.http.wires.jobs import changsongl, ouqiang, youzan
-from bridge.http.wires.lmstfy import wire as lmstfy
+from bridge.http.wires.lmstfy.mount import mount as mount_lmstfy
 from bridge.http.wires.tasks import wire as tasks
 from bridge.settings.roles import Role
 
@@ -112,7 +112,7 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
     app.add_middleware(RequestId)
     if api and pools.settings.lmstfy:
         # This wire has its own request ids, limits and errors, so its middleware is outermost.
-        app.add_middleware(lmstfy.Beside, wire=lmstfy.Wire(pools))
+        mount_lmstfy(app, pools)
 
     @cache
     def document() -> dict[str, Any]:

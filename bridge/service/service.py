@@ -29,8 +29,10 @@ from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.lmstfy import LmstfyStore
 from bridge.store.records import Records
 from bridge.store.task_ids import TaskIds
+from bridge.store.topics_by_id import TopicsById
 
 log = structlog.get_logger(__name__)
 
@@ -62,6 +64,8 @@ class Service:
         self.changing = Changing(context, self.lookup)
         self.dead = Dead(context, self.lookup)
         self.task_ids = TaskIds(self._store, records.keys)
+        self.topics_by_id = TopicsById(self._store, records.keys)
+        self.lmstfy = LmstfyStore(self._store, records.keys)
         self.subscriptions = Subscriptions(self._store, records, self.topics)
         for part, breaker in (("broker", self._broker.breaker), ("store", self._store.breaker)):
             metrics.BREAKER.labels(self._part_name(part)).set_function(partial(getattr, breaker, "state"))

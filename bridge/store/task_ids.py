@@ -1,4 +1,4 @@
-"""Ids of tasks: numbers that JSON's doubles hold, unique over all processes."""
+"""Makes the ids of tasks: numbers that a JSON double holds exactly, unique over all processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCK: Final = 256
 
 
 class TaskIds:
-    """Reserves a block at a time; what a process has not used when it ends is never used."""
+    """Reserves ids in blocks. Ids that a process has not used when it ends stay unused."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

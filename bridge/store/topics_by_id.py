@@ -1,6 +1,7 @@
-"""In which topics there may be a message of an id: for wires whose ids are of no topic.
+"""Notes in which topics an id may be, for wires whose ids are unique over all topics.
 
-A note is made before the message is sent, and no message is found by it alone, so a note too many is no fault.
+A wire notes the topic before it sends the message. A note does not prove that the message exists, so a superfluous
+note does no harm.
 """
 
 from __future__ import annotations
@@ -12,23 +13,24 @@ from bridge.store.scripts import SCRIPTS
 
 
 class TopicsById:
-    """Everything raises StoreUnavailable."""
+    """Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
 
     async def note(self, message_id: str, topic: str, *, keep_ms: int) -> list[str]:
-        """Notes the topic for so long at the least; all topics that are noted."""
+        """Notes the topic for `keep_ms` at least. Returns all topics noted for the id."""
         (topics,) = await self._store.run([self.place(message_id, topic, keep_ms=keep_ms)])
-        return sorted(one.decode() for one in topics)
+        return sorted(topic.decode() for topic in topics)
 
     async def of(self, message_id: str) -> list[str]:
+        """Returns the topics noted for the id."""
         topics = await self._store.command("SMEMBERS", self._keys.place(message_id))
-        return sorted(one.decode() for one in topics)
+        return sorted(topic.decode() for topic in topics)
 
     async def shorten(self, message_id: str, *, keep_ms: int) -> None:
-        """Keeps the note for so long only: nothing of the id lives any more."""
+        """Lets the id's notes expire after `keep_ms`: no living message has the id."""
         await self._store.command("PEXPIRE", self._keys.place(message_id), keep_ms)
 
     def place(self, message_id: str, topic: str, *, keep_ms: int) -> Call:

@@ -1,4 +1,4 @@
-"""A receiver of callbacks: a small HTTP/1.1 server on loopback, which answers as a test says."""
+"""A receiver of callbacks: a small HTTP/1.1 server on loopback, whose answers a test sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One call, and when it had come in whole: in Unix ms."""
+    """One call. `at_ms`: when it was read completely, in Unix ms."""
 
     target: str
     headers: Mapping[str, str]
@@ -21,7 +21,7 @@ class Received:
     connection: int
 
 
-Say = Callable[[Received], Awaitable[bytes]]
+Reply = Callable[[Received], Awaitable[bytes]]
 
 
 def answer(status: int = 200, body: bytes = b"", **headers: str) -> bytes:
@@ -32,12 +32,12 @@ def answer(status: int = 200, body: bytes = b"", **headers: str) -> bytes:
 
 @dataclass(slots=True)
 class Receiver:
-    """`then`: answers to come, by turn; after the last one `otherwise`."""
+    """Gives the answers in `then`, each once, and afterwards `otherwise`. `reply`, if set, replaces both."""
 
     port: int = 0
     then: list[bytes] = field(default_factory=list)
     otherwise: bytes = answer()
-    say: Say | None = None  # in place of both
+    reply: Reply | None = None
     calls: asyncio.Queue[Received] = field(default_factory=asyncio.Queue)
     connections: int = 0
 
@@ -46,7 +46,7 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}/hook"
 
     async def some(self, count: int) -> list[Received]:
-        """The next calls, so many."""
+        """Returns the next `count` calls."""
         return [await self.calls.get() for _ in range(count)]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -60,11 +60,11 @@ class Receiver:
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
                 received = Received(head[0].split(" ")[1], headers, body, time.time() * 1_000, connection)
                 self.calls.put_nowait(received)
-                if self.say is not None:
-                    said = await self.say(received)
+                if self.reply is not None:
+                    written = await self.reply(received)
                 else:
-                    said = self.then.pop(0) if self.then else self.otherwise
-                writer.write(said)
+                    written = self.then.pop(0) if self.then else self.otherwise
+                writer.write(written)
                 await writer.drain()
         writer.close()
 

@@ -1,4 +1,4 @@
-"""Subscriptions, as the tests of callbacks make them and look at them."""
+"""Creates and reads subscriptions for the tests of callbacks."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ async def subscribe(topic: Topic, receiver: Receiver, *, expect: int = 200, **fi
     return put
 
 
-async def standing(topic: Topic) -> Json:
-    found: Json = await topic.call("GET", "/subscription")
-    return found
+async def subscription_of(topic: Topic) -> Json:
+    subscription: Json = await topic.call("GET", "/subscription")
+    return subscription
 
 
-async def until_standing(topic: Topic, **wanted: Any) -> Json:
-    """Looks until the subscription stands so; the test's time limit bounds it. A poll of nothing paces it."""
-    while not wanted.items() <= (found := await standing(topic)).items():
+async def until_subscription(topic: Topic, **wanted: Any) -> Json:
+    """Reads the subscription until it has these fields. An empty pull of 20 ms paces the loop."""
+    while not wanted.items() <= (subscription := await subscription_of(topic)).items():
         await Topic(topic.client, "idle").pull(wait=20)
-    return found
+    return subscription
 
 
 def attempts(calls: list[Received]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where callbacks may go, as tables."""
+"""Tests which URLs and addresses callbacks may go to."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ NOT_PUBLIC = {
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_a_public_address_is_open_to_https(address: str) -> None:
+def test_https_to_a_public_address_is_allowed(address: str) -> None:
     assert kind_of(ip_address(address)) is None
     assert refusal(parse_url("https://hooks.example/"), ip_address(address), ()) is None
 
 
 @pytest.mark.parametrize(("address", "kind"), NOT_PUBLIC.items())
-def test_any_other_address_is_refused_and_named(address: str, kind: str) -> None:
+def test_any_other_address_is_refused_with_its_kind(address: str, kind: str) -> None:
     why = refusal(parse_url("https://hooks.example/"), ip_address(address), ())
     assert why is not None
     assert f"({kind};" in why
@@ -92,17 +92,17 @@ def test_any_other_address_is_refused_and_named(address: str, kind: str) -> None
         ("0.0.0.0/0", "https://hooks.example/", "::1", False),
     ],
 )
-def test_the_settings_may_allow_others(allowed: str, url: str, address: str, may: bool) -> None:
+def test_the_settings_allow_other_addresses_and_hosts(allowed: str, url: str, address: str, may: bool) -> None:
     assert (refusal(parse_url(url), ip_address(address), parse_allowed(allowed)) is None) == may
 
 
-def test_one_bad_address_of_a_name_is_one_too_many() -> None:
+def test_a_host_with_one_private_address_is_refused() -> None:
     addresses = [ip_address("1.1.1.1"), ip_address("127.0.0.1")]
     assert "127.0.0.1" in (refusal_of_any(parse_url("https://hooks.example/"), addresses, ()) or "")
 
 
 @pytest.mark.parametrize("entry", ["10.0.0.0/33", "10.0.0.1/8", "a b", "https://hooks.example", "-", "1.2.3", "a/b"])
-def test_an_entry_that_cant_be_read_is_named(entry: str) -> None:
+def test_a_malformed_entry_is_named_in_the_error(entry: str) -> None:
     with pytest.raises(ValueError, match="neither a host nor an address"):
         parse_allowed(f"10.0.0.0/8,{entry}")
 
@@ -118,7 +118,7 @@ def test_an_entry_that_cant_be_read_is_named(entry: str) -> None:
         ("https://xn--mnchen-3ya.example/", Url("https", "xn--mnchen-3ya.example", 443, "/")),
     ],
 )
-def test_a_url_is_read_into_its_parts(text: str, url: Url) -> None:
+def test_a_url_is_split_into_its_parts(text: str, url: Url) -> None:
     assert parse_url(text) == url
 
 
@@ -131,18 +131,18 @@ def test_a_url_is_read_into_its_parts(text: str, url: Url) -> None:
      "https://[fe80::1%25eth0]/", "https://hooks.example?x=y", "https://-a.example/", "HTTPS://hooks.example/",
      "https://hooks.example/" + "a" * 2_048, "https://hooks..example/", "https://hooks.example/\n"],
 )  # fmt: skip
-def test_what_could_be_read_in_two_ways_is_no_url(text: str) -> None:
+def test_an_ambiguous_url_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be https://host"):
         parse_url(text)
 
 
 @pytest.mark.parametrize("host", ["[8Efeb0cA]", "[::1.2.3]", "[1.2.3.4]", "[::1::]", "[:::]"])
-def test_what_is_in_brackets_is_an_ipv6_address(host: str) -> None:
+def test_brackets_without_an_ipv6_address_are_refused(host: str) -> None:
     with pytest.raises(ValueError, match="has no IPv6 address in its brackets"):
         parse_url(f"https://{host}/")
 
 
-def test_the_host_header_names_the_port_where_it_is_not_the_schemes() -> None:
+def test_the_host_header_contains_a_port_that_is_not_the_schemes_default() -> None:
     assert [
         parse_url(url).authority for url in ("https://a.example/", "http://a.example:81/", "https://[::1]:444/")
     ] == [

@@ -1,4 +1,4 @@
-"""Callbacks of more bridges than one, of one that ends, and of one that trusts others."""
+"""Tests callbacks with several bridges, with a bridge that stops or dies, and with TLS."""
 
 from __future__ import annotations
 
@@ -17,23 +17,21 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.callbacks.receiver import Received, Receiver, answer, receiving
-from tests.callbacks.subscribing import attempts, subscribe, until_standing
+from tests.callbacks.subscribing import attempts, subscribe, until_subscription
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Topic
 
 
 @pytest.fixture(scope="module")
 def second(calling: Own) -> Iterator[BridgeProcess]:
-    """Another bridge beside the one that calls, to call as well."""
+    """A second bridge on the same servers, which makes calls too."""
     log_file = calling.bridge.log_file.parent / "second" / "bridge.log"
     with BridgeProcess(log_file, free_ports(1)[0], calling.settings) as second:
         yield second
 
 
 @pytest.mark.usefixtures("second")
-async def test_a_receiver_that_asks_for_patience_is_left_alone_by_another_process_too(
-    topic: Topic, receiver: Receiver
-) -> None:
+async def test_no_process_calls_a_busy_receiver_before_retry_after(topic: Topic, receiver: Receiver) -> None:
     receiver.then = [answer(429, retry_after="3")]
     await subscribe(topic, receiver, concurrency=1)
     await topic.send(id="o-1")
@@ -46,20 +44,20 @@ async def test_a_receiver_that_asks_for_patience_is_left_alone_by_another_proces
 
 
 @pytest.mark.usefixtures("second")
-async def test_two_bridges_share_the_calls(topic: Topic, receiver: Receiver) -> None:
+async def test_two_bridges_call_each_message_once(topic: Topic, receiver: Receiver) -> None:
     await subscribe(topic, receiver)
     await topic.send_many(*({"id": f"{number}", "body": number} for number in range(100)))
     ids = [call.headers["x-delay-id"] for call in await receiver.some(100)]
-    await until_standing(topic, delivered=100)
+    await until_subscription(topic, delivered=100)
 
     assert sorted(ids, key=int) == [str(number) for number in range(100)]
     assert receiver.calls.empty()
 
 
-async def test_the_address_is_checked_again_for_each_connection(
+async def test_a_bridge_checks_the_address_of_a_subscription_that_another_bridge_accepted(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, receiver: Receiver
 ) -> None:
-    """A subscription that one bridge allowed is called by another that does not."""
+    """One bridge accepts the subscription. Another bridge with stricter settings makes the call."""
     async with own_bridge(
         rabbit,
         redis_node.url,
@@ -76,13 +74,13 @@ async def test_the_address_is_checked_again_for_each_connection(
         await own.topic.send(id="o-1", max_retry=0)
         with strict:
             await own.topic.until_state("o-1", "dead")
-            stands = await until_standing(own.topic, failed=1)
+            subscription = await until_subscription(own.topic, failed=1)
 
-    assert stands["last_failure"]["reason"] == "address"
+    assert subscription["last_failure"]["reason"] == "address"
     assert receiver.connections == 0
 
 
-async def test_tls_asks_for_the_name_and_its_certificate(
+async def test_tls_verifies_the_certificate_for_the_hosts_name(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, tmp_path: Path
 ) -> None:
     authority = trustme.CA()
@@ -107,29 +105,29 @@ async def test_tls_asks_for_the_name_and_its_certificate(
         (call,) = await right_one.some(1)
         await own.topic.until_state("o-1", "acked")
         await other.until_state("o-2", "dead")
-        stands = await until_standing(other, failed=1)
+        subscription = await until_subscription(other, failed=1)
 
     assert call.headers["host"] == f"localhost:{right_one.port}"
     assert set(names) == {"localhost"}
-    assert "certificate" in stands["last_failure"]["detail"].lower()
+    assert "certificate" in subscription["last_failure"]["detail"].lower()
     assert wrong_one.calls.empty()
 
 
-async def test_a_bridge_killed_in_the_middle_of_a_call_leaves_a_lease_that_ends(
+async def test_after_a_kill_during_a_call_the_lease_expires_and_the_call_is_repeated(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, receiver: Receiver
 ) -> None:
     async def never(received: Received) -> bytes:
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 
-    receiver.say = never
+    receiver.reply = never
     allow = {"BRIDGE_PUSH_ALLOW": "http://127.0.0.1"}
     async with own_bridge(rabbit, redis_node.url, local_dir / "killed", **allow) as own:
         await subscribe(own.topic, receiver, timeout="1s")
         await own.topic.send(id=f"o-{uuid4().hex}")
         (first,) = await receiver.some(1)
         await asyncio.to_thread(own.bridge.kill)
-        receiver.say = None
+        receiver.reply = None
         await asyncio.to_thread(own.bridge.start)
         (again,) = await receiver.some(1)
         await own.topic.until_state(first.headers["x-delay-id"], "acked")
@@ -137,11 +135,11 @@ async def test_a_bridge_killed_in_the_middle_of_a_call_leaves_a_lease_that_ends(
     assert again.headers["x-delay-id"] == first.headers["x-delay-id"]
     assert again.headers["webhook-id"] == first.headers["webhook-id"]
     assert attempts([first, again]) == ["1", "2"]
-    assert again.at_ms >= first.at_ms + 1_000  # not before the call could have ended
+    assert again.at_ms >= first.at_ms + 1_000  # not before the call has timed out
 
 
-async def until_deaf(client: httpx2.AsyncClient) -> None:
-    """Until the bridge listens no more."""
+async def until_port_closed(client: httpx2.AsyncClient) -> None:
+    """Waits until the bridge has closed its port."""
     while True:
         try:
             await client.get("/health/live")
@@ -149,7 +147,7 @@ async def until_deaf(client: httpx2.AsyncClient) -> None:
             return
 
 
-async def test_a_bridge_told_to_end_lets_its_calls_end(
+async def test_a_stopping_bridge_waits_for_its_calls(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, receiver: Receiver
 ) -> None:
     release = asyncio.Event()
@@ -158,14 +156,14 @@ async def test_a_bridge_told_to_end_lets_its_calls_end(
         await release.wait()
         return answer()
 
-    receiver.say = slowly
+    receiver.reply = slowly
     further = {"BRIDGE_PUSH_ALLOW": "http://127.0.0.1", "BRIDGE_DRAIN": "10ms", "BRIDGE_GRACE": "60s"}
     async with own_bridge(rabbit, redis_node.url, local_dir / "ended", **further) as own:
         await subscribe(own.topic, receiver, timeout="60s")
         await own.topic.send(id="o-1")
         await receiver.some(1)
         ending = asyncio.create_task(asyncio.to_thread(own.bridge.stop))
-        await until_deaf(own.topic.client)
+        await until_port_closed(own.topic.client)
         release.set()
         await ending
         await asyncio.to_thread(own.bridge.start)

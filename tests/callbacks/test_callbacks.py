@@ -1,6 +1,6 @@
-"""Callbacks from a running bridge to a receiver: what is called, how often, and what becomes of the message.
+"""Tests callbacks from a running bridge to a receiver: the calls, their retries, and the message's final state.
 
-Nothing sleeps: a test waits for calls, or for states.
+No test sleeps: each waits for calls, or for states.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from standardwebhooks.webhooks import Webhook
 
 from bridge.local.ports import free_ports
 from tests.callbacks.receiver import Received, Receiver, answer, receiving
-from tests.callbacks.subscribing import OTHER_SECRET, SECRET, attempts, subscribe, until_standing
+from tests.callbacks.subscribing import OTHER_SECRET, SECRET, attempts, subscribe, until_subscription
 from tests.integration.topic import Topic, due_ms
 
 
-async def test_what_fails_twice_is_called_a_third_time_signed_each_time_and_acked(
-    topic: Topic, receiver: Receiver
-) -> None:
+async def test_two_failed_attempts_are_retried_and_a_2xx_acknowledges(topic: Topic, receiver: Receiver) -> None:
     receiver.then = [answer(500, b"no"), answer(404)]
     await subscribe(topic, receiver)
     body = b'{"order":  1001, "price": 1.50}'
@@ -39,13 +37,13 @@ async def test_what_fails_twice_is_called_a_third_time_signed_each_time_and_acke
     assert calls[0].at_ms >= due_ms(sent)
     assert calls[1].at_ms >= calls[0].at_ms + 300
     assert (await topic.until_state("o-1", "acked"))["attempts"] == 3
-    stands = await until_standing(topic, delivered=1, failed=2)
-    assert (stands["state"], stands["secrets"], "secret" in stands) == ("active", 1, False)
-    assert (stands["last_failure"]["id"], stands["last_failure"]["detail"]) == ("o-1", "answered 404")
-    assert SECRET.removeprefix("whsec_") not in str(stands)
+    subscription = await until_subscription(topic, delivered=1, failed=2)
+    assert (subscription["state"], subscription["secrets"], "secret" in subscription) == ("active", 1, False)
+    assert (subscription["last_failure"]["id"], subscription["last_failure"]["detail"]) == ("o-1", "answered 404")
+    assert SECRET.removeprefix("whsec_") not in str(subscription)
 
 
-async def test_connections_are_kept_and_bytes_are_bytes(topic: Topic, receiver: Receiver) -> None:
+async def test_a_connection_is_reused_and_binary_bodies_are_unchanged(topic: Topic, receiver: Receiver) -> None:
     await subscribe(topic, receiver, concurrency=1)
     for number in range(3):
         await topic.send(
@@ -69,12 +67,12 @@ async def test_each_of_several_secrets_makes_a_signature(topic: Topic, receiver:
         assert Webhook(secret).verify(call.body, dict(call.headers)) == {"n": 1}
 
 
-async def test_a_receiver_that_never_answers_has_the_message_dead_in_the_end(topic: Topic, receiver: Receiver) -> None:
+async def test_a_receiver_that_never_answers_dead_letters_the_message(topic: Topic, receiver: Receiver) -> None:
     async def never(received: Received) -> bytes:
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 
-    receiver.say = never
+    receiver.reply = never
     await subscribe(topic, receiver, timeout="1s")
     await topic.send(id="o-1", max_retry=1)
 
@@ -83,11 +81,11 @@ async def test_a_receiver_that_never_answers_has_the_message_dead_in_the_end(top
     assert attempts(calls) == ["1", "2"]
     assert (await topic.until_state("o-1", "dead"))["reason"] == "callback: no answer within 1000 ms"
     assert receiver.calls.empty()
-    assert (await until_standing(topic, failed=2))["last_failure"]["reason"] == "timeout"
+    assert (await until_subscription(topic, failed=2))["last_failure"]["reason"] == "timeout"
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("written", "reason"),
     [
         (answer(302, location="/elsewhere"), "redirect"),
         (answer(200, b"x" * 70_000), "answer_too_long"),
@@ -96,10 +94,10 @@ async def test_a_receiver_that_never_answers_has_the_message_dead_in_the_end(top
     ],
     ids=["redirect", "long", "nonsense", "503"],
 )
-async def test_what_is_no_2xx_answer_is_a_failed_attempt(
-    topic: Topic, receiver: Receiver, said: bytes, reason: str
+async def test_an_answer_other_than_2xx_is_a_failed_attempt(
+    topic: Topic, receiver: Receiver, written: bytes, reason: str
 ) -> None:
-    receiver.then = [said]
+    receiver.then = [written]
     await subscribe(topic, receiver)
     await topic.send(id="o-1")
 
@@ -108,29 +106,29 @@ async def test_what_is_no_2xx_answer_is_a_failed_attempt(
     assert [call.target for call in calls] == ["/hook", "/hook"]  # a redirect is not followed
     assert attempts(calls) == ["1", "2"]
     await topic.until_state("o-1", "acked")
-    assert (await until_standing(topic, delivered=1))["last_failure"]["reason"] == reason
+    assert (await until_subscription(topic, delivered=1))["last_failure"]["reason"] == reason
 
 
-async def test_where_nobody_listens_it_is_a_failed_attempt(topic: Topic, receiver: Receiver) -> None:
+async def test_a_refused_connection_is_a_failed_attempt(topic: Topic, receiver: Receiver) -> None:
     await subscribe(topic, receiver, url=f"http://127.0.0.1:{free_ports(1)[0]}/")
     await topic.send(id="o-1", max_retry=0)
 
     await topic.until_state("o-1", "dead")
 
-    assert (await until_standing(topic, failed=1))["last_failure"]["reason"] == "connection"
+    assert (await until_subscription(topic, failed=1))["last_failure"]["reason"] == "connection"
 
 
-async def test_410_ends_the_subscription_and_leaves_the_message_to_others(topic: Topic, receiver: Receiver) -> None:
+async def test_410_ends_the_subscription_and_requeues_the_message(topic: Topic, receiver: Receiver) -> None:
     receiver.then = [answer(410)]
     await subscribe(topic, receiver)
     await topic.send(id="o-1")
     await receiver.some(1)
 
-    stands = await until_standing(topic, state="ended")
+    subscription = await until_subscription(topic, state="ended")
 
-    assert stands["ended_at"] is not None
+    assert subscription["ended_at"] is not None
     left = await topic.pull_one()
-    assert (left["id"], left["attempts"]) == ("o-1", 1)  # the attempt was given back
+    assert (left["id"], left["attempts"]) == ("o-1", 1)  # the 410 counted no attempt
     await topic.nack(left)
     assert (await subscribe(topic, receiver))["state"] == "active"
     (call,) = await receiver.some(1)
@@ -138,7 +136,7 @@ async def test_410_ends_the_subscription_and_leaves_the_message_to_others(topic:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_receiver_that_asks_for_patience_is_left_alone_and_no_attempt_is_counted(
+async def test_a_busy_receiver_is_not_called_before_retry_after_and_no_attempt_is_counted(
     topic: Topic, receiver: Receiver, status: int
 ) -> None:
     receiver.then = [answer(status, retry_after="2"), answer(status, retry_after="1")]
@@ -152,11 +150,11 @@ async def test_a_receiver_that_asks_for_patience_is_left_alone_and_no_attempt_is
     assert attempts(calls) == ["1"] * 5
     for number in range(3):
         await topic.until_state(f"o-{number}", "acked")
-    stands = await until_standing(topic, delivered=3)
-    assert (stands["failed"], stands["state"]) == (0, "active")
+    subscription = await until_subscription(topic, delivered=3)
+    assert (subscription["failed"], subscription["state"]) == (0, "active")
 
 
-async def test_a_slow_receiver_holds_up_no_other_topic(topic: Topic, receiver: Receiver) -> None:
+async def test_a_slow_receiver_does_not_delay_other_topics(topic: Topic, receiver: Receiver) -> None:
     release = asyncio.Event()
 
     async def slowly(received: Received) -> bytes:
@@ -165,12 +163,12 @@ async def test_a_slow_receiver_holds_up_no_other_topic(topic: Topic, receiver: R
 
     other = topic.beside("other")
     async with receiving() as slow:
-        slow.say = slowly
+        slow.reply = slowly
         await subscribe(topic, slow, concurrency=2, timeout="60s")
         await subscribe(other, receiver)
         for number in range(5):
             await topic.send(id=f"slow-{number}")
-        await slow.some(2)  # as many as may be under way
+        await slow.some(2)  # as many as `concurrency` allows
         for number in range(20):
             await other.send(id=f"{number}")
         ids = {call.headers["x-delay-id"] for call in await receiver.some(20)}

@@ -1,5 +1,4 @@
-"""Where a message is called out to: its topic's receiver, or the one it names, as tables; and the services in the
-settings."""
+"""Tests which receiver a message goes to: its topic's, one that it names, or a service of the settings."""
 
 from __future__ import annotations
 
@@ -29,20 +28,20 @@ SERVICES = parse_task_services(
         {"shop": {"url": "https://shop.example/ignored", "secret": SECRET}, "open": {"url": "https://o.example"}}
     )
 )
-OF_ITS_OWN = Subscription(topic="orders", url=None)
+NAMED_BY_MESSAGE = Subscription(topic="orders", url=None)
 
 
 def destination_of(**headers: Any) -> tuple[str, int]:
-    """The URL, and how many keys sign."""
-    found = Destinations(SERVICES).of(OF_ITS_OWN, message(envelope=Envelope(headers=headers, body=b"{}")))
-    return str(found.url), len(found.keys)
+    """Returns the URL and the number of keys."""
+    destination = Destinations(SERVICES).of(NAMED_BY_MESSAGE, message(envelope=Envelope(headers=headers, body=b"{}")))
+    return str(destination.url), len(destination.keys)
 
 
-def test_a_topics_receiver_is_its_own_whatever_a_message_says() -> None:
-    subscription = replace(OF_ITS_OWN, url="https://hooks.example/x", secrets=(SECRET, SECRET))
+def test_a_message_cannot_override_its_topics_receiver() -> None:
+    subscription = replace(NAMED_BY_MESSAGE, url="https://hooks.example/x", secrets=(SECRET, SECRET))
     envelope = Envelope(headers={URL_HEADER: "https://evil.example/"}, body=b"{}")
-    found = Destinations(SERVICES).of(subscription, message(envelope=envelope))
-    assert (found.url, found.keys) == (parse_url("https://hooks.example/x"), (key_of(SECRET),) * 2)
+    destination = Destinations(SERVICES).of(subscription, message(envelope=envelope))
+    assert (destination.url, destination.keys) == (parse_url("https://hooks.example/x"), (key_of(SECRET),) * 2)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +77,7 @@ def test_a_message_may_name_a_url_or_a_path_of_a_service(
         (".evil.example/", "shop"),
     ],
 )
-def test_what_is_of_no_service_is_called_by_nobody(url: object, service: object) -> None:
+def test_an_unknown_or_foreign_destination_is_refused(url: object, service: object) -> None:
     with pytest.raises(NoDestination):
         destination_of(**{URL_HEADER: url, SERVICE_HEADER: service})
 
@@ -88,7 +87,7 @@ def test_what_is_of_no_service_is_called_by_nobody(url: object, service: object)
     ["", "{", "[]", '{"a": 1}', '{"a": {}}', '{"a": {"url": "ftp://x/"}}', '{"a": {"url": "https://x/", "key": 1}}',
      '{"a": {"url": "https://x/", "secret": "whsec_confidential"}}', '{"a": {"url": "https://x/", "secret": 5}}'],
 )  # fmt: skip
-def test_services_that_cant_be_read_are_named_without_their_secrets(given: str) -> None:
+def test_an_error_about_services_contains_no_secret(given: str) -> None:
     with pytest.raises(ValueError) as refused:
         parse_task_services(given)
     assert "confidential" not in str(refused.value)

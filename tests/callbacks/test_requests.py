@@ -1,4 +1,4 @@
-"""A message as a request, and its signature as receivers check it."""
+"""Tests the headers that a receiver gets, and that receivers can verify the signature."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def of(message_id: str = "o-1", **envelope: Any) -> Message:
 
 
 @pytest.mark.parametrize("secret", [OLD, NEW])
-def test_receivers_verify_it_by_any_of_the_secrets(secret: str) -> None:
+def test_a_receiver_verifies_the_signature_with_any_of_the_secrets(secret: str) -> None:
     sent = headers(of(), OLD, NEW, now_s=int(time.time()))
     assert Webhook(secret).verify(b'{"order": 1.50}', sent) == {"order": 1.5}
     with pytest.raises(WebhookVerificationError):
@@ -42,7 +42,7 @@ def test_without_a_secret_there_is_no_signature() -> None:
     assert "webhook-signature" not in headers(of())
 
 
-def test_the_id_is_of_the_message_and_not_of_the_attempt() -> None:
+def test_all_attempts_of_a_message_have_the_same_webhook_id() -> None:
     first = of()
     second = replace(first, record=replace(first.record, attempts=2, epoch=9, nonce=3))
     assert headers(first)["webhook-id"] == headers(second)["webhook-id"]
@@ -50,11 +50,11 @@ def test_the_id_is_of_the_message_and_not_of_the_attempt() -> None:
     assert len({webhook_id(*names) for names in (("a", "b", 1), ("a", "b", 2), ("b", "b", 1), ("a", "a", 1))}) == 4
 
 
-def test_it_names_the_message_and_the_attempt() -> None:
+def test_headers_name_the_message_and_the_attempt() -> None:
     sent = of(' o "1"%')
-    told = headers(replace(sent, record=replace(sent.record, attempts=2)))
-    assert told == {
-        **told,
+    names = headers(replace(sent, record=replace(sent.record, attempts=2)))
+    assert names == {
+        **names,
         "Host": "hooks.example",
         "Content-Type": "application/json",
         "Content-Length": "15",
@@ -63,10 +63,10 @@ def test_it_names_the_message_and_the_attempt() -> None:
         "x-delay-attempt": "2",
         "x-delay-due": str(sent.record.due_ms),
     }
-    assert "x-delay-headers" not in told
+    assert "x-delay-headers" not in names
 
 
-def test_headers_of_any_name_and_value_are_one_line_of_ascii() -> None:
+def test_message_headers_become_one_line_of_ascii() -> None:
     given = {"tenant": "t-7\r\nx: y", "größe": "ü😀", "n": 5, "b": True, "f": 1.5, "raw": b"\xff", "table": {"a": [1]}}
     line = headers(of(headers=given))["x-delay-headers"]
     assert line.isascii()
@@ -84,7 +84,7 @@ def test_headers_of_any_name_and_value_are_one_line_of_ascii() -> None:
         ("text/ünicode", "application/octet-stream"),
     ],
 )
-def test_a_content_type_is_kept_unless_http_has_no_form_for_it(content_type: str, sent: str) -> None:
+def test_a_content_type_that_http_cannot_carry_becomes_octet_stream(content_type: str, sent: str) -> None:
     assert headers(of(content_type=content_type))["Content-Type"] == sent
 
 
@@ -94,12 +94,12 @@ def test_a_content_type_is_kept_unless_http_has_no_form_for_it(content_type: str
      "whsec_" + "-" * 32, "whsec_" + base64.b64encode(bytes(23)).decode(),
      "whsec_" + base64.b64encode(bytes(65)).decode()],
 )  # fmt: skip
-def test_a_secret_has_24_to_64_bytes_and_is_not_in_the_error(secret: str) -> None:
+def test_a_malformed_secret_is_refused_and_is_not_in_the_error(secret: str) -> None:
     with pytest.raises(ValueError, match="must be whsec_ and 24 to 64 bytes") as refused:
         key_of(secret)
     assert len(secret) < 10 or secret not in str(refused.value)
 
 
 @pytest.mark.parametrize("size", range(24, 65))
-def test_a_secret_of_any_length_between_is_one(size: int) -> None:
+def test_a_secret_of_24_to_64_bytes_is_accepted(size: int) -> None:
     assert key_of("whsec_" + base64.b64encode(bytes(size)).decode()) == bytes(size)

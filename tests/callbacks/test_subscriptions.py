@@ -1,4 +1,4 @@
-"""What a subscription may say, and what its end leaves."""
+"""Tests which subscriptions are accepted, and what remains when one is removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.callbacks.subscribing import SECRET, subscribe
 from tests.integration.topic import Json, Topic
 
 
-async def test_a_subscription_removed_during_calls_lets_them_end_and_makes_no_more(
+async def test_removing_a_subscription_lets_its_calls_finish_and_starts_no_more(
     topic: Topic, receiver: Receiver
 ) -> None:
     release = asyncio.Event()
@@ -21,9 +21,9 @@ async def test_a_subscription_removed_during_calls_lets_them_end_and_makes_no_mo
         await release.wait()
         return answer()
 
-    receiver.say = slowly
+    receiver.reply = slowly
     await subscribe(topic, receiver, concurrency=1, timeout="60s")
-    await topic.send(id="under-way")
+    await topic.send(id="in-flight")
     await receiver.some(1)
     await topic.send(id="later")
 
@@ -34,18 +34,18 @@ async def test_a_subscription_removed_during_calls_lets_them_end_and_makes_no_mo
     later = await topic.pull_one()
     assert (later["id"], later["attempts"]) == ("later", 1)
     release.set()
-    await topic.until_state("under-way", "acked")
+    await topic.until_state("in-flight", "acked")
     assert receiver.calls.empty()
 
 
-async def test_a_topic_that_is_removed_takes_its_subscription_along(topic: Topic, receiver: Receiver) -> None:
+async def test_removing_a_topic_removes_its_subscription(topic: Topic, receiver: Receiver) -> None:
     await subscribe(topic, receiver)
     await topic.call("DELETE")
     await topic.call("GET", "/subscription", expect=404)
 
 
 @pytest.mark.parametrize(
-    ("url", "says"),
+    ("url", "text"),
     [
         ("http://127.0.0.2/", "must be https"),
         ("https://127.0.0.2/", "leads to 127.0.0.2, which is no public address (loopback;"),
@@ -56,18 +56,18 @@ async def test_a_topic_that_is_removed_takes_its_subscription_along(topic: Topic
         (5, "must be https://host"),
     ],
 )
-async def test_a_url_that_callbacks_may_not_go_to_is_refused(
-    topic: Topic, receiver: Receiver, url: object, says: str
+async def test_a_subscription_to_a_forbidden_url_is_refused(
+    topic: Topic, receiver: Receiver, url: object, text: str
 ) -> None:
     (error,) = (await subscribe(topic, receiver, url=url, expect=422))["errors"]
 
     assert (error["field"], error["value"]) == ("url", url)
-    assert says in error["message"]
+    assert text in error["message"]
     await topic.call("GET", "/subscription", expect=404)
 
 
-async def test_a_name_that_leads_to_this_machine_is_refused(bridge_url: str) -> None:
-    """By a bridge whose settings allow nothing."""
+async def test_a_subscription_to_a_host_with_a_loopback_address_is_refused(bridge_url: str) -> None:
+    """The bridge's settings allow no private address."""
     wanted = {"url": "https://localhost:8443/", "secret": SECRET}
     async with httpx2.AsyncClient(base_url=bridge_url, timeout=60) as client:
         refused = await Topic(client, "push-refused").call("PUT", "/subscription", wanted, expect=422)
@@ -90,7 +90,7 @@ async def test_a_name_that_leads_to_this_machine_is_refused(bridge_url: str) -> 
         ({"retries": 3}, "retries"),
     ],
 )
-async def test_bad_input_is_refused_naming_the_field_and_no_secret(
+async def test_an_error_names_the_invalid_field_and_contains_no_secret(
     topic: Topic, receiver: Receiver, fields: Json, field: str
 ) -> None:
     refused = await subscribe(topic, receiver, expect=422, **fields)

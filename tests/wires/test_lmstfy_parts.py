@@ -9,16 +9,16 @@ from ulid import ULID
 
 from bridge.access.access import Undecided
 from bridge.http.wires.lmstfy.answers import Refusal, answer
-from bridge.http.wires.lmstfy.basic_auth import check_admin_port
 from bridge.http.wires.lmstfy.exposition import Counter, Histogram, render
+from bridge.http.wires.lmstfy.grants import parse_token
 from bridge.http.wires.lmstfy.job_ids import JobIds
-from bridge.http.wires.lmstfy.jobs import is_there, shown
+from bridge.http.wires.lmstfy.jobs import exists, shown
 from bridge.http.wires.lmstfy.metrics import Metrics
+from bridge.http.wires.lmstfy.mount import Mount, check_admin_port
 from bridge.http.wires.lmstfy.names import topic_of
 from bridge.http.wires.lmstfy.parameters import NotANumber, Query, parse_int, parse_uint
-from bridge.http.wires.lmstfy.pools import parse_token
 from bridge.http.wires.lmstfy.raw_json import NotAnArray, elements
-from bridge.http.wires.lmstfy.wire import Beside, Wire
+from bridge.http.wires.lmstfy.wire import Wire
 from bridge.model.message import State, valid_topic
 from bridge.settings.settings import Settings
 from tests.wires.camellia_service import BORN_MS, StandIn, message
@@ -125,8 +125,8 @@ class TestJobs:
     def test_what_is_acked_expired_or_deleted_is_not_there(self) -> None:
         for state in State:
             is_gone = state in (State.ACKED, State.EXPIRED, State.DELETED)
-            assert is_there(message(state=state).record, BORN_MS) is not is_gone
-        assert not is_there(message(state=State.LEASED, expires_ms=BORN_MS).record, BORN_MS)
+            assert exists(message(state=state).record, BORN_MS) is not is_gone
+        assert not exists(message(state=State.LEASED, expires_ms=BORN_MS).record, BORN_MS)
 
 
 def test_go_escapes_what_html_has_a_meaning_for() -> None:
@@ -176,7 +176,7 @@ async def test_a_request_is_the_wires_by_its_port_or_by_its_path(
 ) -> None:
     service = StandIn()
     service.settings = Settings(lmstfy_port=7777, lmstfy_admin_port=7778)
-    app = Beside(PlainTextResponse("the rest"), wire=Wire(service.service))
+    app = Mount(PlainTextResponse("the rest"), wire=Wire(service.service))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=f"http://bridge:{port}") as client:
         answer = await client.get(path)
     assert answer.headers["content-type"] == content_type

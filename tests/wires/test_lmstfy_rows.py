@@ -276,7 +276,7 @@ ADMIN = [
         "GET /debug/pprof/",
         b"",
         404,
-        "This is no Go program: there are no profiles of it.\n",
+        "delaybridge is not a Go program.\n",
         TEXT,
     ),
     ("GET /nothing", b"", 404, "404 page not found", "text/plain"),

@@ -75,11 +75,11 @@ class TestRequests:
             ("{", "unexpected end of JSON input"),
             ("{'command':'add'}", r"invalid character '\'' looking for beginning of object key string"),
             ("[]", "json: cannot unmarshal array into Go value of type command"),
-            ("{}", "command: is one of add, pop, finish, delete, state"),
-            ('{"command":"push"}', "command: is one of add, pop, finish, delete, state"),
+            ("{}", "command: must be one of add, pop, finish, delete, state"),
+            ('{"command":"push"}', "command: must be one of add, pop, finish, delete, state"),
             ('{"command":1}', "json: cannot unmarshal number into Go struct field command.command of type string"),
-            ('{"command":"add"}', "topic: is needed, and not empty"),
-            ('{"command":"add","topic":"t"}', "id: is needed, and not empty"),
+            ('{"command":"add"}', "topic: is required and must not be empty"),
+            ('{"command":"add","topic":"t"}', "id: is required and must not be empty"),
             ('{"command":"add","topic":"t","id":"1","delay":-1}', "delay: must be 0 to 86313600 seconds"),
             ('{"command":"add","topic":"t","id":"1","delay":86313601}', "delay: must be 0 to 86313600 seconds"),
             ('{"command":"add","topic":"t","id":"1","TTR":0}', "ttr: must be 1 to 86313600 seconds"),
@@ -87,10 +87,10 @@ class TestRequests:
                 '{"command":"add","topic":"t","id":"1","delay":1.5}',
                 "json: cannot unmarshal number 1.5 into Go struct field command.delay of type int64",
             ),
-            ('{"command":"pop"}', "topic: is needed, and not empty"),
+            ('{"command":"pop"}', "topic: is required and must not be empty"),
             ('{"command":"pop","topic":"t","timeout":3601}', "timeout: must be 0 to 3600 seconds"),
-            ('{"command":"finish"}', "id: is needed, and not empty"),
-            ('{"command":"delete","id":""}', "id: is needed, and not empty"),
+            ('{"command":"finish"}', "id: is required and must not be empty"),
+            ('{"command":"delete","id":""}', "id: is required and must not be empty"),
             ('{"command":"state","id":"nobody"}', "there is no job 'nobody'"),
         ],
     )
@@ -101,7 +101,7 @@ class TestRequests:
 
     async def test_a_body_that_is_too_large_is_refused(self, wire: Youzan) -> None:
         answer = await wire.run("add", topic=wire.name, id=wire.name, body="x" * (1024 * 1024 + 1))
-        assert (answer["success"], answer["error"]) == (False, "body: is larger than 1048576 bytes")
+        assert (answer["success"], answer["error"]) == (False, "body: must have at most 1048576 bytes")
 
     @pytest.mark.parametrize("levels", [500, 5_000])
     async def test_a_body_that_nests_too_deep_is_refused(self, wire: Youzan, levels: int) -> None:

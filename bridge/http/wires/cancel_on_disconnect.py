@@ -1,4 +1,4 @@
-"""Waiting for a client that may not wait as long."""
+"""Cancels work for a client that disconnects before the work is done."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
-    """What `work` gives; None, with `work` cancelled, once the client has closed its connection."""
+    """Returns the result of `work`, or None if the client closes its connection first; then `work` is cancelled.
+
+    The request's body must have been read before.
+    """
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)

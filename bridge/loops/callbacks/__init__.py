@@ -1,6 +1,6 @@
-"""Callbacks: due messages of a subscribed topic are called out to its receiver by HTTP.
+"""Calls receivers over HTTP with the due messages of subscribed topics.
 
-A message is pulled under a lease a little longer than the call may take, and acked or given back by what the receiver
-answers, through the same service as any consumer's. So processes share the work through the queue, with no leader, and
-a process that dies in the middle of a call leaves a lease that ends.
+A worker pulls a message under a lease that is a little longer than the call may take. It acknowledges or requeues the
+message by the receiver's answer, through the same service as any consumer. So processes share the work through the
+queue, without a leader. If a process dies during a call, the lease expires and the message is redelivered.
 """

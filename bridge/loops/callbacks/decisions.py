@@ -1,7 +1,7 @@
-"""What follows from how a call went. Pure.
+"""Decides what a receiver's answer means for the message and for the receiver. Pure.
 
-A receiver that asks for patience (429, or 503 with Retry-After) speaks of itself and not of the message: it is left
-alone for so long, and the message keeps the attempt. Anything else but 2xx and 410 is an attempt that failed.
+2xx acknowledges the message. 410 ends the subscription. 429, or 503 with Retry-After, says that the receiver is busy:
+the bridge makes no call for that time, and counts no attempt. Every other answer is a failed attempt.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ LONGEST_HOLD_MS: Final = 3_600_000
 
 
 class Reason(StrEnum):
-    """Why an attempt failed."""
+    """Why an attempt failed. Subscriptions show these words."""
 
     STATUS = "status"
     REDIRECT = "redirect"
     TIMEOUT = "timeout"
-    CONNECTION = "connection"  # none was to be had, or it broke, or what came is not HTTP
+    CONNECTION = "connection"  # refused or broken, or the answer is not HTTP
     ANSWER_TOO_LONG = "answer_too_long"
-    ADDRESS = "address"  # the URL leads where callbacks may not go
-    DESTINATION = "destination"  # the message names no receiver that there is
+    ADDRESS = "address"  # the settings do not allow callbacks to the host's address
+    DESTINATION = "destination"  # the message names no receiver, or an unknown one
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     status: int
     retry_after: str | None = None
 
@@ -39,7 +39,7 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Failure:
     reason: Reason
-    says: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,47 +49,47 @@ class Acked:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A failed attempt: the message comes again `after_ms`, or is dead where its retries are used up."""
+    """The attempt failed. The message is retried after `after_ms`, or dead-lettered if it has no retry left."""
 
     after_ms: int
     reason: Reason
-    says: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The receiver is left alone for so long; no attempt is counted."""
+    """The receiver is busy: no calls for `for_ms`, and no attempt is counted."""
 
     for_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The receiver is gone for good; no attempt is counted."""
+    """The receiver ends the subscription; no attempt is counted."""
 
 
 Outcome = Acked | Retry | Held | Ended
 
 
-def after(answer: Answer | Failure, *, attempt: int, backoff: Backoff, now_ms: float) -> Outcome:
-    """`attempt`: how many there have been, with this one. `now_ms`: Unix ms, for a Retry-After that is a date."""
+def decide(result: Response | Failure, *, attempt: int, backoff: Backoff, now_ms: float) -> Outcome:
+    """`attempt`: the number of this attempt, from 1. `now_ms`: Unix ms, for a Retry-After that is a date."""
     after_ms = backoff.delay_ms(max(1, attempt))
-    if isinstance(answer, Failure):
-        return Retry(after_ms, answer.reason, answer.says)
-    status, asked_ms = answer.status, retry_after_ms(answer.retry_after, now_ms)
+    if isinstance(result, Failure):
+        return Retry(after_ms, result.reason, result.detail)
+    status, requested_ms = result.status, retry_after_ms(result.retry_after, now_ms)
     if 200 <= status < 300:
         return Acked()
     if status == 410:
         return Ended()
-    if status == 429 or (status == 503 and asked_ms is not None):
-        hold_ms = backoff.delay_ms(1) if asked_ms is None else asked_ms
+    if status == 429 or (status == 503 and requested_ms is not None):
+        hold_ms = backoff.delay_ms(1) if requested_ms is None else requested_ms
         return Held(min(max(hold_ms, SHORTEST_HOLD_MS), LONGEST_HOLD_MS))
     reason = Reason.REDIRECT if 300 <= status < 400 else Reason.STATUS
     return Retry(after_ms, reason, f"answered {status}")
 
 
 def retry_after_ms(value: str | None, now_ms: float) -> int | None:
-    """Seconds, or a date (RFC 9110, section 10.2.3), as ms from now; None: neither."""
+    """Returns ms from now. The value is seconds or a date (RFC 9110, section 10.2.3); anything else is None."""
     if value is None:
         return None
     value = value.strip()

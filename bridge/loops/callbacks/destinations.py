@@ -1,5 +1,8 @@
-"""Where a message is called out to: its topic's receiver, or the one that it names itself, and that may be one of the
-services in the settings."""
+"""Finds the receiver of a message.
+
+A subscription names one URL for its topic, or leaves it to each message to name its own. A message may name one of the
+services in the settings.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ SERVICE_HEADER: Final = "callback-sn"
 
 
 class NoDestination(Exception):
-    """The message names none, or none that there is."""
+    """The message names no receiver, or an unknown one."""
 
 
 class Destinations:
-    """`services`: by their names, those that messages may name."""
+    """`services`: the services that messages may name, by name."""
 
     def __init__(self, services: Mapping[str, TaskService]) -> None:
         self._services = services
@@ -39,7 +42,9 @@ class Destinations:
         return self.named(headers.get(URL_HEADER), headers.get(SERVICE_HEADER))
 
     def named(self, url: object, service: object) -> Destination:
-        """Of a message that names a URL, or a path of a service, or a URL of its origin, by which it is signed for.
+        """Returns the receiver that a message names: a URL alone, or a service with a path or a URL of its origin.
+
+        Only a service has a secret, so only its calls are signed.
 
         Raises:
             NoDestination
@@ -51,10 +56,10 @@ class Destinations:
         known = self._services.get(service) if isinstance(service, str) else None
         if known is None:
             raise NoDestination("sn: there is no such service")
-        found = _parsed(known.url.origin + url if url.startswith("/") else url)
-        if found.origin != known.url.origin:
+        full_url = _parsed(known.url.origin + url if url.startswith("/") else url)
+        if full_url.origin != known.url.origin:
             raise NoDestination("url: is not of the service that sn names")
-        return Destination(url=found, keys=() if known.secret is None else (key_of(known.secret),))
+        return Destination(url=full_url, keys=() if known.secret is None else (key_of(known.secret),))
 
 
 def _parsed(url: str) -> Url:

@@ -1,4 +1,4 @@
-"""The loop that has a worker for each subscription, and follows what is made, changed, removed and ended."""
+"""Runs a worker for each subscription, and follows the subscriptions as they change."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from bridge.loops.callbacks.caller import Caller
+from bridge.loops.callbacks.client import Client
+from bridge.loops.callbacks.delivery import Delivery
 from bridge.loops.callbacks.destinations import Destinations
-from bridge.loops.callbacks.dns import Names
+from bridge.loops.callbacks.resolver import Resolver
 from bridge.loops.callbacks.worker import Worker
 from bridge.model.errors import Unavailable
 from bridge.service.service import Service
@@ -23,13 +24,13 @@ _LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Working:
+class _Running:
     subscription: Subscription
     worker: Worker
     task: asyncio.Task[None]
 
 
-class Push:
+class Loop:
     name = "push"
 
     def __init__(self, service: Service) -> None:
@@ -38,18 +39,18 @@ class Push:
         self._subscriptions = service.subscriptions
         self._destinations = Destinations(settings.task_services or {})
         self._allowed = settings.push_allow or ()
-        self._names = Names()
+        self._resolver = Resolver()
         self._tls = ssl.create_default_context()
         if settings.tls_ca is not None:
             self._tls.load_verify_locations(settings.tls_ca)
-        self._working: dict[str, _Working] = {}
+        self._running: dict[str, _Running] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._version: bytes | None = None
         self._known = False
         self.state = "starting"
 
     async def run(self) -> None:
-        """Runs for ever; servers that go away are waited for. A receiver that is away is no reason to be unready."""
+        """Runs for ever, and waits for servers that are away. A failing receiver does not make the process unready."""
         try:
             while True:
                 try:
@@ -65,51 +66,57 @@ class Push:
             raise
 
     async def run_once(self) -> None:
-        """Brings the workers into line with the subscriptions, where these are others.
+        """Starts and stops workers if the subscriptions have changed, and restarts workers that failed.
 
         Raises:
-            Unavailable: they go on as they are.
+            Unavailable: the running workers go on.
         """
         version = await self._subscriptions.version()
-        idle = [topic for topic, working in self._working.items() if working.task.done()]
+        idle = [topic for topic, running in self._running.items() if running.task.done()]
         if (self._known and version == self._version and not idle) or self._service.pulling.draining:
             return
-        wanted = {one.topic: one for one in await self._subscriptions.all() if not one.ended_ms}
-        for topic, working in list(self._working.items()):
-            if topic in idle or wanted.get(topic) != working.subscription:
+        active = {
+            subscription.topic: subscription
+            for subscription in await self._subscriptions.all()
+            if not subscription.ended_ms
+        }
+        for topic, running in list(self._running.items()):
+            if topic in idle or active.get(topic) != running.subscription:
                 self._stop(topic)
-        for topic, subscription in wanted.items():
-            if topic not in self._working:
+        for topic, subscription in active.items():
+            if topic not in self._running:
                 self._start(subscription)
         self._version, self._known = version, True
 
     def _start(self, subscription: Subscription) -> None:
         service = self._service
-        worker = Worker(
+        stopping = asyncio.Event()
+        delivery = Delivery(
             subscription,
-            pulling=service.pulling,
             settling=service.settling if subscription.url is not None else service.settling_tasks,
             subscriptions=self._subscriptions,
             destinations=self._destinations,
-            caller=Caller(self._names, self._allowed, self._tls, connections=subscription.concurrency),
+            client=Client(self._resolver, self._allowed, self._tls, connections=subscription.concurrency),
             clock=service.context.store.clock,
+            stopping=stopping,
         )
-        task = asyncio.create_task(_until_it_ends(worker))
-        self._working[subscription.topic] = _Working(subscription, worker, task)
+        worker = Worker(subscription, pulling=service.pulling, delivery=delivery, stopping=stopping)
+        task = asyncio.create_task(_run_logged(worker))
+        self._running[subscription.topic] = _Running(subscription, worker, task)
         log.info("push.started", topic=subscription.topic)
 
     def _stop(self, topic: str) -> None:
-        """Its calls under way end as they would have."""
-        working = self._working.pop(topic)
-        working.worker.stop()
-        self._ending.add(working.task)
-        working.task.add_done_callback(self._ending.discard)
+        """Stops a worker. Its calls in flight continue to their end."""
+        running = self._running.pop(topic)
+        running.worker.stop()
+        self._ending.add(running.task)
+        running.task.add_done_callback(self._ending.discard)
         log.info("push.stopped", topic=topic)
 
     async def _end(self) -> None:
-        """Of the process: calls under way end as they would have, and those that take too long are cut off."""
+        """Stops all workers and waits for their calls in flight. A second cancellation cancels those calls."""
         self._service.pulling.end_waits()
-        for topic in list(self._working):
+        for topic in list(self._running):
             self._stop(topic)
         ending = set(self._ending)
         try:
@@ -118,12 +125,12 @@ class Push:
         finally:
             for task in ending:
                 task.cancel()
-            self._names.close()
+            self._resolver.close()
 
 
-async def _until_it_ends(worker: Worker) -> None:
+async def _run_logged(worker: Worker) -> None:
     try:
         await worker.run()
     except Exception:
-        # It is begun anew with the next look.
+        # `run_once` starts another worker within a second.
         log.exception("push.worker_failed", topic=worker.topic)

@@ -1,27 +1,30 @@
-"""Whether callbacks may go to a URL, asked before there is one: each connection asks again."""
+"""Decides whether callbacks may go to a URL when a subscription names it.
+
+Each connection checks its address again, as the host may have other addresses by then.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from bridge.loops.callbacks.dns import Names, NameUnknown
+from bridge.loops.callbacks.resolver import Resolver, UnknownHost
 from bridge.model.addresses import Address, Allowed, Url, refusal_at_sight, refusal_of_any
 
 _LOOK_UP_S = 3.0
 
 
 async def why_not(url: Url, allowed: Sequence[Allowed]) -> str | None:
-    """Why not, as far as its name leads anywhere now. None: they may, or nobody knows yet."""
-    if why := refusal_at_sight(url, allowed):
-        return why
-    names = Names()
+    """Returns why callbacks may not go there; None if they may, or if the host has no known address yet."""
+    if refusal := refusal_at_sight(url, allowed):
+        return refusal
+    resolver = Resolver()
     addresses: Sequence[Address] = ()
     try:
         async with asyncio.timeout(_LOOK_UP_S):
-            addresses = await names.addresses(url.host)
-    except (NameUnknown, TimeoutError):
+            addresses = await resolver.addresses(url.host)
+    except (UnknownHost, TimeoutError):
         pass
     finally:
-        names.close()
+        resolver.close()
     return refusal_of_any(url, addresses, allowed)

@@ -1,4 +1,4 @@
-"""A message as the request that a receiver gets. Pure."""
+"""Builds the headers of the request that delivers a message to a receiver. Pure."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ from bridge.model.webhooks import signatures, webhook_id
 
 _BYTES_TYPE: Final = "application/octet-stream"
 _FIELD_VALUE = re.compile(r"[!-~]([ -~\t]*[!-~])?")
-_VISIBLE: Final = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"  # of an id: all but space, ", % and \
+_VISIBLE: Final = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"  # in an id: all visible ASCII but ", % and \
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Destination:
-    """Without keys the request bears no signature."""
+    """`keys`: the request is signed with each of them; without keys it has no signature."""
 
     url: Url
     keys: Sequence[bytes]
 
 
 def headers_of(message: Message, destination: Destination, timestamp_s: int) -> list[tuple[str, str]]:
-    """The body goes out as it is: exactly the bytes that were sent. The message's own headers are one JSON object, in
-    ASCII, so that any name and value has a form."""
+    """Returns the headers of the request, whose body is the message's body unchanged.
+
+    The message's own headers go into `x-delay-headers`, as one JSON object in ASCII: HTTP can't carry every name and
+    value as a header.
+    """
     record, envelope = message.record, message.envelope
     assert envelope is not None
     body = envelope.body or b""

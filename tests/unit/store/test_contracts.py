@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from redis.cluster import key_slot  # type: ignore[attr-defined]
 
+from bridge.model.lmstfy import LmstfyToken
 from bridge.model.message import Copy, Envelope, Record, State
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
-from bridge.store.lmstfy import Holder, LmstfyStore
+from bridge.store.lmstfy import LmstfyStore
 from bridge.store.rates import Rate, Rates
 from bridge.store.records import Claim, Confirmation, Records
 from bridge.store.scripts import SCRIPTS, Script
@@ -89,7 +90,7 @@ def calls() -> dict[str, Call]:
 def calls_beside_records() -> dict[str, Call]:
     keys = Keys("delay")
     store = Store("redis://127.0.0.1:1/0", timeout_ms=1)
-    lmstfy, holder = LmstfyStore(store, keys), Holder("default", "shop", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    lmstfy, holder = LmstfyStore(store, keys), LmstfyToken("default", "shop", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
     return {
         "token": StoredTokens(store, keys).call("0f4c19a2b7de", b"{}"),
         "throttle": lmstfy.throttle(holder, "produce", limit=5, length_ms=1_000),

@@ -1,4 +1,4 @@
-"""The six calls of the camellia wire: their parameters, the call of the service, the answer."""
+"""Answers the six calls on messages: reads their parameters, calls the service, builds the answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from bridge.access.caller import Caller
-from bridge.http.wires.camellia.monitor import CamelliaMonitor
+from bridge.http.wires.camellia.monitor import Monitor
 from bridge.http.wires.camellia.spring import Params
 from bridge.http.wires.cancel_on_disconnect import unless_gone
 from bridge.model.errors import Conflict, InvalidRequest, NotFound, Unavailable
@@ -27,15 +27,15 @@ _POLL_MS: Final = 10_000
 _LONGEST_POLL_MS: Final = 3_600_000
 _LARGEST_BATCH: Final = 1_000
 _PULLED_AT_ONCE: Final = 100
-# Clients ask for Long.MAX_VALUE to mean for ever. A century is as long, and every sum with it stays exact in Lua.
+# Clients send Long.MAX_VALUE for "no end". A century is long enough, and Lua adds it to a time without rounding.
 _LONGEST_TTL_MS: Final = 100 * 365 * 86_400_000
 _NEVER_MS: Final = (1 << 63) - 1
 
 
 class Calls:
-    """The six calls. Each raises BadParameter or a BridgeError where it has no answer."""
+    """Every call raises BadParameter, or a BridgeError."""
 
-    def __init__(self, service: Pools, monitor: CamelliaMonitor) -> None:
+    def __init__(self, service: Pools, monitor: Monitor) -> None:
         self._service = service
         self._monitor = monitor
 
@@ -81,7 +81,7 @@ class Calls:
     async def delete(self, params: Params) -> Answer:
         release = params.boolean("release", default=False)
         topic, message_id = _names(params)
-        # The service's delete may be repeated, this wire's may not.
+        # A repeated delete succeeds in the service, and is code 404 on this wire.
         message = await self._service.serving(topic).lookup.get(topic, message_id)
         if message.record.state.ended:
             raise NotFound(f"the message {message_id!r} has ended")
@@ -102,16 +102,18 @@ class Calls:
         return body
 
     async def _pull(self, params: Params, *, wait_ms: int) -> Answer:
-        topic, asked_ms = params.text("topic"), params.number("ackTimeoutMillis", default=-1)
+        topic, timeout_ms = params.text("topic"), params.number("ackTimeoutMillis", default=-1)
         batch = params.number("batch", default=-1, bits=32)
         _check(topic)
-        lease_ms = min(asked_ms, MAX_DELAY_MS) if asked_ms > 0 else _LEASE_MS
+        lease_ms = min(timeout_ms, MAX_DELAY_MS) if timeout_ms > 0 else _LEASE_MS
         batch = min(batch, _LARGEST_BATCH) if batch > 0 else 1
         leasing = self._lease(topic, batch, wait_ms, lease_ms)
         leased = await unless_gone(params.request, leasing) or [] if wait_ms else await leasing
-        records = [one.message.record for one in leased]
-        self._monitor.count_pulled(topic, [max(0, one.lease_until_ms - lease_ms - one.due_ms) for one in records])
-        return {"code": 200, "msg": None, "delayMsgList": [_delay_msg(one.message) for one in leased]}
+        records = [delivery.message.record for delivery in leased]
+        self._monitor.count_pulled(
+            topic, [max(0, record.lease_until_ms - lease_ms - record.due_ms) for record in records]
+        )
+        return {"code": 200, "msg": None, "delayMsgList": [_delay_msg(delivery.message) for delivery in leased]}
 
     async def _lease(self, topic: str, batch: int, wait_ms: int, lease_ms: int) -> list[Leased]:
         leased: list[Leased] = []
@@ -124,7 +126,7 @@ class Calls:
             except Unavailable:
                 if not leased:
                     raise
-                break  # what is leased already is this client's
+                break  # the client gets the messages that are leased already
             leased += more
             if len(more) < limit:
                 break

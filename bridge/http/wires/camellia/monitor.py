@@ -1,6 +1,6 @@
-"""What the camellia wire tells of itself: requests counted by the minute, topic sizes, and whether it is in service.
+"""Counts requests by the minute, and shows topic sizes and whether this process is online.
 
-All of it but the topic sizes is of this process alone, as it was in the original.
+As in the original, everything but the topic sizes concerns this process only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 _INTERVAL_S: Final = 60.0
 _IDLE_S: Final = 20.0
-# The last three happen in whichever process runs the checkpoint, not in a call of this wire, so they stay 0 here.
+# The last three stay 0: they happen in the process that runs the checkpoint, and in no call of this wire.
 _REQUESTS: Final = (
     "sendMsg",
     "pullMsg",
@@ -46,8 +46,8 @@ class _Interval:
     gaps_ms: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
 
-class CamelliaMonitor:
-    """Counts the messages of successful calls by topic, in intervals of a minute; the last full one is told."""
+class Monitor:
+    """Counts the messages of successful calls by topic and minute. It reports the last full minute."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -55,35 +55,35 @@ class CamelliaMonitor:
         self._current, self._last = _Interval(), _Interval()
 
     def count(self, topic: str, request: str) -> None:
-        self._turn()
+        self._roll()
         self._current.requests[topic][request] += 1
 
     def count_pulled(self, topic: str, gaps_ms: Sequence[int]) -> None:
-        """Counts the messages of one pull by how long each had been due."""
+        """Counts the messages of one pull. `gaps_ms`: how long each had been due."""
         if gaps_ms:
-            self._turn()
+            self._roll()
             self._current.requests[topic]["pullMsg"] += len(gaps_ms)
             self._current.gaps_ms[topic] += gaps_ms
 
-    def data(self, topics: Iterable[TopicInfo], shown: Callable[[str], bool]) -> Json:
-        """Of the topics that are shown."""
-        self._turn()
+    def data(self, topics: Iterable[TopicInfo], may_see: Callable[[str], bool]) -> Json:
+        """Returns the statistics of the topics that the caller may see."""
+        self._roll()
         last = self._last
         return {
             "requestStatsList": [
                 {"topic": topic, **{request: counts[request] for request in _REQUESTS}}
                 for topic, counts in last.requests.items()
-                if shown(topic)
+                if may_see(topic)
             ],
             "pullMsgTimeGapStatsList": [
                 {"topic": topic, "count": len(gaps), "avg": sum(gaps) / len(gaps), "max": max(gaps)}
                 for topic, gaps in last.gaps_ms.items()
-                if shown(topic)
+                if may_see(topic)
             ],
-            "readyQueueTimeGapStatsList": [gap for info in topics if shown(info.topic) and (gap := _ready_gap(info))],
+            "readyQueueTimeGapStatsList": [gap for info in topics if may_see(info.topic) and (gap := _ready_gap(info))],
         }
 
-    def _turn(self) -> None:
+    def _roll(self) -> None:
         full = int((self._now_s() - self._began_s) // _INTERVAL_S)
         if full > 0:
             self._last = self._current if full == 1 else _Interval()
@@ -92,7 +92,7 @@ class CamelliaMonitor:
 
 
 def _ready_gap(info: TopicInfo) -> Json | None:
-    """From the latest releases rather than an interval's: their median for the average, and no count of them."""
+    """Returns the lateness of the latest releases, with their median as average and without a count."""
     longest = info.lateness_ms.get("max")
     if longest is None:
         return None
@@ -100,7 +100,7 @@ def _ready_gap(info: TopicInfo) -> Json | None:
 
 
 def topic_info(topic: str, info: TopicInfo | None) -> Json:
-    """A topic's sizes. None: there is no such topic, and every size is 0."""
+    """Returns a topic's sizes. They are 0 if `info` is None: the topic does not exist."""
     counts = info.counts if info else {}
     due = dict(info.waiting_by_due) if info else {}
     due["1m"] = due.get("1m", 0) + (info.overdue if info else 0)
@@ -114,7 +114,7 @@ def topic_info(topic: str, info: TopicInfo | None) -> Json:
 
 
 def monitor_string(data: Json, topics: Sequence[Json]) -> Json:
-    """The monitoring data and the topic sizes in one flat document."""
+    """Returns the monitoring data and the topic sizes as one flat document."""
     return {
         "requestStats": data["requestStatsList"],
         "pullMsgTimeGapStats": data["pullMsgTimeGapStatsList"],
@@ -128,7 +128,7 @@ def monitor_string(data: Json, topics: Sequence[Json]) -> Json:
 
 
 class Presence:
-    """Whether a load balancer should send requests here, and whether any came lately."""
+    """Keeps whether a load balancer should send requests here, and when the last request came."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s

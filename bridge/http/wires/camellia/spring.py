@@ -1,7 +1,7 @@
-"""Request parameters as Spring MVC's @RequestParam takes them, and Spring Boot's answer where one is wrong.
+"""Reads request parameters as Spring MVC's @RequestParam does, and builds Spring Boot's answer to a wrong one.
 
-The query string's values come before the form's. Where a name is given more than once, a string is its values joined
-by commas, and a number or a boolean is the first. Text is UTF-8, whatever the request says.
+The query string's values come before the form's. If a name is given more than once, a string is its values joined by
+commas, and a number or a boolean is the first value. Text is read as UTF-8, whatever charset the request names.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MAX_PARAMETERS: Final = 10_000
 
 
 class BadParameter(Exception):
-    """A parameter is missing or malformed, or there are none to be read in the body."""
+    """A parameter is missing or malformed, or the body is not a valid form."""
 
 
 def bad_request(request: Request) -> JSONResponse:
-    """Spring Boot's own answer, which names nothing."""
+    """Returns Spring Boot's own answer, which does not name the parameter."""
     timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
     error = {"timestamp": timestamp, "status": 400, "error": "Bad Request", "path": request.url.path}
     return JSONResponse(error, status_code=400)
@@ -48,7 +48,7 @@ class Params:
 
     @classmethod
     async def of(cls, request: Request, caller: Caller) -> Params:
-        """Reads the query string, and the body of a POST that is a form."""
+        """Reads the query string, and the body of a POST if it is a form."""
         pairs = _unquote(request.scope["query_string"])
         if request.method == "POST":
             pairs += await _form(request)
@@ -66,7 +66,7 @@ class Params:
         return ",".join(self.values[name]) if name in self.values else None
 
     def number(self, name: str, *, default: int | None = None, bits: int = 64) -> int:
-        """A Java long, or an int of 32 bits. An empty value stands for the default."""
+        """Reads a Java long, or an int with 32 bits. An empty value means the default."""
         digits = "".join(self._first(name).split())
         if not digits and default is not None:
             return default
@@ -100,7 +100,7 @@ async def _form(request: Request) -> list[tuple[str, str]]:
     if content_type == "application/x-www-form-urlencoded":
         return _unquote(await request.body())
     if content_type == "multipart/form-data":
-        # The whole request is bounded already, so a part need not be.
+        # The server limits the size of the whole request, so parts need no limit.
         parser = MultiPartParser(
             request.headers, request.stream(), max_fields=_MAX_PARAMETERS, max_part_size=sys.maxsize
         )

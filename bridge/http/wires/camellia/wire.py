@@ -1,16 +1,26 @@
-"""The wire of camellia-delay-queue, under /camellia: its Java SDK and its other HTTP clients find what they know.
+"""Serves the wire of camellia-delay-queue under /camellia, for its Java SDK and its other HTTP clients.
 
-A call that fails in its own terms is HTTP 200 with a code, the only thing the SDK reads: 400 the request is wrong, 404
-there is no such living message, 500 unknown, which here means that nothing was promised: send again, with the same
-msgId. Only a parameter that is missing or malformed is HTTP 400. What a token does not allow is HTTP 401, 403 or 429,
-with that as the code too: the SDK takes any status but 200 for a failure and shows it.
+A failed call is HTTP 200 with a code, and the SDK reads only the code:
 
-Kept though odd: a delete answers 404 the second time; an ack, and an ack=false of what is not leased, answers 200 for
-whatever it is given; longPollingMsg sorts its keys and leaves nulls out.
+* 400: the request is wrong.
+* 404: no such living message.
+* 500: unknown. The bridge promised nothing; the client sends again, with the same msgId.
 
-Mended: `ack` may be missing and is then true; ack=false makes ready only what is leased, an ack leaves ended messages
-as they ended; a message is never early (the original fires up to 100 ms before the time); its status is 2 from due
-on; an ack=false and a lease's end wake long polls; a batch keeps its order; an empty msgId is refused in sendMsg too.
+A missing or malformed parameter is HTTP 400. If a token does not allow the call, the answer is HTTP 401, 403 or 429,
+with the same number as code. The SDK takes any status but 200 for a failure and shows it.
+
+Oddities kept: the second delete of a message is 404. An ack answers 200 for any msgId, and so does an ack=false of a
+message that is not leased. longPollingMsg sorts its keys and leaves nulls out.
+
+Faults of the original mended here:
+
+* `ack` may be missing and is then true.
+* ack=false makes only a leased message ready, and an ack does not change an ended message.
+* No message is early. The original releases up to 100 ms before the due time.
+* The status is 2 from the due time on.
+* An ack=false and the end of a lease wake long polls.
+* A batch keeps the order of the queue.
+* sendMsg too refuses an empty msgId.
 """
 
 from __future__ import annotations
@@ -30,7 +40,7 @@ from bridge.http.errors import TooLarge
 from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
 from bridge.http.wires.camellia.calls import Answer, Calls
-from bridge.http.wires.camellia.monitor import CamelliaMonitor, Presence, monitor_string, topic_info
+from bridge.http.wires.camellia.monitor import Monitor, Presence, monitor_string, topic_info
 from bridge.http.wires.camellia.spring import BadParameter, Params, bad_request
 from bridge.model.errors import BridgeError, Conflict, InvalidRequest, NotFound
 from bridge.model.message import valid_topic
@@ -45,8 +55,8 @@ _SWITCH: Final = Need(scope=Scope.ADMIN, every_topic=True)
 
 
 def router(service: Pools, guard: Guard, *, now_s: Callable[[], float] = monotonic) -> APIRouter:
-    """All routes of the wire. What they count, and whether they are online, is of this process."""
-    monitor, presence = CamelliaMonitor(now_s), Presence(now_s)
+    """Returns the routes of the wire. Their counts and their online state concern this process only."""
+    monitor, presence = Monitor(now_s), Presence(now_s)
     calls = Calls(service, monitor)
     routes = APIRouter(prefix="/camellia", include_in_schema=False)
 

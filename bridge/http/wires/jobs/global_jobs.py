@@ -1,19 +1,19 @@
-"""Jobs whose ids are of no topic: pushing an id again moves the job, and an id alone ends it.
+"""Moves, finds and ends jobs whose ids are unique over all topics.
 
-A bridge's id is of its topic, so it is noted beside, before the job is sent, in which topics an id may be. The note is
-a way to look in few topics, not the truth: where it leads to nothing, all topics are asked. So nothing is lost by a
-crash, or with a note; a push that died between the send and the end of the job in its former topic leaves both, until
-the push is repeated or the id ended.
+A push of a living id moves the job, and an id alone ends it. In the bridge an id belongs to its topic, so the wire
+notes in Redis, before it sends a job, in which topics its id may be. The note only shortens the search: if it leads to
+no living job, all topics are searched. So neither a crash nor a lost note loses a job. If a process dies during a push,
+after the send and before it deletes the job in the former topic, both jobs exist until the client repeats the push or
+ends the id.
 
-Only messages that these wires sent are moved or found in all topics: the same id in another topic of another wire is
-another message. What is popped is noted, so that it can be finished by its id, whichever wire sent it.
+The search of all topics finds only messages that these wires sent: the same id in another wire's topic is another
+message. A pop notes its job too, so that a client can finish it by its id, whichever wire sent it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from fastapi import Request
@@ -24,26 +24,22 @@ from bridge.http.wires.jobs import job_messages
 from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import Conflict, NotFound, Unavailable
 from bridge.model.message import Message
-from bridge.store.topics_by_id import TopicsById
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
 
-_NOTED_MS: Final = 30 * 86_400_000  # longer than due, or than the last pop
+_NOTED_MS: Final = 30 * 86_400_000  # after the due time, or after the last pop
 
 
 class GlobalJobs:
-    """Topics that the caller's token is not for are as if they were not there, but to `push` and `pop`.
+    """Only `push` and `pop` refuse a topic that the caller's token does not allow; the other calls ignore it.
 
-    Everything raises Unavailable: nothing was promised.
+    Every method raises Unavailable; nothing is promised then.
     """
 
     def __init__(self, service: Pools) -> None:
         self._service = service
-
-    @cached_property
-    def _places(self) -> TopicsById:
-        return TopicsById(self._service.default.context.store, self._service.default.context.records.keys)
+        self._topics_by_id = service.default.topics_by_id
 
     async def push(self, job: Job, caller: Caller) -> None:
         """
@@ -55,16 +51,16 @@ class GlobalJobs:
         message_id, keep_ms = job_messages.id_of(job.id), job.delay_s * 1_000 + _NOTED_MS
         before = await self._elsewhere(message_id, draft.topic, keep_ms, caller)
         sent = await self._service.serving(draft.topic).replacing.put(draft)
-        # Two pushes at once, to different topics: whichever looks last sees both, and all agree on which is to stay.
-        place = (sent.record.created_ms, draft.topic)
+        # Two pushes at once, to different topics: the last to look sees both jobs, and both keep the same one.
+        rank = (sent.record.created_ms, draft.topic)
         for topic, created_ms in (await self._elsewhere(message_id, draft.topic, keep_ms, caller)).items():
-            if before.get(topic) == created_ms or (created_ms, topic) < place:
+            if before.get(topic) == created_ms or (created_ms, topic) < rank:
                 await self._delete(topic, message_id, created_ms)
             else:
                 await self._delete(draft.topic, message_id, sent.record.created_ms)
 
     async def pop(self, names: Sequence[str], request: Request, caller: Caller, *, wait_ms: int) -> Job | None:
-        """The first job there is, by the order of the topics. The request has been read.
+        """Returns the first job, in the order of the topics. The caller must have read the request's body.
 
         Raises:
             NotAllowed
@@ -78,12 +74,12 @@ class GlobalJobs:
         if not leased:
             return None
         record, job = leased[0].message.record, job_messages.job_of(leased[0].message)
-        with suppress(Unavailable):  # it is this client's already, and can be found without
-            await self._places.note(record.id, record.topic, keep_ms=job.ttr_s * 1_000 + _NOTED_MS)
+        with suppress(Unavailable):  # the client has the job, and the search of all topics finds it
+            await self._topics_by_id.note(record.id, record.topic, keep_ms=job.ttr_s * 1_000 + _NOTED_MS)
         return job
 
     async def finish(self, job_id: str, caller: Caller) -> bool:
-        """Whatever it was about to do; false where there is no such job."""
+        """Acknowledges the job in any state. Returns False if there is no such job."""
         found = await self._live(job_id, caller)
         for message in found:
             await self._service.serving(message.record.topic).settling.ack_ids(
@@ -98,9 +94,9 @@ class GlobalJobs:
         return await self._ended(found)
 
     async def find(self, job_id: str, caller: Caller) -> Message | None:
-        """Ended jobs too, for a while; a living one rather, and the latest."""
+        """Returns the latest living job, or else the latest ended one while its record is kept."""
         message_id = job_messages.id_of(job_id)
-        noted = await self._seen(await self._places.of(message_id), message_id, caller)
+        noted = await self._seen(await self._topics_by_id.of(message_id), message_id, caller)
         if not any(_lives(message) for message in noted):
             everywhere = await self._seen(await self._service.topic_names(), message_id, caller)
             noted += [message for message in everywhere if job_messages.is_job(message)]
@@ -108,7 +104,7 @@ class GlobalJobs:
 
     async def _live(self, job_id: str, caller: Caller) -> list[Message]:
         message_id = job_messages.id_of(job_id)
-        noted = await self._seen(await self._places.of(message_id), message_id, caller)
+        noted = await self._seen(await self._topics_by_id.of(message_id), message_id, caller)
         if found := [message for message in noted if _lives(message)]:
             return found
         everywhere = await self._seen(await self._service.topic_names(), message_id, caller)
@@ -118,8 +114,8 @@ class GlobalJobs:
         return await self._service.find([topic for topic in topics if caller.sees(topic)], message_id)
 
     async def _elsewhere(self, message_id: str, topic: str, keep_ms: int, caller: Caller) -> dict[str, int]:
-        """Notes the topic; when the living jobs of the id in others were made, by their topics."""
-        noted = await self._places.note(message_id, topic, keep_ms=keep_ms)
+        """Notes the topic. Returns the creation times of the id's living jobs in other topics, by topic."""
+        noted = await self._topics_by_id.note(message_id, topic, keep_ms=keep_ms)
         found = await self._seen([other for other in noted if other != topic], message_id, caller)
         return {
             message.record.topic: message.record.created_ms
@@ -133,7 +129,7 @@ class GlobalJobs:
 
     async def _ended(self, found: Sequence[Message]) -> bool:
         for message in found:
-            await self._places.shorten(message.record.id, keep_ms=self._service.settings.retention)
+            await self._topics_by_id.shorten(message.record.id, keep_ms=self._service.settings.retention)
         return bool(found)
 
 

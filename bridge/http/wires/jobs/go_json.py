@@ -1,8 +1,8 @@
-"""JSON as Go's encoding/json reads it into a struct, and writes it.
+"""Reads JSON into the members of a struct, and writes JSON, as Go's encoding/json does.
 
-A member's name is matched whatever its case, the last of several counts, unknown ones are passed over, null leaves what
-was there; a string must be a string and a number a number. Bytes that are no UTF-8, and halves of surrogate pairs, are
-U+FFFD. The texts of errors are Go's.
+A member's name matches in any case. If a name occurs several times, the last value counts. Unknown members and nulls
+are ignored. A string must be a string and a number a number. Invalid UTF-8 and halves of surrogate pairs become U+FFFD.
+The texts of errors are Go's.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-"""What strings.TrimSpace trims."""
+"""The characters that Go's strings.TrimSpace removes."""
 
 _WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]*)")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-# Go writes these so in every string, for JSON that stands in HTML.
+# Go escapes these characters in every JSON string, so that HTML pages can embed the JSON.
 _ESCAPES: Final = (
     (b"&", b"\\u0026"),
     (b"<", b"\\u003c"),
@@ -31,8 +31,8 @@ _ESCAPES: Final = (
     ("\u2028".encode(), b"\\u2028"),
     ("\u2029".encode(), b"\\u2029"),
 )
-# What Python's reader says, and what Go's says of the same character.
-_SAYINGS: Final = {
+# The beginning of an error message of Python's reader, and the end of Go's message for the same error.
+_GO_MESSAGES: Final = {
     "Expecting value": "looking for beginning of value",
     "Expecting property name": "looking for beginning of object key string",
     "Expecting ':'": "after object key",
@@ -44,8 +44,8 @@ _SAYINGS: Final = {
 }
 
 
-class NotRead(ValueError):
-    """Its text is Go's."""
+class GoJsonError(ValueError):
+    """The document is not valid, or does not fit the struct. The text is Go's."""
 
 
 class _Number(str):
@@ -57,72 +57,75 @@ class _Object(tuple[tuple[str, Any], ...]):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A Go type, and how a JSON value becomes one: None, it doesn't."""
+class GoType:
+    """A Go type. `convert` returns a JSON value as this type, or None if it does not fit."""
 
     name: str
-    take: Callable[[Any], Any]
+    convert: Callable[[Any], Any]
 
 
 def _whole(least: int, most: int) -> Callable[[Any], int | None]:
-    def take(value: Any) -> int | None:
+    def convert(value: Any) -> int | None:
         if not isinstance(value, _Number) or not _WHOLE.fullmatch(value) or len(value) > 20:
             return None
         number = int(value)
         return number if least <= number <= most else None
 
-    return take
+    return convert
 
 
-STRING: Final = Kind("string", lambda value: value if type(value) is str else None)
-BOOL: Final = Kind("bool", lambda value: value if isinstance(value, bool) else None)
-INT64: Final = Kind("int64", _whole(-(1 << 63), (1 << 63) - 1))
-UINT: Final = Kind("uint", _whole(0, (1 << 64) - 1))
-ANY: Final = Kind("interface {}", lambda value: value if type(value) is str else written(value))
-"""A string as it is, any other value as its JSON text."""
+STRING: Final = GoType("string", lambda value: value if type(value) is str else None)
+BOOL: Final = GoType("bool", lambda value: value if isinstance(value, bool) else None)
+INT64: Final = GoType("int64", _whole(-(1 << 63), (1 << 63) - 1))
+UINT: Final = GoType("uint", _whole(0, (1 << 64) - 1))
+ANY: Final = GoType("interface {}", lambda value: value if type(value) is str else as_json(value))
+"""A string unchanged, any other value as its JSON text."""
 
 
-def read(document: bytes, struct: str, members: Mapping[str, Kind], *, stream: bool = False) -> dict[str, Any]:
-    """Those of the members that are given. `stream`: what stands behind the value is nobody's business.
+def unmarshal(document: bytes, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:
+    """Returns the members that the document gives. `stream`: text behind the JSON value is ignored, as by json.Decoder.
 
     Raises:
-        NotRead
+        GoJsonError
     """
     value = _parse(document, stream=stream)
     if value is None:
         return {}
     if not isinstance(value, _Object):
-        raise NotRead(f"json: cannot unmarshal {_what(value)} into Go value of type {struct}")
-    found: dict[str, Any] = {}
+        raise GoJsonError(f"json: cannot unmarshal {_type_name(value)} into Go value of type {struct}")
+    values: dict[str, Any] = {}
     for name, given in value:
         member = name if name in members else name.casefold()
-        if (kind := members.get(member)) is None or given is None:
+        if (member_type := members.get(member)) is None or given is None:
             continue
         try:
-            taken = kind.take(given)
+            converted = member_type.convert(given)
         except RecursionError:
-            raise NotRead("exceeded max depth") from None
-        if taken is None:
-            what = f"number {given}" if isinstance(given, _Number) and kind in (INT64, UINT) else _what(given)
-            raise NotRead(f"json: cannot unmarshal {what} into Go struct field {struct}.{member} of type {kind.name}")
-        found[member] = taken
-    return found
+            raise GoJsonError("exceeded max depth") from None
+        if converted is None:
+            is_number = isinstance(given, _Number) and member_type in (INT64, UINT)
+            what = f"number {given}" if is_number else _type_name(given)
+            raise GoJsonError(
+                f"json: cannot unmarshal {what} into Go struct field {struct}.{member} of type {member_type.name}"
+            )
+        values[member] = converted
+    return values
 
 
-def written(value: Any) -> str:
-    """What was read, as JSON again."""
+def as_json(value: Any) -> str:
+    """Writes a value that `unmarshal` read as JSON text, with numbers digit for digit."""
     match value:
         case _Number():
             return str(value)
         case _Object():
-            return "{" + ",".join(f"{written(name)}:{written(one)}" for name, one in value) + "}"
+            return "{" + ",".join(f"{as_json(name)}:{as_json(member)}" for name, member in value) + "}"
         case list():
-            return "[" + ",".join(map(written, value)) + "]"
+            return "[" + ",".join(map(as_json, value)) + "]"
         case _:
             return json.dumps(value, ensure_ascii=False)
 
 
-def dumps(value: Any) -> bytes:
+def marshal(value: Any) -> bytes:
     content = orjson.dumps(value)
     for character, escape_sequence in _ESCAPES:
         content = content.replace(character, escape_sequence)
@@ -132,23 +135,23 @@ def dumps(value: Any) -> bytes:
 def _parse(document: bytes, *, stream: bool) -> Any:
     text = document.decode(errors="replace").lstrip(" \t\r\n")
     if not text:
-        raise NotRead("EOF" if stream else "unexpected end of JSON input")
+        raise GoJsonError("EOF" if stream else "unexpected end of JSON input")
     try:
         return _DECODER.raw_decode(text)[0] if stream else _DECODER.decode(text)
     except json.JSONDecodeError as error:
         if error.pos >= len(text) or error.msg.startswith("Unterminated"):
-            raise NotRead("unexpected EOF" if stream else "unexpected end of JSON input") from None
-        says = next((says for start, says in _SAYINGS.items() if error.msg.startswith(start)), "in value")
-        raise NotRead(f"invalid character {_quoted(text[error.pos])} {says}") from None
+            raise GoJsonError("unexpected EOF" if stream else "unexpected end of JSON input") from None
+        message = next((message for start, message in _GO_MESSAGES.items() if error.msg.startswith(start)), "in value")
+        raise GoJsonError(f"invalid character {_quoted(text[error.pos])} {message}") from None
     except RecursionError:
-        raise NotRead("exceeded max depth") from None
+        raise GoJsonError("exceeded max depth") from None
 
 
 def _quoted(character: str) -> str:
     return {"'": r"'\''", '"': "'\"'"}.get(character, repr(character))
 
 
-def _what(value: Any) -> str:
+def _type_name(value: Any) -> str:
     match value:
         case bool():
             return "bool"
@@ -163,18 +166,18 @@ def _what(value: Any) -> str:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise NotRead(f"invalid character '{constant[0]}' looking for beginning of value")
+    raise GoJsonError(f"invalid character '{constant[0]}' looking for beginning of value")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> _Object:
-    return _Object((_mended(name), _mended(value)) for name, value in pairs)
+    return _Object((_without_surrogates(name), _without_surrogates(value)) for name, value in pairs)
 
 
-def _mended(value: Any) -> Any:
+def _without_surrogates(value: Any) -> Any:
     if type(value) is str and _SURROGATE.search(value):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, list):
-        return [_mended(one) for one in value]
+        return [_without_surrogates(element) for element in value]
     return value
 
 

@@ -1,8 +1,8 @@
-"""Jobs: messages as the wires of Youzan's kin know them, and what a message carries beside its body for that.
+"""Converts jobs, as Youzan's wire and its descendants have them, to messages and back.
 
-A job has a TTR of its own, which is its lease whoever pops it over one of these wires, and comes again for ever. Its
-topic and its id may be any text: one that the bridge has no room for gets a name with its digest, and the message
-carries the text.
+Each job has its own TTR, which is its lease when one of these wires pops it, and it is redelivered for ever. A job's
+topic and id may be any text. If the bridge does not allow the text as a name, its topic or id contains a digest of the
+text, and a header of the message carries the text.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from bridge.model.message import Envelope, Message, valid_id, valid_topic
 from bridge.model.values import MAX_DELAY_MS, Draft
 
 FOR_EVER: Final = (1 << 31) - 1
-"""Retries: at one a second they last for 68 years."""
+"""The number of retries: at one a second they last for 68 years."""
 
 LONGEST_S: Final = MAX_DELAY_MS // 1_000
 LONGEST_NAME: Final = 1_000
 
 _TTR, _DELAY, _TOPIC, _ID = "job-ttr", "job-delay", "job-topic", "job-id"
 _CONTENT_TYPE: Final = "text/plain; charset=utf-8"
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_FORBIDDEN: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """`delay_s` and `ttr_s` as they were given."""
+    """`delay_s` and `ttr_s` are as the client gave them."""
 
     topic: str
     id: str
@@ -39,28 +39,29 @@ class Job:
 
 
 def topic_of(name: str) -> str:
-    """The topic of the bridge."""
-    return name if valid_topic(name) else f"{_NO_NAME.sub('-', name)[:60]}.{_digest(name)}"
+    """Returns the bridge's topic for a job's topic."""
+    return name if valid_topic(name) else f"{_FORBIDDEN.sub('-', name)[:60]}.{_digest(name)}"
 
 
 def id_of(job_id: str) -> str:
-    """The id in the bridge."""
+    """Returns the bridge's id for a job's id."""
     return job_id if valid_id(job_id) else f"job-{_digest(job_id)}"
 
 
 def draft_of(job: Job, *, max_body: int) -> Draft:
-    """
+    """Returns the message to send for a job.
+
     Raises:
-        InvalidRequest
+        InvalidRequest: a name, the body or the delay is too long.
     """
     for name, value in (("topic", job.topic), ("id", job.id)):
         if len(value.encode()) > LONGEST_NAME:
-            raise InvalidRequest.of(name, value[:200], LONGEST_NAME, f"is longer than {LONGEST_NAME} bytes")
+            raise InvalidRequest.of(name, value[:200], LONGEST_NAME, f"must have at most {LONGEST_NAME} bytes")
     body = job.body.encode()
     if len(body) > max_body:
-        raise InvalidRequest.of("body", len(body), max_body, f"is larger than {max_body} bytes")
+        raise InvalidRequest.of("body", len(body), max_body, f"must have at most {max_body} bytes")
     if job.delay_s > LONGEST_S:
-        raise InvalidRequest.of("delay", job.delay_s, LONGEST_S, "is beyond the longest delay of 999 days")
+        raise InvalidRequest.of("delay", job.delay_s, LONGEST_S, "must be at most 999 days")
     headers: dict[str, int | str] = {_TTR: min(job.ttr_s, LONGEST_S), _DELAY: job.delay_s}
     topic, message_id = topic_of(job.topic), id_of(job.id)
     if topic != job.topic:
@@ -77,7 +78,7 @@ def draft_of(job: Job, *, max_body: int) -> Draft:
 
 
 def job_of(message: Message) -> Job:
-    """A message that another wire sent has no TTR, 0, and a delay counted from when it was made."""
+    """Returns a message as a job. If another wire sent it, `ttr_s` is 0, and `delay_s` counts from its creation."""
     record, envelope = message.record, message.envelope or Envelope()
     return Job(
         topic=str(envelope.headers.get(_TOPIC, record.topic)),
@@ -89,11 +90,12 @@ def job_of(message: Message) -> Job:
 
 
 def is_job(message: Message) -> bool:
-    """Whether one of these wires sent it."""
+    """Returns whether one of these wires sent the message."""
     return message.envelope is not None and _TTR in message.envelope.headers
 
 
 def lease_ms(envelope: Envelope) -> int | None:
+    """Returns the job's TTR, or None to lease for the topic's default."""
     return _seconds(envelope, _TTR, 0) * 1_000 or None
 
 

@@ -1,15 +1,15 @@
-"""The wire of ouqiang/delay-queue (v0.4), at /push, /pop, /finish, /delete and /get: its clients find what they know.
+"""Serves the wire of ouqiang/delay-queue (v0.4) at /push, /pop, /finish, /delete and /get.
 
-Every answer is HTTP 200 and text/plain, which Go makes of it, with a code: 0, or 1 with the reason as message. What a
-token does not allow is HTTP 401, 403 or 429, with that as the code.
+Every answer is HTTP 200 and text/plain, as Go writes it. It has a code: 0, or 1 with the reason as message. If a token
+does not allow the call, the answer is HTTP 401, 403 or 429, with the same number as code.
 
-Kept though odd: any verb will do; `finish` and `delete` do the same to a job, wherever it stands, and succeed for any
-id; a pop waits up to 178 s; a job that is not finished comes again after its TTR for ever; a push of a known id takes
-its place, topic and all, also while somebody has it.
+Oddities kept: any verb is accepted. `finish` and `delete` end a job in any state, and succeed for any id. A pop waits
+up to 178 s. A job that nobody finishes is redelivered after each TTR, for ever. A push of a living id replaces that
+job, also in another topic and while it is leased.
 
-Mended: due within milliseconds, not at the next second; a pop hands a job out in one step, where a crash of the
-original between two loses it, goes past deleted jobs, and ends with its client's connection; topics behind a comma may
-have a space before them.
+Faults of the original mended here: a job is due within milliseconds, not at the next second. A pop is one atomic step,
+where a crash of the original between two steps loses the job. A pop skips deleted jobs, and ends when its client
+disconnects. A space may follow the comma between topics.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
 from bridge.http.wires.jobs import go_json, job_messages
 from bridge.http.wires.jobs.global_jobs import GlobalJobs
-from bridge.http.wires.jobs.go_json import INT64, STRING, NotRead
+from bridge.http.wires.jobs.go_json import INT64, STRING, GoJsonError
 from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import BridgeError, InvalidRequest
 
@@ -35,38 +35,38 @@ if TYPE_CHECKING:
     from bridge.service.pools import Pools
 
 Answer = tuple[str, Any]
-Call = Callable[[Request, Caller], Awaitable[Answer]]
+Handler = Callable[[Request, Caller], Awaitable[Answer]]
 
 _ANY_VERB: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _WAIT_MS: Final = 178_000
 _LONGEST_DELAY_S: Final = 1 << 31
 _LONGEST_TTR_S: Final = 86_400
-_MOST_TOPICS: Final = 100
+_MAX_TOPICS: Final = 100
 _DONE: Final = "操作成功"
 
 _JOB: Final = {"topic": STRING, "id": STRING, "delay": INT64, "ttr": INT64, "body": STRING}
 _CONSUME: Final = Need(scope=Scope.CONSUME)
 
 
-class _Failed(Exception):
-    """Its text is the answer's."""
+class _Failure(Exception):
+    """The call failed; the text becomes the answer's message."""
 
 
 def router(service: Pools, guard: Guard) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
     calls = _Calls(service)
 
-    def add(path: str, call: Call, need: Need) -> None:
+    def add(path: str, handler: Handler, need: Need) -> None:
         async def endpoint(request: Request) -> Response:
             try:
                 caller = await guard.admit(request, need)
-                message, data = await call(request, caller)
+                message, data = await handler(request, caller)
             except Refused as error:
                 status = KINDS[type(error)].status
                 return _answer(status, str(error), status=status, headers=error.headers)
-            except NotRead:
+            except GoJsonError:
                 return _answer(1, "解析json失败")
-            except (_Failed, BridgeError) as error:
+            except (_Failure, BridgeError) as error:
                 return _answer(1, str(error))
             return _answer(0, message, data)
 
@@ -81,14 +81,14 @@ def router(service: Pools, guard: Guard) -> APIRouter:
 
 
 class _Calls:
-    """Each raises _Failed, NotRead or a BridgeError where it has no answer."""
+    """Every call raises _Failure, GoJsonError or a BridgeError."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service
         self._jobs = GlobalJobs(service)
 
     async def push(self, request: Request, caller: Caller) -> Answer:
-        given = go_json.read(await request.body(), "Job", _JOB)
+        given = go_json.unmarshal(await request.body(), "Job", _JOB)
         job = Job(
             topic=_trimmed(given, "topic"),
             id=_trimmed(given, "id"),
@@ -97,23 +97,23 @@ class _Calls:
             body=_trimmed(given, "body"),
         )
         if not job.id:
-            raise _Failed("job id不能为空")
+            raise _Failure("job id不能为空")
         if not job.topic:
-            raise _Failed("topic 不能为空")
+            raise _Failure("topic 不能为空")
         if not 0 < job.delay_s <= _LONGEST_DELAY_S:
-            raise _Failed("delay 取值范围1 - (2^31 - 1)")
+            raise _Failure("delay 取值范围1 - (2^31 - 1)")
         if not 0 < job.ttr_s <= _LONGEST_TTR_S:
-            raise _Failed("ttr 取值范围1 - 86400")
+            raise _Failure("ttr 取值范围1 - 86400")
         await self._jobs.push(job, caller)
         return "添加成功", None
 
     async def pop(self, request: Request, caller: Caller) -> Answer:
-        given = go_json.read(await request.body(), "TopicRequest", {"topic": STRING})
+        given = go_json.unmarshal(await request.body(), "TopicRequest", {"topic": STRING})
         topics = [topic for part in given.get("topic", "").split(",") if (topic := part.strip(go_json.SPACE))]
         if not topics:
-            raise _Failed("topic不能为空")
-        if len(topics) > _MOST_TOPICS:
-            raise InvalidRequest.of("topic", len(topics), _MOST_TOPICS, f"more than {_MOST_TOPICS} topics")
+            raise _Failure("topic不能为空")
+        if len(topics) > _MAX_TOPICS:
+            raise InvalidRequest.of("topic", len(topics), _MAX_TOPICS, f"must name at most {_MAX_TOPICS} topics")
         job = await self._jobs.pop(topics, request, caller, wait_ms=_WAIT_MS)
         return _DONE, job and {"id": job.id, "body": job.body}
 
@@ -136,9 +136,9 @@ class _Calls:
 
 
 async def _job_id(request: Request) -> str:
-    given = go_json.read(await request.body(), "IdRequest", {"id": STRING})
+    given = go_json.unmarshal(await request.body(), "IdRequest", {"id": STRING})
     if not (job_id := _trimmed(given, "id")):
-        raise _Failed("job id不能为空")
+        raise _Failure("job id不能为空")
     return job_id
 
 
@@ -150,5 +150,5 @@ def _trimmed(given: Mapping[str, Any], name: str) -> str:
 def _answer(
     code: int, message: str, data: Any = None, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    content = go_json.dumps({"code": code, "message": message, "data": data})
+    content = go_json.marshal({"code": code, "message": message, "data": data})
     return Response(content, status, headers, "text/plain; charset=utf-8")

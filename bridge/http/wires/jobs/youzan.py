@@ -1,13 +1,13 @@
-"""The wire of Youzan's delay queue, as its design was published: commands in JSON, by POST to / or /youzan.
+"""Serves the commands of Youzan's delay queue, as its published design has them, by POST to / or /youzan.
 
 {"command": "add", "topic", "id", "delay", "TTR", "body"}, {"command": "pop", "topic"}, {"command": "finish", "id"} and
-{"command": "delete", "id"}; beside them {"command": "state", "id"}, whose value is delay, ready, reserved or deleted.
-Every answer is HTTP 200 {"success", "error", "id", "value"}, with null for what there is none of. What a token does not
-allow is HTTP 401, 403 or 429, with the reason as error.
+{"command": "delete", "id"} are Youzan's. {"command": "state", "id"} is the bridge's: its value is delay, ready,
+reserved or deleted. Every answer is HTTP 200 {"success", "error", "id", "value"}; members without a value are null. If
+a token does not allow the command, the answer is HTTP 401, 403 or 429, with the reason as error.
 
-Durations are whole seconds. A body that is no string is kept, and popped, as its JSON text. An add of a known id takes
-its place, topic and all; a job that is not finished comes again after its TTR for ever; `finish` and `delete` succeed
-for any id. A pop answers at once, or waits for `timeout` seconds.
+Durations are whole seconds. A body that is not a string is stored and popped as its JSON text. An add of a living id
+replaces that job, also in another topic. A job that nobody finishes is redelivered after each TTR, for ever. `finish`
+and `delete` succeed for any id. A pop answers at once, or waits for `timeout` seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
 from bridge.http.wires.jobs import go_json
 from bridge.http.wires.jobs.global_jobs import GlobalJobs
-from bridge.http.wires.jobs.go_json import ANY, INT64, STRING, NotRead
+from bridge.http.wires.jobs.go_json import ANY, INT64, STRING, GoJsonError
 from bridge.http.wires.jobs.job_messages import LONGEST_S, Job
 from bridge.model.errors import BridgeError, InvalidRequest, NotFound
 from bridge.model.message import State
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 Given = Mapping[str, Any]
 Answer = tuple[str | None, str | None]
-"""Id and value."""
+"""The answer's id and value."""
 
-_SOMEBODY: Final = Need(scope=Scope.LOOK)
+_ANY_TOKEN: Final = Need(scope=Scope.LOOK)
 _LONGEST_WAIT_S: Final = 3_600
 _MEMBERS: Final = {
     **dict.fromkeys(("command", "topic", "id"), STRING),
@@ -53,13 +53,13 @@ def router(service: Pools, guard: Guard) -> APIRouter:
 
     async def endpoint(request: Request) -> Response:
         try:
-            await guard.admit(request, _SOMEBODY)  # what else is needed is said in the body
-            given = go_json.read(await request.body(), "command", _MEMBERS)
+            await guard.admit(request, _ANY_TOKEN)  # the command in the body decides what else the token must allow
+            given = go_json.unmarshal(await request.body(), "command", _MEMBERS)
             need, run = commands.named(given)
             message_id, value = await run(given, request, await guard.admit(request, need))
         except Refused as error:
             return _answer(KINDS[type(error)].status, error=str(error), headers=error.headers)
-        except (NotRead, BridgeError) as error:
+        except (GoJsonError, BridgeError) as error:
             return _answer(200, error=str(error))
         return _answer(200, message_id=message_id, value=value)
 
@@ -69,7 +69,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
 
 
 class _Commands:
-    """Each raises a BridgeError where it has no answer."""
+    """Every command raises a BridgeError."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service
@@ -85,7 +85,9 @@ class _Commands:
     def named(self, given: Given) -> tuple[Need, Callable[[Given, Request, Caller], Awaitable[Answer]]]:
         command = given.get("command", "")
         if command not in self._named:
-            raise InvalidRequest.of("command", command[:200], list(self._named), f"is one of {', '.join(self._named)}")
+            raise InvalidRequest.of(
+                "command", command[:200], list(self._named), f"must be one of {', '.join(self._named)}"
+            )
         return self._named[command]
 
     async def add(self, given: Given, request: Request, caller: Caller) -> Answer:
@@ -115,7 +117,7 @@ class _Commands:
         return job_id, None
 
     async def state(self, given: Given, request: Request, caller: Caller) -> Answer:
-        """What is finished is deleted too."""
+        """Returns the job's state. A finished job is `deleted` too."""
         job_id = _text(given, "id")
         message = await self._jobs.find(job_id, caller)
         if message is None:
@@ -126,7 +128,7 @@ class _Commands:
 def _text(given: Given, name: str) -> str:
     text: str = given.get(name, "")
     if not text:
-        raise InvalidRequest.of(name, text, "a string", "is needed, and not empty")
+        raise InvalidRequest.of(name, text, "a string", "is required and must not be empty")
     return text
 
 
@@ -146,4 +148,4 @@ def _answer(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     content = {"success": error is None, "error": error, "id": message_id, "value": value}
-    return Response(go_json.dumps(content), status, headers, "application/json")
+    return Response(go_json.marshal(content), status, headers, "application/json")

@@ -1,4 +1,4 @@
-"""The admin port's calls on the server itself."""
+"""Answers the admin port's calls about the server itself: queues, version, pools, metrics and access log."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from starlette.responses import Response
 
 from bridge.http.wires.lmstfy import exposition
 from bridge.http.wires.lmstfy.answers import Refusal, answer, as_indented, indented, text
-from bridge.http.wires.lmstfy.request import LmstfyRequest
+from bridge.http.wires.lmstfy.request import WireRequest
 
 _STATUS: Final = {True: "enabled", False: "disabled"}
 
 
-async def info(exchange: LmstfyRequest) -> Response:
-    """Queues by namespace; of a pool that there is not, nothing at all."""
-    pool = exchange.query.values.get("pool", "")
-    if exchange.wire.pools.of(pool) is None:
+async def info(request: WireRequest) -> Response:
+    """Lists queues by namespace. An unknown pool gets an empty body, as in the original."""
+    pool = request.query.values.get("pool", "")
+    if not request.wire.has_pool(pool):
         return text(200, "")
-    found: dict[str, list[str]] = {}
-    for namespace, queue in sorted((await exchange.wire.queues(pool)).values()):
-        found.setdefault(namespace, []).append(queue)
-    return text(200, as_indented(found) + b"\n")
+    queues_by_namespace: dict[str, list[str]] = {}
+    for namespace, queue in sorted((await request.wire.queues(pool)).values()):
+        queues_by_namespace.setdefault(namespace, []).append(queue)
+    return text(200, as_indented(queues_by_namespace) + b"\n")
 
 
-async def versions(exchange: LmstfyRequest) -> Response:
+async def versions(request: WireRequest) -> Response:
     return indented(200, {"version": version("delaybridge"), "build_commit": "", "build_date": ""})
 
 
-async def pools(exchange: LmstfyRequest) -> Response:
-    return indented(200, exchange.wire.pools.names())
+async def pools(request: WireRequest) -> Response:
+    return indented(200, request.wire.pool_names())
 
 
-async def metrics(exchange: LmstfyRequest) -> Response:
-    await exchange.wire.measure()
-    return Response(exchange.wire.metrics.render(), headers={"Content-Type": exposition.CONTENT_TYPE})
+async def metrics(request: WireRequest) -> Response:
+    await request.wire.measure()
+    return Response(request.wire.metrics.render(), headers={"Content-Type": exposition.CONTENT_TYPE})
 
 
-async def access_log(exchange: LmstfyRequest) -> Response:
-    return answer(200, status=_STATUS[exchange.wire.logs_access])
+async def access_log(request: WireRequest) -> Response:
+    return answer(200, status=_STATUS[request.wire.logs_access])
 
 
-async def set_access_log(exchange: LmstfyRequest) -> Response:
-    """Of this process, until it ends."""
-    wanted = {"enable": True, "disable": False}.get(exchange.query.values.get("status", ""))
-    if wanted is None:
+async def set_access_log(request: WireRequest) -> Response:
+    """Switches the access log of this process on or off, until the process ends."""
+    enabled = {"enable": True, "disable": False}.get(request.query.values.get("status", ""))
+    if enabled is None:
         raise Refusal(400, error="invalid status")
-    exchange.wire.logs_access = wanted
-    return answer(200, status=_STATUS[wanted])
+    request.wire.logs_access = enabled
+    return answer(200, status=_STATUS[enabled])
 
 
-async def profiles(exchange: LmstfyRequest) -> Response:
-    return text(404, "This is no Go program: there are no profiles of it.\n")
+async def profiles(request: WireRequest) -> Response:
+    return text(404, "delaybridge is not a Go program and has no pprof profiles.\n")

@@ -1,4 +1,4 @@
-"""Ack, which is also delete: a job ends, whatever it was about to do."""
+"""Ends a job: acknowledges or deletes it, whatever its state."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from contextlib import suppress
 
 from starlette.responses import Response
 
+from bridge.http.wires.lmstfy.admission import Admitted
 from bridge.http.wires.lmstfy.answers import nothing
-from bridge.http.wires.lmstfy.names import topic_of
-from bridge.http.wires.lmstfy.request import LmstfyRequest
+from bridge.http.wires.lmstfy.request import WireRequest
 from bridge.model.errors import Conflict, NotFound
 from bridge.model.message import State, valid_id
 
 
-async def ack(exchange: LmstfyRequest) -> Response:
-    """204 also where there is no such job, or no longer."""
-    await end(exchange)
+async def ack(request: WireRequest, admitted: Admitted) -> Response:
+    """Answers 204 also if the job does not exist or has ended, as the original does."""
+    await end_job(request, admitted)
     return nothing()
 
 
-async def end(exchange: LmstfyRequest) -> None:
+async def end_job(request: WireRequest, admitted: Admitted) -> None:
     """
     Raises:
         Unavailable
     """
-    topic, job_id, service = topic_of(exchange.namespace, exchange.queue), exchange.params["job_id"], exchange.service
+    topic, job_id, service = admitted.topic, request.params["job_id"], admitted.service
     if not valid_id(job_id):
         return
     with suppress(NotFound, Conflict):
@@ -37,5 +37,5 @@ async def end(exchange: LmstfyRequest) -> None:
             await service.changing.delete(topic, job_id, release=True)
         else:
             return
-        elapsed_ms = service.context.store.clock.now_ms() - record.created_ms
-        exchange.wire.metrics.ended(exchange.found.pool, exchange.namespace, exchange.queue, elapsed_ms)
+        elapsed_ms = admitted.now_ms() - record.created_ms
+        request.wire.metrics.ended(admitted.pool, admitted.namespace, admitted.queue, elapsed_ms)

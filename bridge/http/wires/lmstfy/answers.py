@@ -1,4 +1,4 @@
-"""Answers as Gin writes them: JSON as Go has it, redirects, its own 404."""
+"""Builds answers byte for byte as Gin writes them: Go's JSON, redirects and 404 pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 from starlette.responses import Response
 
 _JSON: Final = "application/json; charset=utf-8"
-# Go writes these so in every string, for JSON that stands in HTML.
+# Go escapes these characters in every JSON string, so that HTML pages can embed the JSON.
 _ESCAPES: Final = (
     (b"&", b"\\u0026"),
     (b"<", b"\\u003c"),
@@ -21,7 +21,7 @@ _ESCAPES: Final = (
 
 
 class Refusal(Exception):
-    """What a request is refused with, in place of the answer that it asked for."""
+    """Ends a request early; `answer` is its response."""
 
     def __init__(self, status: int, /, **members: Any) -> None:
         super().__init__(members)
@@ -29,7 +29,7 @@ class Refusal(Exception):
 
 
 def answer(status: int, /, **members: Any) -> Response:
-    """A JSON object with sorted keys."""
+    """Returns a JSON object with sorted keys."""
     return document(status, dict(sorted(members.items())))
 
 
@@ -54,7 +54,7 @@ def text(status: int, content: str | bytes) -> Response:
 
 
 def moved(method: str, target: str) -> Response:
-    """To the path without its slash, or with one."""
+    """Redirects to `target`: with 301 for GET, with 307 for other methods."""
     if method != "GET":
         return Response(status_code=307, headers={"Location": target})
     page = f'<a href="{escape(target)}">Moved Permanently</a>.\n\n'

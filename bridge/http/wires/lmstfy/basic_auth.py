@@ -1,4 +1,4 @@
-"""Who may use the admin port: accounts with passwords, where there are any."""
+"""Checks the account that a request to the admin port gives, by HTTP basic authentication."""
 
 from __future__ import annotations
 
@@ -7,23 +7,8 @@ from hmac import compare_digest
 
 from starlette.responses import Response
 
-from bridge.access.access import Undecided, is_loopback
 from bridge.http.wires.lmstfy.answers import Refusal
-from bridge.http.wires.lmstfy.request import LmstfyRequest
-from bridge.settings.settings import Settings
-
-
-def check_admin_port(settings: Settings) -> None:
-    """
-    Raises:
-        Undecided: others than this machine could make tokens.
-    """
-    decided = settings.lmstfy_admin_port is None or settings.lmstfy_accounts or settings.access == "open"
-    if not decided and not is_loopback(settings.lmstfy_admin_host):
-        raise Undecided(
-            f"BRIDGE_LMSTFY_ADMIN_HOST is {settings.lmstfy_admin_host or 'every address'}, which others can reach: set"
-            " BRIDGE_LMSTFY_ACCOUNTS, or, where something in front decides who may do what, BRIDGE_ACCESS=open"
-        )
+from bridge.http.wires.lmstfy.request import WireRequest
 
 
 class _NoAccount(Refusal):
@@ -32,17 +17,17 @@ class _NoAccount(Refusal):
         self.answer = Response(status_code=401, headers={"WWW-Authenticate": 'Basic realm="Authorization Required"'})
 
 
-async def check_account(exchange: LmstfyRequest) -> None:
+def check_account(request: WireRequest) -> None:
     """
     Raises:
-        Refusal
+        Refusal: accounts are configured, and the request gives none of them.
     """
-    accounts = exchange.wire.settings.lmstfy_accounts
+    accounts = request.wire.settings.lmstfy_accounts
     if not accounts:
         return
-    given = exchange.header("Authorization").encode()
-    found = False
+    given = request.header("Authorization").encode()
+    matches = False
     for user, password in accounts.items():
-        found |= compare_digest(given, b"Basic " + b64encode(f"{user}:{password}".encode()))
-    if not found:
+        matches |= compare_digest(given, b"Basic " + b64encode(f"{user}:{password}".encode()))
+    if not matches:
         raise _NoAccount

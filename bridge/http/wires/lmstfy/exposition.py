@@ -1,5 +1,7 @@
-"""Counters, gauges and histograms in Prometheus' text format, by the very names that the original has: the client
-library would have every counter's name end in `_total`."""
+"""Writes counters, gauges and histograms in Prometheus' text format, under the names of the original.
+
+The Prometheus client library can't do this: it ends the name of every counter in `_total`.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass
 class Counter:
-    """`kind` is "counter", or "gauge" for one that is also set."""
+    """A counter, or a gauge: only a gauge is `set`. `values` are by the values of the labels."""
 
     name: str
-    says: str
+    help: str
     labels: Sequence[str]
     kind: str = "counter"
     values: dict[Labels, float] = field(default_factory=dict)
@@ -35,8 +37,10 @@ class Counter:
 
 @dataclass
 class Histogram:
+    """`values` hold the number of observations in each bucket, and their sum. `edges` are inclusive upper bounds."""
+
     name: str
-    says: str
+    help: str
     labels: Sequence[str]
     edges: Sequence[float]
     kind: str = "histogram"
@@ -49,18 +53,18 @@ class Histogram:
 
     def lines(self) -> Iterator[str]:
         for labels, (counts, total) in sorted(self.values.items()):
-            below = 0
+            cumulative = 0
             for edge, count in zip((*map(_number, self.edges), "+Inf"), counts, strict=True):
-                below += count
-                yield f"{self.name}_bucket{_braces((*self.labels, 'le'), (*labels, edge))} {below}"
+                cumulative += count
+                yield f"{self.name}_bucket{_braces((*self.labels, 'le'), (*labels, edge))} {cumulative}"
             yield f"{self.name}_sum{_braces(self.labels, labels)} {_number(total)}"
-            yield f"{self.name}_count{_braces(self.labels, labels)} {below}"
+            yield f"{self.name}_count{_braces(self.labels, labels)} {cumulative}"
 
 
 def render(families: Sequence[Counter | Histogram]) -> str:
     lines: list[str] = []
     for family in families:
-        lines += [f"# HELP {family.name} {family.says}", f"# TYPE {family.name} {family.kind}", *family.lines()]
+        lines += [f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}", *family.lines()]
     return "\n".join([*lines, ""])
 
 

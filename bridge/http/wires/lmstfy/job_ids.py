@@ -1,5 +1,7 @@
-"""Job ids: a ULID whose last four bytes are the delay in seconds, little-endian; "1" before it where a job may have
-attributes."""
+"""Makes job ids: ULIDs whose last four bytes are the delay in seconds, little-endian.
+
+The id of a job that may have attributes begins with "1".
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from typing import Final
 from ulid import ULID
 
 _VERSION: Final = "1"
-_RANDOM_BITS: Final = 47  # of 48, so that there are many more after each
+_RANDOM_BITS: Final = 47  # of 48: half of the range is left for ids of the same millisecond
 
 
 class JobIds:
-    """Each is greater than those that this process has made for the same delay before."""
+    """Each id is greater than the earlier ids of this process for the same delay."""
 
     def __init__(self) -> None:
         self._made_ms = 0

@@ -1,4 +1,4 @@
-"""A message as this wire shows it, and what a job may carry beside its body."""
+"""Converts messages to jobs as this wire shows them, and attributes to headers and back."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MAX_VALUE: Final = 128
 _HEADER: Final = "job-attr-"
 
 
-def is_there(record: Record, now_ms: float) -> bool:
-    """Whether it can be read on this wire: what is acked, deleted or expired is gone, a dead letter is not."""
+def exists(record: Record, now_ms: float) -> bool:
+    """Returns whether this wire shows the job: a dead letter is shown, other ended and expired jobs are not."""
     if record.state is State.DEAD:
         return record.forget_ms == 0
     return not record.state.ended and not 0 < record.expires_ms <= now_ms
@@ -29,7 +29,7 @@ def remaining_tries(record: Record) -> int:
 
 
 def shown(message: Message, namespace: str, queue: str, now_ms: float, *, remain_tries: int) -> Job:
-    """With the keys in their order. `data` is null where the body was not kept."""
+    """Returns the job with sorted keys. `data` is None if the body was not kept."""
     record, envelope = message.record, message.envelope
     body = None if envelope is None else envelope.body
     return {
@@ -45,29 +45,32 @@ def shown(message: Message, namespace: str, queue: str, now_ms: float, *, remain
 
 
 def attributes_of(headers: Mapping[str, Any]) -> dict[str, str] | None:
-    found = {name.removeprefix(_HEADER): str(value) for name, value in headers.items() if name.startswith(_HEADER)}
-    return dict(sorted(found.items())) or None
+    attributes = {name.removeprefix(_HEADER): str(value) for name, value in headers.items() if name.startswith(_HEADER)}
+    return dict(sorted(attributes.items())) or None
 
 
 def headers_of(request_headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The attributes that a request gives in its headers, as headers of a message.
+    """Returns the attributes in a request's headers as headers of a message.
 
     Raises:
-        Refusal: there are too many.
+        Refusal: there are more than MAX_ATTRIBUTES.
     """
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for name, value in request_headers:
         key = name.decode("latin-1").lower()
         if key.startswith(_HEADER) and value:
             key = key[: len(_HEADER) + _MAX_KEY]
-            found.setdefault(key, value[:_MAX_VALUE].decode(errors="replace"))
-    if len(found) > MAX_ATTRIBUTES:
+            attributes.setdefault(key, value[:_MAX_VALUE].decode(errors="replace"))
+    if len(attributes) > MAX_ATTRIBUTES:
         raise Refusal(400, error=f"too many attributes, cannot exceed {MAX_ATTRIBUTES}")
-    return found
+    return attributes
 
 
 def _ttl_s(record: Record, now_ms: float) -> int:
-    """What is left, rounded as Redis' TTL is, but not to 0, which is for ever; dead letters stay for ever."""
+    """Returns the seconds left, rounded as Redis rounds a TTL, and at least 1: 0 means for ever.
+
+    Dead letters never expire.
+    """
     if not record.expires_ms or record.state is State.DEAD:
         return 0
     return max(1, int(record.expires_ms - now_ms + 500) // 1_000)

@@ -1,4 +1,4 @@
-"""What this process counts of the wire, by the names of the original's dashboards."""
+"""Counts what this process does on lmstfy's wire, under the metric names of the original."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from bridge.http.wires.lmstfy.exposition import Counter, Histogram, render
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from bridge.model.lmstfy import LmstfyToken
     from bridge.model.values import TopicInfo
-    from bridge.store.lmstfy import Holder
 
 _POOL: Final = ("pool",)
 _QUEUE: Final = ("pool", "namespace", "queue")
@@ -25,34 +25,43 @@ _LATENCIES_MS: Final = [15 * 2.5**at for at in range(9)]
 class Metrics:
     def __init__(self) -> None:
         self.by_pool = {
-            name: Counter(f"{_REDIS}_{name}", says, _POOL)
-            for name, says in {
+            name: Counter(f"{_REDIS}_{name}", text, _POOL)
+            for name, text in {
                 "publish_jobs": "jobs published",
-                "consume_jobs": "jobs handed out",
-                "consume_multi_jobs": "jobs handed out",
+                "consume_jobs": "jobs consumed",
+                "consume_multi_jobs": "jobs consumed",
                 "pool_add_jobs": "jobs published",
-                "pool_get_jobs": "jobs handed out",
-                "pool_delete_jobs": "jobs acked or deleted",
-                "timer_add_jobs": "jobs published with a delay, and handed out",
+                "pool_get_jobs": "jobs consumed",
+                "pool_delete_jobs": "jobs acknowledged or deleted",
+                "timer_add_jobs": "jobs published with a delay, and jobs consumed",
                 "queue_direct_push_jobs": "jobs published without a delay",
-                "queue_pop_jobs": "jobs handed out",
-                "deadletter_respawn_jobs": "dead letters brought back",
+                "queue_pop_jobs": "jobs consumed",
+                "deadletter_respawn_jobs": "dead letters made ready",
             }.items()
         }
         self.publish_queue_jobs = Counter(f"{_REDIS}_publish_queue_jobs", "jobs published", _QUEUE)
-        self.consume_queue_jobs = Counter(f"{_REDIS}_consume_queue_jobs", "jobs handed out", _QUEUE)
-        self.job_elapsed = Histogram(f"{_REDIS}_job_elapsed_ms", "from publish to consume", _QUEUE, _AGES_MS)
-        self.job_ack_elapsed = Histogram(f"{_REDIS}_job_ack_elapsed_ms", "from publish to ack", _QUEUE, _AGES_MS)
-        self.timer_sizes = Counter(f"{_REDIS}_timer_sizes", "jobs that wait or are handed out", _POOL, "gauge")
+        self.consume_queue_jobs = Counter(f"{_REDIS}_consume_queue_jobs", "jobs consumed", _QUEUE)
+        self.job_elapsed = Histogram(
+            f"{_REDIS}_job_elapsed_ms", "milliseconds from publish to consume", _QUEUE, _AGES_MS
+        )
+        self.job_ack_elapsed = Histogram(
+            f"{_REDIS}_job_ack_elapsed_ms", "milliseconds from publish to ack", _QUEUE, _AGES_MS
+        )
+        self.timer_sizes = Counter(f"{_REDIS}_timer_sizes", "delayed and leased jobs", _POOL, "gauge")
         self.queue_sizes = Counter(f"{_REDIS}_queue_sizes", "ready jobs", _QUEUE, "gauge")
         self.deadletter_sizes = Counter(f"{_REDIS}_deadletter_sizes", "dead letters", _QUEUE, "gauge")
         self.latency = Histogram(
-            f"{_HTTP}_latency_milliseconds", "of answers", ("pool", "namespace", "api", "method"), _LATENCIES_MS
+            f"{_HTTP}_latency_milliseconds",
+            "milliseconds to answer a request",
+            ("pool", "namespace", "api", "method"),
+            _LATENCIES_MS,
         )
         self.http_codes = Counter(
             f"{_HTTP}_http_codes", "answers by status", ("pool", "namespace", "api", "method", "code")
         )
-        self.rate_limit = Counter(f"{_HTTP}_rate_limit", "refused", ("pool", "namespace", "token", "action"))
+        self.rate_limit = Counter(
+            f"{_HTTP}_rate_limit", "requests refused by a rate limit", ("pool", "namespace", "token", "action")
+        )
 
     def published(self, pool: str, namespace: str, queue: str, *, delayed: bool) -> None:
         self._count(pool, "publish_jobs", "pool_add_jobs", "timer_add_jobs" if delayed else "queue_direct_push_jobs")
@@ -71,10 +80,10 @@ class Metrics:
     def respawned(self, pool: str, count: int) -> None:
         self.by_pool["deadletter_respawn_jobs"].add(pool, amount=count)
 
-    def refused(self, holder: Holder, action: str) -> None:
-        """A token is told by the beginning of its SHA-256: nobody is asked who reads these."""
-        digest = sha256(holder.token.encode()).hexdigest()[:_DIGEST]
-        self.rate_limit.add(holder.pool, holder.namespace, digest, action)
+    def refused(self, token: LmstfyToken, action: str) -> None:
+        """Counts a throttled request, by the first digits of the token's SHA-256: anybody may read the metrics."""
+        digest = sha256(token.secret.encode()).hexdigest()[:_DIGEST]
+        self.rate_limit.add(token.pool, token.namespace, digest, action)
 
     def answered(self, pool: str, namespace: str, api: str, method: str, *, status: int, took_s: float) -> None:
         if status < 300:
@@ -82,8 +91,8 @@ class Metrics:
         self.http_codes.add(pool, namespace, api, method, str(status))
 
     def sized(self, pool: str, infos: Mapping[tuple[str, str], TopicInfo]) -> None:
-        """Takes in a pool's queues as they are now."""
-        self.timer_sizes.set(pool, to=sum(one.counts["waiting"] + one.counts["leased"] for one in infos.values()))
+        """Sets the gauges of a pool to the sizes of its queues, by (namespace, queue)."""
+        self.timer_sizes.set(pool, to=sum(info.counts["waiting"] + info.counts["leased"] for info in infos.values()))
         for sizes, state in ((self.queue_sizes, "ready"), (self.deadletter_sizes, "dead")):
             sizes.values = {labels: value for labels, value in sizes.values.items() if labels[0] != pool}
             for (namespace, queue), info in infos.items():

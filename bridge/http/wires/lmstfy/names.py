@@ -1,7 +1,7 @@
-"""Namespaces and queues: which names there may be, and the topic that each queue is.
+"""Checks the names of namespaces and queues, and derives the topic of a queue.
 
-A name has up to 255 bytes, a topic's part up to 100. A longer name is cut and ends in its digest, behind a dot: no name
-of this wire has a dot, so the topic is no other queue's.
+A name has up to 255 bytes, but half of a topic has up to 100. A longer name is cut, and a dot and the name's digest
+follow. No name of this wire contains a dot, so no other queue has the same topic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _QUEUES: Final = re.compile(r"[-_,A-Za-z0-9]+")
 
 
 def check(namespace: str, queue: str) -> None:
-    """
+    """Checks one namespace and one queue.
+
     Raises:
         Refusal
     """
@@ -33,7 +34,7 @@ def check(namespace: str, queue: str) -> None:
 
 
 def check_queues(namespace: str, queues: str) -> None:
-    """Of a consume, which may name several queues, and looks at their characters only.
+    """Checks the names of a consume, which may name several queues. As in the original, lengths are not checked.
 
     Raises:
         Refusal
@@ -52,8 +53,8 @@ def topic_of(namespace: str, queue: str) -> str:
     return f"{_part(namespace)}/{_part(queue)}"
 
 
-def is_cut(namespace: str, queue: str) -> bool:
-    """Whether the names can't be read from their topic."""
+def is_shortened(namespace: str, queue: str) -> bool:
+    """Returns whether the topic does not contain the full names."""
     return max(len(namespace), len(queue)) > LONGEST_PART
 
 

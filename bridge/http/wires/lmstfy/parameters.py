@@ -1,4 +1,7 @@
-"""Parameters as Go reads them: `strconv`'s numbers and booleans, and Gin's defaults, which an empty value is not."""
+"""Reads query parameters as Go and Gin do: numbers and booleans as `strconv`, and defaults.
+
+An empty value does not mean the default; it is invalid.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +23,19 @@ class NotANumber(ValueError):
 
 
 def parse_uint(digits: str, bits: int) -> int:
-    """
+    """Reads an unsigned number.
+
     Raises:
-        NotANumber: anything but digits, or beyond so many bits.
+        NotANumber: the text has other characters than digits, or the number needs more bits.
     """
-    found = _DIGITS.fullmatch(digits)
-    if found is None or (number := int(found[1])) >= 1 << bits:
+    match = _DIGITS.fullmatch(digits)
+    if match is None or (number := int(match[1])) >= 1 << bits:
         raise NotANumber(digits)
     return number
 
 
 def parse_int(digits: str) -> int:
-    """64 bits, with or without a sign.
+    """Reads a 64-bit number, with or without a sign.
 
     Raises:
         NotANumber
@@ -42,7 +46,7 @@ def parse_int(digits: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query string's parameters, of several of one name the first. Every reader raises Refusal, with HTTP 400."""
+    """The parameters of a query string; of several with one name, the first. Every reader raises Refusal, HTTP 400."""
 
     values: dict[str, str]
 

@@ -1,4 +1,4 @@
-"""Publish: one job, many at once, or one in another's place."""
+"""Publishes one job, a batch of jobs, or a job in place of another."""
 
 from __future__ import annotations
 
@@ -8,47 +8,50 @@ from typing import Final
 
 from starlette.responses import Response
 
-from bridge.http.wires.lmstfy.acking import end
+from bridge.http.wires.lmstfy.acking import end_job
+from bridge.http.wires.lmstfy.admission import Admitted
 from bridge.http.wires.lmstfy.answers import Refusal, answer
 from bridge.http.wires.lmstfy.jobs import headers_of
-from bridge.http.wires.lmstfy.names import is_cut, topic_of
+from bridge.http.wires.lmstfy.names import is_shortened
 from bridge.http.wires.lmstfy.raw_json import NotAnArray, elements
-from bridge.http.wires.lmstfy.request import LmstfyRequest
+from bridge.http.wires.lmstfy.request import WireRequest
 from bridge.model.errors import BridgeError
 from bridge.model.message import JSON_TYPE, Envelope
 from bridge.model.values import MAX_DELAY_MS, Draft
 
 MAX_JOBS: Final = 64
 _BYTES_TYPE: Final = "application/octet-stream"
-_BESIDE_JOBS_BYTES: Final = 1024 * 1024
+_MAX_OVERHEAD_BYTES: Final = 1024 * 1024  # what a bulk body may hold besides its jobs: brackets, commas, spaces
 
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """`ttl_s`: counted from the publish, 0 for ever."""
+    """`ttl_s` counts from the publish; 0 is for ever."""
 
     delay_s: int
     ttl_s: int
     tries: int
 
 
-async def publish(exchange: LmstfyRequest) -> Response:
-    (job_id,) = await _send(exchange, *await _one(exchange))
+async def publish(request: WireRequest, admitted: Admitted) -> Response:
+    (job_id,) = await _send(request, admitted, *await _read_job(request))
     return answer(201, job_id=job_id, msg="published")
 
 
-async def republish(exchange: LmstfyRequest) -> Response:
-    """The new job first: the original deletes the old one first, even where the request is refused then, and a crash in
-    between loses the job."""
-    (job_id,) = await _send(exchange, *await _one(exchange))
-    await end(exchange)
+async def republish(request: WireRequest, admitted: Admitted) -> Response:
+    """Publishes the new job before it ends the old one.
+
+    The original deletes the old job first, even if it then refuses the request, and a crash in between loses the job.
+    """
+    (job_id,) = await _send(request, admitted, *await _read_job(request))
+    await end_job(request, admitted)
     return answer(201, job_id=job_id, msg="published")
 
 
-async def publish_bulk(exchange: LmstfyRequest) -> Response:
-    terms = _terms(exchange)
-    largest = exchange.wire.settings.max_body
-    body = await exchange.body(MAX_JOBS * largest + _BESIDE_JOBS_BYTES, "job too large")
+async def publish_bulk(request: WireRequest, admitted: Admitted) -> Response:
+    terms = _terms(request)
+    largest = request.wire.settings.max_body
+    body = await request.body(MAX_JOBS * largest + _MAX_OVERHEAD_BYTES, "job too large")
     try:
         jobs = elements(body)
     except NotAnArray:
@@ -59,22 +62,22 @@ async def publish_bulk(exchange: LmstfyRequest) -> Response:
         raise Refusal(400, error="too many jobs")
     if any(len(job) > largest for job in jobs):
         raise Refusal(413, error="job too large")
-    headers = _attributes(exchange)
+    headers = _attributes(request)
     envelopes = [Envelope(content_type=JSON_TYPE, headers=headers, body=job) for job in jobs]
-    return answer(201, job_ids=await _send(exchange, terms, envelopes), msg="published")
+    return answer(201, job_ids=await _send(request, admitted, terms, envelopes), msg="published")
 
 
-async def _one(exchange: LmstfyRequest) -> tuple[_Terms, Sequence[Envelope]]:
-    terms = _terms(exchange)
-    body = await exchange.body(exchange.wire.settings.max_body, "body too large")
-    return terms, [Envelope(content_type=_BYTES_TYPE, headers=_attributes(exchange), body=body)]
+async def _read_job(request: WireRequest) -> tuple[_Terms, Sequence[Envelope]]:
+    terms = _terms(request)
+    body = await request.body(request.wire.settings.max_body, "body too large")
+    return terms, [Envelope(content_type=_BYTES_TYPE, headers=_attributes(request), body=body)]
 
 
-def _terms(exchange: LmstfyRequest) -> _Terms:
-    query, settings = exchange.query, exchange.wire.settings
+def _terms(request: WireRequest) -> _Terms:
+    query, settings = request.query, request.wire.settings
     delay_s = query.uint("delay", settings.lmstfy_delay_seconds)
     if delay_s * 1_000 > MAX_DELAY_MS:
-        raise Refusal(400, error="invalid delay")  # longer than the wheel is
+        raise Refusal(400, error="invalid delay")
     ttl_s = query.uint("ttl", settings.lmstfy_ttl_seconds)
     if 0 < ttl_s < delay_s:
         raise Refusal(400, error="ttl is shorter than delay")
@@ -84,37 +87,40 @@ def _terms(exchange: LmstfyRequest) -> _Terms:
     return _Terms(delay_s, ttl_s, tries)
 
 
-def _is_versioned(exchange: LmstfyRequest) -> bool:
-    return exchange.header("Enable-Job-Version").upper() == "YES"
+def _is_versioned(request: WireRequest) -> bool:
+    return request.header("Enable-Job-Version").upper() == "YES"
 
 
-def _attributes(exchange: LmstfyRequest) -> dict[str, str]:
-    return headers_of(exchange.request.headers.raw) if _is_versioned(exchange) else {}
+def _attributes(request: WireRequest) -> dict[str, str]:
+    return headers_of(request.http.headers.raw) if _is_versioned(request) else {}
 
 
-async def _send(exchange: LmstfyRequest, terms: _Terms, envelopes: Sequence[Envelope]) -> list[str]:
-    namespace, queue, wire = exchange.namespace, exchange.queue, exchange.wire
-    topic = topic_of(namespace, queue)
-    if is_cut(namespace, queue):
-        await wire.keep_name(exchange.service.context.pool, topic, namespace, queue)
+async def _send(request: WireRequest, admitted: Admitted, terms: _Terms, envelopes: Sequence[Envelope]) -> list[str]:
+    """Returns the ids of the jobs, in the order of the envelopes.
+
+    Raises:
+        BridgeError: the first that failed; jobs before it are published.
+    """
+    wire, topic, sending = request.wire, admitted.topic, admitted.service.sending
+    if is_shortened(admitted.namespace, admitted.queue):
+        await wire.keep_name(admitted.service.context.pool, topic, admitted.namespace, admitted.queue)
     drafts = [
         Draft(
             topic=topic,
             envelope=envelope,
-            id=wire.job_ids.new(terms.delay_s, versioned=_is_versioned(exchange)),
+            id=wire.job_ids.new(terms.delay_s, versioned=_is_versioned(request)),
             delay_ms=terms.delay_s * 1_000,
             ttl_ms=(terms.ttl_s - terms.delay_s) * 1_000 if terms.ttl_s else None,
             max_retry=terms.tries - 1,
         )
         for envelope in envelopes
     ]
-    sending = exchange.service.sending
-    # One by itself shares its round trips with those of others.
-    sent = [await sending.send(drafts[0])] if len(drafts) == 1 else await sending.send_many(drafts)
-    ids: list[str] = []
-    for one in sent:
-        if isinstance(one, BridgeError):
-            raise one
-        ids.append(one.message.record.id)
-        wire.metrics.published(exchange.found.pool, namespace, queue, delayed=terms.delay_s > 0)
-    return ids
+    # `send` shares its round trips with other requests; `send_many` uses its own.
+    results = [await sending.send(drafts[0])] if len(drafts) == 1 else await sending.send_many(drafts)
+    job_ids: list[str] = []
+    for result in results:
+        if isinstance(result, BridgeError):
+            raise result
+        job_ids.append(result.message.record.id)
+        wire.metrics.published(admitted.pool, admitted.namespace, admitted.queue, delayed=terms.delay_s > 0)
+    return job_ids

@@ -1,4 +1,4 @@
-"""The elements of a JSON array as they are written."""
+"""Splits a JSON array into its elements, keeping the bytes of each as the client wrote them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def _refuse(constant: str) -> NoReturn:
     raise NotAnArray(constant)
 
 
-# Only where an element ends is asked, and a number of any length ends somewhere.
+# The decoder only finds where an element ends. Parsing numbers as text allows numbers of any length.
 _DECODER: Final = JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse)
 
 
 def elements(document: bytes) -> list[bytes]:
-    """Each element's bytes; none for `null`.
+    """Returns the bytes of each element, and no element for `null`.
 
     Raises:
-        NotAnArray: it is another value, or no JSON.
+        NotAnArray: the document is another value, or no valid JSON.
     """
-    # Bytes that are no UTF-8 go through as they are.
+    # Bytes that are not UTF-8 are kept as they are.
     text = document.decode(errors="surrogateescape")
     try:
         return _elements(text)
@@ -36,29 +36,29 @@ def elements(document: bytes) -> list[bytes]:
 
 
 def _elements(text: str) -> list[bytes]:
-    found: list[bytes] = []
-    at = _behind_space(text, 0)
+    values: list[bytes] = []
+    at = _after_space(text, 0)
     if text[at : at + 4] == "null":
         at += 4
     elif text[at] != "[":
         raise NotAnArray
     else:
-        at = _behind_space(text, at + 1)
-        while text[at] != "]" or found:
+        at = _after_space(text, at + 1)
+        while text[at] != "]" or values:
             end = _DECODER.raw_decode(text, at)[1]
-            found.append(text[at:end].encode(errors="surrogateescape"))
-            at = _behind_space(text, end)
+            values.append(text[at:end].encode(errors="surrogateescape"))
+            at = _after_space(text, end)
             if text[at] == "]":
                 break
             if text[at] != ",":
                 raise NotAnArray
-            at = _behind_space(text, at + 1)
+            at = _after_space(text, at + 1)
         at += 1
-    if _behind_space(text, at) != len(text):
+    if _after_space(text, at) != len(text):
         raise NotAnArray
-    return found
+    return values
 
 
-def _behind_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return at if found is None else found.end()
+def _after_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return at if space is None else space.end()

@@ -1,52 +1,39 @@
-"""One request of this wire, and what is found out about it on its way to its handler."""
+"""Reads a request of lmstfy's wire: its path's parameters, query, headers and body."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect, Request
 
 from bridge.http.wires.lmstfy.answers import Refusal
 from bridge.http.wires.lmstfy.parameters import Query
-from bridge.store.lmstfy import Holder, Limit
+from bridge.http.wires.lmstfy.wire import Wire
 
-if TYPE_CHECKING:
-    from bridge.http.wires.lmstfy.wire import Wire
-    from bridge.service.service import Service
-
-# What is not wanted is read all the same, so far, as a client may read no answer before it has sent all.
+# An unwanted body is read up to this size: a client may not read the answer before it has sent its whole body.
 _DRAINED_BYTES = 1024 * 1024
 
 
-@dataclass(slots=True)
-class Found:
-    """`namespace`: once the request may use it. `service` and `holder` are its token's, `limit` is of the token."""
-
-    pool: str = ""
-    namespace: str = ""
-    holder: Holder | None = None
-    limit: Limit | None = None
-    service: Service | None = None
-
-
 @dataclass
-class LmstfyRequest:
-    """`route`: the pattern that its path fits; `params`: what the path gives for the pattern's names."""
+class WireRequest:
+    """A request that the router has matched.
+
+    `route` is the pattern that the path fits, "" if it fits none. `params` are the path's values for the pattern's
+    names.
+    """
 
     wire: Wire
-    request: Request
+    http: Request
     request_id: str
-    route: str = ""
-    params: Mapping[str, str] = field(default_factory=dict)
-    found: Found = field(default_factory=Found)
-    _read: bool = False
+    route: str
+    params: Mapping[str, str]
+    _body_was_read: bool = False
 
     @cached_property
     def query(self) -> Query:
-        return Query.of(self.request.scope["query_string"])
+        return Query.of(self.http.scope["query_string"])
 
     @property
     def namespace(self) -> str:
@@ -54,44 +41,41 @@ class LmstfyRequest:
 
     @property
     def queue(self) -> str:
+        """The queue's name; of a consume, one or more names with commas between them."""
         return self.params["queue"]
 
-    @property
-    def service(self) -> Service:
-        assert self.found.service is not None
-        return self.found.service
-
     def header(self, name: str) -> str:
-        return self.request.headers.get(name, "")
+        return self.http.headers.get(name, "")
 
     async def body(self, limit_bytes: int, refusal: str) -> bytes:
-        """
+        """Reads the body.
+
         Raises:
-            Refusal: HTTP 413, with this text; all of it has been read then.
+            Refusal: the body is larger than the limit: HTTP 413 with this text.
         """
-        self._read = True
-        parts: list[bytes] = []
+        self._body_was_read = True
+        chunks: list[bytes] = []
         size = 0
-        async for part in self.request.stream():
-            size += len(part)
+        async for chunk in self.http.stream():
+            size += len(chunk)
             if size <= limit_bytes:
-                parts.append(part)
+                chunks.append(chunk)
             elif size > limit_bytes + _DRAINED_BYTES:
                 break
         if size > limit_bytes:
             raise Refusal(413, error=refusal)
-        return b"".join(parts)
+        return b"".join(chunks)
 
     async def drain(self) -> None:
-        """Reads what is left of a body that nobody wanted."""
-        headers = self.request.headers
-        if self._read or not (headers.get("content-length", "0") != "0" or "transfer-encoding" in headers):
+        """Reads and drops a body that no handler has read."""
+        headers = self.http.headers
+        if self._body_was_read or not (headers.get("content-length", "0") != "0" or "transfer-encoding" in headers):
             return
-        self._read = True
+        self._body_was_read = True
         size = 0
         try:
-            async for part in self.request.stream():
-                size += len(part)
+            async for chunk in self.http.stream():
+                size += len(chunk)
                 if size > _DRAINED_BYTES:
                     return
         except ClientDisconnect:

@@ -1,15 +1,16 @@
-"""Routes requests as Gin does, and answers what goes wrong as it would.
+"""Matches paths to routes as Gin does, and turns what a handler raises into an answer.
 
-A path fits a pattern or is unknown: a wrong method is an unknown path, and a path with a slash too many or too few is
-sent to the one that there is.
+A wrong method is an unknown path, as in Gin: 404 and no 405. A path with one slash too many or too few at its end is
+redirected to the path that exists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 from urllib.parse import quote
 
 import structlog
@@ -20,89 +21,127 @@ from starlette.types import Receive, Scope, Send
 from bridge.http.wires.lmstfy import answers
 from bridge.http.wires.lmstfy.answers import Refusal
 from bridge.http.wires.lmstfy.job_ids import new_request_id
-from bridge.http.wires.lmstfy.request import LmstfyRequest
+from bridge.http.wires.lmstfy.request import WireRequest
+from bridge.http.wires.lmstfy.wire import Wire
 from bridge.model.errors import Unavailable
 
-if TYPE_CHECKING:
-    from bridge.http.wires.lmstfy.wire import Wire
-
 log = structlog.get_logger(__name__)
-
-Handler = Callable[[LmstfyRequest], Awaitable[Response]]
-Stage = Callable[[LmstfyRequest], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`method` "*": any. Of a pattern's segments `:name` is a parameter and `*name` all that follows. The stages refuse
-    a request, by turns, or let it through."""
+    """`method` "*" is any method. In `pattern`, `:name` is one segment and `*name` is the rest of the path."""
 
     method: str
     pattern: str
-    handler: Handler
-    stages: Sequence[Stage] = ()
 
-    def fits(self, method: str, path: str) -> Mapping[str, str] | None:
+    def match(self, method: str, path: str) -> Mapping[str, str] | None:
+        """Returns the path's values by the pattern's names; None if the method or the path does not fit."""
         if self.method not in ("*", method):
             return None
         params: dict[str, str] = {}
-        wanted, given = self.pattern.split("/"), path.split("/")
-        for at, segment in enumerate(wanted):
-            if segment.startswith("*"):
-                return {**params, segment[1:]: "/".join(given[at:])} if len(given) > at else None
-            if at >= len(given):
+        pattern, segments = self.pattern.split("/"), path.split("/")
+        for at, expected in enumerate(pattern):
+            if expected.startswith("*"):
+                return {**params, expected[1:]: "/".join(segments[at:])} if len(segments) > at else None
+            if at >= len(segments):
                 return None
-            if segment.startswith(":") and given[at]:
-                params[segment[1:]] = given[at]
-            elif segment != given[at]:
+            if expected.startswith(":") and segments[at]:
+                params[expected[1:]] = segments[at]
+            elif expected != segments[at]:
                 return None
-        return params if len(given) == len(wanted) else None
+        return params if len(segments) == len(pattern) else None
 
 
-class Router:
-    """An ASGI application for HTTP alone. `missing`: answers for a path that is unknown. `counted`: requests are."""
+AnyRoute = TypeVar("AnyRoute", bound=Route)
 
-    def __init__(self, wire: Wire, routes: Sequence[Route], *, missing: Callable[[], Response], counted: bool) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """`pool`: "" if the request was refused before its pool was known. `namespace`: "" if no token was verified."""
+
+    response: Response
+    pool: str = ""
+    namespace: str = ""
+
+
+class Router(ABC, Generic[AnyRoute]):
+    """An ASGI application for HTTP."""
+
+    def __init__(self, wire: Wire, routes: Sequence[AnyRoute]) -> None:
         self._wire = wire
         self._routes = routes
-        self._missing = missing
-        self._counted = counted
+
+    @abstractmethod
+    async def run(self, route: AnyRoute, request: WireRequest) -> Answered:
+        """
+        Raises:
+            ClientDisconnect
+        """
+
+    @abstractmethod
+    def not_found(self) -> Response: ...
+
+    @abstractmethod
+    def logged_path(self, request: WireRequest) -> str: ...
+
+    def count(self, request: WireRequest, answered: Answered, took_s: float) -> None:
+        """Counts an answered request in the metrics, if this router counts any."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began_s = monotonic()
-        exchange = LmstfyRequest(self._wire, Request(scope, receive), new_request_id())
+        route, params = self._match(scope["method"], scope["path"])
+        pattern = "" if route is None else route.pattern
+        request = WireRequest(self._wire, Request(scope, receive), new_request_id(), pattern, params)
         try:
-            response = await self._answer(exchange)
-            await exchange.drain()
+            answered = Answered(self._unmatched(request)) if route is None else await self.run(route, request)
+            await request.drain()
         except ClientDisconnect:
-            return  # there is nobody to answer
-        response.headers["X-Request-ID"] = exchange.request_id
-        self._wire.told(exchange, response.status_code, monotonic() - began_s, counted=self._counted)
-        await response(scope, receive, send)
+            return
+        answered.response.headers["X-Request-ID"] = request.request_id
+        took_s = monotonic() - began_s
+        self.count(request, answered, took_s)
+        if self._wire.logs_access:
+            self._log_access(request, answered, took_s)
+        await answered.response(scope, receive, send)
 
-    async def _answer(self, exchange: LmstfyRequest) -> Response:
-        method, path = exchange.request.method, exchange.request.scope["path"]
+    def _match(self, method: str, path: str) -> tuple[AnyRoute | None, Mapping[str, str]]:
         for route in self._routes:
-            if (params := route.fits(method, path)) is not None:
-                exchange.route, exchange.params = route.pattern, params
-                return await self._run(route, exchange)
-        other = path[:-1] if path.endswith("/") else f"{path}/"
-        if any(route.fits(method, other) is not None for route in self._routes):
-            query = exchange.request.scope["query_string"].decode("latin-1")
-            return answers.moved(method, quote(other, safe="/,:") + (f"?{query}" if query else ""))
-        return self._missing()
+            if (params := route.match(method, path)) is not None:
+                return route, params
+        return None, {}
 
-    async def _run(self, route: Route, exchange: LmstfyRequest) -> Response:
-        try:
-            for stage in route.stages:
-                await stage(exchange)
-            return await route.handler(exchange)
-        except Refusal as refusal:
-            return refusal.answer
-        except Unavailable:
-            pass  # the loops say so in the log, and not for every request
-        except ClientDisconnect:
-            raise
-        except Exception:
-            log.exception("lmstfy.failed", route=route.pattern, request_id=exchange.request_id)
-        return answers.answer(500, error="internal error")
+    def _unmatched(self, request: WireRequest) -> Response:
+        scope = request.http.scope
+        method, path = scope["method"], scope["path"]
+        other = path[:-1] if path.endswith("/") else f"{path}/"
+        if self._match(method, other)[0] is None:
+            return self.not_found()
+        query = scope["query_string"].decode("latin-1")
+        return answers.moved(method, quote(other, safe="/,:") + (f"?{query}" if query else ""))
+
+    def _log_access(self, request: WireRequest, answered: Answered, took_s: float) -> None:
+        log.info(
+            "lmstfy.request",
+            pool=answered.pool,
+            method=request.http.method,
+            path=self.logged_path(request),
+            status=answered.response.status_code,
+            took_ms=round(took_s * 1_000, 3),
+            request_id=request.request_id,
+        )
+
+
+def failure(error: Exception, request: WireRequest) -> Response:
+    """Returns the answer to a request whose stage or handler raised this.
+
+    Raises:
+        ClientDisconnect
+    """
+    if isinstance(error, ClientDisconnect):
+        raise error
+    if isinstance(error, Refusal):
+        return error.answer
+    if not isinstance(error, Unavailable):  # the loops log that a server is away, once and not for every request
+        log.exception("lmstfy.failed", route=request.route, request_id=request.request_id)
+    return answers.answer(500, error="internal error")

@@ -1,1 +1,1 @@
-"""The wire of the delay-task service: tasks by topic and absolute second."""
+"""Speaks the wire of a delay-task service: tasks by topic and absolute second."""

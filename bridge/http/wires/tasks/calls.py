@@ -1,4 +1,4 @@
-"""The two calls of the task wire: what they take, the calls of the service, the answers."""
+"""Answers the calls `add` and `pull` of the task wire."""
 
 from __future__ import annotations
 
@@ -31,19 +31,21 @@ if TYPE_CHECKING:
 Params = dict[str, Any]
 Answer = dict[str, Any]
 
-CALLED_BACK: Final = ".callbacks"  # behind the topic's name: where tasks that name a receiver wait
+CALLED_BACK: Final = ".callbacks"  # suffix of the topic that holds the tasks with a receiver
 _TEXT_TYPE: Final = "text/plain; charset=utf-8"
-_JSON_TEXT_TYPE: Final = "application/json; charset=utf-8"  # given as a string, and shown as one
+_JSON_TEXT_TYPE: Final = (
+    "application/json; charset=utf-8"  # JSON that the client gave as a string, and gets back as one
+)
 _LATEST_S: Final = 253_402_300_799
 _DIGITS: Final = re.compile(r"[0-9]{1,18}")
 
 
 class NotDue(NotFound):
-    """The task is there, and not due yet."""
+    """The task exists and is not due yet."""
 
 
-class TaskCalls:
-    """Each raises a BridgeError where it has no answer."""
+class Calls:
+    """Every call raises a BridgeError."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service
@@ -53,7 +55,7 @@ class TaskCalls:
         topic, moment_s = _topic(params), _number(params, "timing_moment", most=_LATEST_S)
         envelope = self._envelope(params.get("content"), caller)
         if URL_HEADER in envelope.headers:
-            topic = _called_back(topic)
+            topic = _callback_topic(topic)
             await self._service.serving(topic).subscriptions.add(Subscription(topic=topic, url=None))
         task_id = await self._service.default.task_ids.next()
         await self._service.serving(topic).sending.send(
@@ -62,7 +64,10 @@ class TaskCalls:
         return {"task_id": task_id}, None
 
     async def pull(self, params: Params, caller: Caller) -> tuple[Answer, BackgroundTask | None]:
-        """The task is consumed once its answer is under way: where that fails it comes again."""
+        """Returns a task, and the acknowledgement to run after the answer is sent.
+
+        If the answer can't be sent, the lease expires and the task is redelivered.
+        """
         topic = _topic(params)
         if params.get("task_id") not in (None, ""):
             return _shown(await self._by_id(topic, str(_number(params, "task_id", most=2**63 - 1)))), None
@@ -73,7 +78,7 @@ class TaskCalls:
         return _shown(leased.message), BackgroundTask(self._consume, topic, leased.receipt)
 
     async def _by_id(self, topic: str, task_id: str) -> Message:
-        """One that is due is consumed by this; one that was is shown again."""
+        """Returns a task and consumes it, if it is due. A consumed task is returned again."""
         message = await self._find(topic, task_id)
         record = message.record
         if record.state is State.WAITING and record.due_ms > self._service.serving(topic).context.store.clock.now_ms():
@@ -92,7 +97,7 @@ class TaskCalls:
         raise NotFound(f"there is no task {task_id}, or its content was not kept")
 
     async def _consume(self, topic: str, receipt: str) -> None:
-        with suppress(Unavailable):  # then it comes again when its lease ends
+        with suppress(Unavailable):  # the task is redelivered when its lease expires
             await self._service.serving(topic).settling_tasks.ack_receipts(topic, [receipt])
 
     def _envelope(self, content: Any, caller: Caller) -> Envelope:
@@ -101,34 +106,42 @@ class TaskCalls:
         try:
             body = content.encode() if isinstance(content, str) else exact_json.dumps(content)
         except (TypeError, UnicodeEncodeError):
-            raise InvalidRequest.of("content", None, "whole characters", "can't be carried") from None
+            raise InvalidRequest.of(
+                "content", None, "valid Unicode", "must not contain half of a surrogate pair"
+            ) from None
         settings = self._service.settings
-        # What is not kept in Redis can't be read by its id.
+        # `pull` by id reads the content from Redis, which keeps no larger body.
         limit = caller.max_body(min(settings.max_body, settings.keep_body_max or settings.max_body))
         if len(body) > limit:
             raise InvalidRequest.of("content", len(body), limit, f"must have at most {limit} bytes")
-        called = _called(content)
+        callback = _callback_of(content)
         content_type = JSON_TYPE
         if isinstance(content, str):
-            content_type = _JSON_TEXT_TYPE if called else _TEXT_TYPE
-        return Envelope(content_type=content_type, headers=self._receiver(called), body=body)
+            content_type = _JSON_TEXT_TYPE if callback else _TEXT_TYPE
+        return Envelope(content_type=content_type, headers=self._receiver(callback), body=body)
 
-    def _receiver(self, called: Params) -> dict[str, str]:
-        """As headers, which the callback reads."""
-        if not called:
+    def _receiver(self, callback: Params) -> dict[str, str]:
+        """Returns the task's receiver as headers of the message, which callbacks read.
+
+        Raises:
+            InvalidRequest: callbacks may not go there.
+        """
+        if not callback:
             return {}
-        url, service = called["url"], called.get("sn")
+        url, service = callback["url"], callback.get("sn")
         try:
-            why = refusal_at_sight(self._destinations.named(url, service).url, self._service.settings.push_allow or ())
+            refusal = refusal_at_sight(
+                self._destinations.named(url, service).url, self._service.settings.push_allow or ()
+            )
         except NoDestination as error:
-            why = str(error)
-        if why is not None:
-            raise InvalidRequest.of("content", url, None, why)
+            refusal = str(error)
+        if refusal is not None:
+            raise InvalidRequest.of("content", url, None, refusal)
         return {URL_HEADER: url} if service is None else {URL_HEADER: url, SERVICE_HEADER: service}
 
 
-def _called(content: Any) -> Params:
-    """The content's members, where it is an object (or the text of one) that carries a URL."""
+def _callback_of(content: Any) -> Params:
+    """Returns the content's members if it is an object, or the text of one, with a URL; otherwise no members."""
     if isinstance(content, str) and content.lstrip().startswith("{"):
         try:
             content = orjson.loads(content)
@@ -137,7 +150,7 @@ def _called(content: Any) -> Params:
     return content if isinstance(content, dict) and content.get("url") else {}
 
 
-def _called_back(topic: str) -> str:
+def _callback_topic(topic: str) -> str:
     if not valid_topic(topic + CALLED_BACK):
         raise InvalidRequest.of("topic", topic[:200], 100 - len(CALLED_BACK), "is too long for tasks with a url")
     return topic + CALLED_BACK

@@ -1,8 +1,8 @@
-"""The task wire, /delay/task/add and /delay/task/pull: tasks by topic and absolute second, read once or by number.
+"""Serves the task wire at /delay/task/add and /delay/task/pull.
 
-No source of its original was found, so what its description leaves open is decided here: errors have codes of their own
-in `dm_error`, with HTTP 200; what a token does not allow is HTTP 401, 403 or 429, with that as the code too. Members
-come as a JSON object or as a form, whatever the request calls itself.
+Only a description of the original was found, and no source. The bridge decides what the description leaves open. Errors
+are HTTP 200 with a code in `dm_error`. If a token does not allow the call, the answer is HTTP 401, 403 or 429, with the
+same number as code. The body is a JSON object or a form, whatever its content type.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from bridge.http import exact_json
 from bridge.http.errors import TooLarge
 from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
-from bridge.http.wires.tasks.calls import Answer, NotDue, Params, TaskCalls
+from bridge.http.wires.tasks.calls import Answer, Calls, NotDue, Params
 from bridge.model.errors import BridgeError, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
 
 _MAX_FIELDS: Final = 100
-_WELL: Final = "操作成功"
-_WRONG: Final = "参数错误"
-_UNKNOWN: Final = "任务不存在"
+_SUCCESS: Final = "操作成功"
+_BAD_PARAMETER: Final = "参数错误"
+_NO_TASK: Final = "任务不存在"
 _NOT_DUE: Final = "任务未到期"
-_REFUSED: Final = "没有权限"
-_AWAY: Final = "服务暂不可用"
+_FORBIDDEN: Final = "没有权限"
+_UNAVAILABLE: Final = "服务暂不可用"
 
 Run = Callable[[Params, Caller], Awaitable[tuple[Answer, BackgroundTask | None]]]
 
 
 def router(service: Pools, guard: Guard) -> APIRouter:
-    calls = TaskCalls(service)
+    calls = Calls(service)
     routes = APIRouter(prefix="/delay/task", include_in_schema=False)
 
     def post(name: str, run: Run, need: Need) -> None:
@@ -53,11 +53,11 @@ def router(service: Pools, guard: Guard) -> APIRouter:
                 answer, then = await run(params, caller)
             except Refused as error:
                 code = KINDS[type(error)].status
-                return _answer({"dm_error": code, "error_msg": f"{_REFUSED}: {error}"}, code, error.headers)
+                return _answer({"dm_error": code, "error_msg": f"{_FORBIDDEN}: {error}"}, code, error.headers)
             except BridgeError as error:
-                code, says = _told(error)
-                return _answer({"dm_error": code, "error_msg": f"{says}: {error}"})
-            return _answer({"dm_error": 0, "error_msg": _WELL, **answer}, then=then)
+                code, text = _code_and_text(error)
+                return _answer({"dm_error": code, "error_msg": f"{text}: {error}"})
+            return _answer({"dm_error": 0, "error_msg": _SUCCESS, **answer}, then=then)
 
         routes.add_api_route(f"/{name}", endpoint, methods=["POST"])
 
@@ -72,24 +72,24 @@ async def _params(request: Request) -> Params:
         try:
             return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
         except ValueError:
-            raise InvalidRequest.of("request", None, "JSON or a form", "is neither a JSON object nor a form") from None
+            raise InvalidRequest.of("request", None, "JSON or a form", "must be a JSON object or a form") from None
     try:
         params: Params = exact_json.loads(body)
     except ValueError as error:
-        raise InvalidRequest.of("request", None, "JSON or a form", f"is not JSON: {error}") from None
+        raise InvalidRequest.of("request", None, "JSON or a form", f"must be a JSON object: {error}") from None
     return params
 
 
-def _told(error: BridgeError) -> tuple[int, str]:
+def _code_and_text(error: BridgeError) -> tuple[int, str]:
     match error:
         case InvalidRequest() | TooLarge():
-            return 400, _WRONG
+            return 400, _BAD_PARAMETER
         case NotDue():
             return 425, _NOT_DUE
         case NotFound():
-            return 404, _UNKNOWN
+            return 404, _NO_TASK
         case _:
-            return 503, _AWAY
+            return 503, _UNAVAILABLE
 
 
 def _answer(

@@ -1,0 +1,84 @@
+"""Runs the stages and the handler of a request: one router for the API's port, one for the admin port."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from bridge.http.wires.lmstfy import answers, names
+from bridge.http.wires.lmstfy.admission import Admitted, ApiHandler, check_token, find_pool
+from bridge.http.wires.lmstfy.basic_auth import check_account
+from bridge.http.wires.lmstfy.request import WireRequest
+from bridge.http.wires.lmstfy.router import Answered, Route, Router, failure
+from bridge.settings.pools import DEFAULT
+
+AdminHandler = Callable[[WireRequest], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRoute(Route):
+    """`check_names` takes the namespace and the queue, and raises Refusal."""
+
+    handler: ApiHandler
+    check_names: Callable[[str, str], None] = names.check
+    needs_token: bool = True
+
+
+class ApiRouter(Router[ApiRoute]):
+    """Checks in the order of the original: names, pool, token; then the handler runs."""
+
+    async def run(self, route: ApiRoute, request: WireRequest) -> Answered:
+        admitted: Admitted | None = None
+        namespace = ""  # only a verified one becomes a metric's label: there are as many others as anybody may send
+        try:
+            route.check_names(request.namespace, request.queue)
+            admitted = find_pool(request)
+            if route.needs_token:
+                admitted = await check_token(request, admitted)
+                namespace = admitted.namespace
+            response = await route.handler(request, admitted)
+        except Exception as error:  # noqa: BLE001 - a fault is logged and answered as 500
+            response = failure(error, request)
+        return Answered(response, "" if admitted is None else admitted.pool, namespace)
+
+    def not_found(self) -> Response:
+        return answers.api_not_found()
+
+    def logged_path(self, request: WireRequest) -> str:
+        path: str = request.http.scope["path"]  # without the query, which may contain a token
+        return path
+
+    def count(self, request: WireRequest, answered: Answered, took_s: float) -> None:
+        self._wire.metrics.answered(
+            answered.pool or DEFAULT,
+            answered.namespace,
+            request.route,
+            request.http.method,
+            status=answered.response.status_code,
+            took_s=took_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AdminRoute(Route):
+    handler: AdminHandler
+    needs_account: bool = True
+
+
+class AdminRouter(Router[AdminRoute]):
+    async def run(self, route: AdminRoute, request: WireRequest) -> Answered:
+        try:
+            if route.needs_account:
+                check_account(request)
+            response = await route.handler(request)
+        except Exception as error:  # noqa: BLE001 - a fault is logged and answered as 500
+            response = failure(error, request)
+        return Answered(response)
+
+    def not_found(self) -> Response:
+        return answers.page_not_found()
+
+    def logged_path(self, request: WireRequest) -> str:
+        return request.route  # the path itself may contain a token
