@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Final
+
+LATEST_INSTANT_MS: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999, in Unix milliseconds. Python's `datetime` has no later date."""
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SHORT_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
@@ -49,8 +53,8 @@ def parse_instant_ms(value: object) -> int:
         ValueError: the value has none of the forms in `INSTANT_FORMS`, or names no offset.
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        if not 0 <= value <= 253_402_300_799_999:
-            raise ValueError("must lie between the years 1970 and 9999, in Unix milliseconds")
+        if not 0 <= value <= LATEST_INSTANT_MS:
+            raise ValueError(f"must be from 0 to {LATEST_INSTANT_MS} Unix milliseconds (the years 1970 to 9999)")
         return value
     if isinstance(value, str) and len(value) <= 64 and re.match(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d", value):
         try:
