@@ -48,7 +48,7 @@ async def test_a_topic_that_is_removed_takes_its_subscription_along(topic: Topic
     ("url", "says"),
     [
         ("http://127.0.0.2/", "must be https"),
-        ("https://127.0.0.2/", "leads to 127.0.0.2, which is no public address (loopback;"),
+        ("https://127.0.0.2/", "leads to 127.0.0.2, which is not a public address (loopback;"),
         ("https://[::ffff:169.254.169.254]/", "(link-local;"),
         ("https://2130706434/", "(loopback;"),
         ("https://0x7f.2/", "(loopback;"),
@@ -72,7 +72,7 @@ async def test_a_name_that_leads_to_this_machine_is_refused(bridge_url: str) -> 
     async with httpx2.AsyncClient(base_url=bridge_url, timeout=60) as client:
         refused = await Topic(client, "push-refused").call("PUT", "/subscription", wanted, expect=422)
     (error,) = refused["errors"]
-    assert "which is no public address (loopback;" in error["message"]
+    assert "which is not a public address (loopback;" in error["message"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFou
 from yarl import URL
 
 from bridge.broker.client.fast_reader import Connection, FastReader
-from bridge.model.breaker import Breaker, Call, asking
+from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.tls import plainly
 from topology.errors import TopologyError
@@ -172,7 +172,7 @@ class BrokerConnection:
         return connection.intake
 
     @asynccontextmanager
-    async def asking(self, limit_s: float) -> AsyncIterator[Call]:
+    async def asking(self, limit_s: float) -> AsyncIterator[GuardedCall]:
         """`translated`, for one call of the broker that it has to answer in time, by the breaker's leave. Not to be
         nested: there is leave for one call.
 
@@ -181,13 +181,13 @@ class BrokerConnection:
         """
         generation = self.generation
         async with translated():
-            with asking(self._breaker, "RabbitMQ", Refused) as call:
+            with guarded(self._breaker, "RabbitMQ", Refused) as call:
                 try:
                     async with asyncio.timeout(limit_s):
                         yield call
                 except TimeoutError:
-                    call.telling = not await self.blocked()
-                    if call.telling and self.several:
+                    call.conclusive = not await self.blocked()
+                    if call.conclusive and self.several:
                         await self.drop(generation)
                     raise
 
