@@ -20,7 +20,7 @@ from aio_pika.exceptions import AMQPError
 
 from bridge.cli.pool_option import HELP, settings_of
 from bridge.settings import amqp_urls
-from bridge.settings.tls import client_context, plainly
+from bridge.settings.tls import client_context, tls_failure
 from topology import plan
 from topology.channels import with_lanes_found
 from topology.declare import apply as put
@@ -103,9 +103,9 @@ def options(
         prefix, ready_prefix, dead_prefix = own.prefix, own.ready_prefix, own.dead_prefix
     try:
         tls = client_context(tls_ca, tls_cert, tls_key)
-        amqp_urls.amqp_url(amqp_url)
+        amqp_urls.checked_amqp_url(amqp_url)
         if management_url is not None:
-            amqp_urls.management_url(management_url)
+            amqp_urls.checked_management_url(management_url)
     except ValueError as exc:
         raise typer.BadParameter(str(exc)) from None
     context.obj = Asked(
@@ -220,5 +220,5 @@ def _connected(asked: Asked, do: Callable[[AbstractConnection], Awaitable[Result
     try:
         return asyncio.run(run())
     except (TopologyError, AMQPError, OSError, TimeoutError) as exc:
-        typer.echo(f"{type(exc).__name__}: {plainly(exc) or exc}", err=True)
+        typer.echo(f"{type(exc).__name__}: {tls_failure(exc) or exc}", err=True)
         raise typer.Exit(2) from exc
