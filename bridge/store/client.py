@@ -12,7 +12,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from bridge.model.breaker import Breaker
 from bridge.model.errors import StoreUnavailable, StoreUnfit
-from bridge.settings.tls import plainly
+from bridge.settings.tls import tls_failure
 from bridge.store.calls import Call, answers_of, as_one, together
 from bridge.store.clock import StoreClock
 from bridge.store.keys import Keys
@@ -161,4 +161,4 @@ def _translated() -> Iterator[None]:
             raise StoreUnavailable(f"Redis takes no writes now: {error}") from error
         raise
     except (RedisError, OSError, TimeoutError) as error:
-        raise StoreUnavailable(f"Redis did not answer: {plainly(error) or type(error).__name__}") from error
+        raise StoreUnavailable(f"Redis did not answer: {tls_failure(error) or type(error).__name__}") from error

@@ -61,7 +61,7 @@ async def test_a_broker_that_cant_keep_the_promises_is_refused_at_the_start(
             await asyncio.to_thread(stage.kill)
     assert bridge.exit_code == 3
     said = bridge.log_file.read_text()
-    assert f"version is {version}, required is {required}" in said
+    assert f"version is {version}; it must be {required}" in said
 
 
 @asynccontextmanager

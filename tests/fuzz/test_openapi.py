@@ -27,12 +27,12 @@ OFF = {
 # A JSON schema has no words for these. Whatever else is valid by the document has to be accepted.
 BEYOND_SCHEMAS = re.compile(
     r"is not a (receipt|cursor)|is the receipt of another message|give exactly one of .*|give .*, not both"
-    r"|must be at (least|most) .* \([0-9]+ ms\)|must lie between the years .*|must name its offset.*"
+    r"|must be at (least|most) .* \([0-9]+ ms\)|must be from 0 to .* Unix milliseconds .*|must have an offset.*"
     r"|must be an RFC 3339 time .*|must be base64 .*|names and values have .* bytes.*|the name .* is reserved.*"
     r"|the value of .* must be a string, a 64-bit number, true or false|is neither JSON nor UTF-8 text.*"
     r"|is .*beyond the longest delay of 999 days"
     r"|must be a string, because the content type is text|nests more than 250 levels deep.*"
-    r"|has no IPv6 address in its brackets|must be https \(.*|leads to .*, which is no public address .*"
+    r"|must have an IPv6 address between its brackets.*|must be https \(.*|leads to .*"
     # Of a path's parameters, a schema is held against the percent-encoded form.
     rf"|{re.escape(ID_FORM)}",
     re.DOTALL,

@@ -89,11 +89,11 @@ def says(health: Json, *words: str) -> bool:
 
 BREAKING: list[tuple[str, Json, str]] = [
     (r"^delay\.5s$", {"message-ttl": 1_000}, "lets messages go early"),
-    (r"^delay\.5s$", {"expires": 3_600_000}, "deletes the queue with what is in it"),
-    (r"^delay\.5s$", {"dead-letter-routing-key": "elsewhere"}, "leads due messages astray"),
-    (r"^delay\.checkpoint$", {"message-ttl": 3_600_000}, "loses what stays longer"),
+    (r"^delay\.5s$", {"expires": 3_600_000}, "deletes the queue with its messages"),
+    (r"^delay\.5s$", {"dead-letter-routing-key": "elsewhere"}, "misroutes due messages"),
+    (r"^delay\.checkpoint$", {"message-ttl": 3_600_000}, "drops messages that stay longer"),
     (r"^dead\.", {"max-length": 1_000}, "drops its oldest messages"),
-    (r"^delay\.acks$", {"delivery-limit": 5}, "drops what came back so often"),
+    (r"^delay\.acks$", {"delivery-limit": 5}, "drops messages that are requeued more often"),
 ]
 
 
@@ -113,9 +113,9 @@ async def test_a_policy_that_breaks_a_promise_makes_a_running_bridge_unready_unt
 
 
 LATE: list[tuple[str, Json, str]] = [
-    (r"^delay\.\d", {"max-length": 1_000_000}, "refuses sends and holds back what is due"),
-    (r"^delay\.\d", {"max-length-bytes": 1_000_000}, "refuses sends and holds back what is due"),
-    (r"^ready\.", {"delivery-limit": 3}, "takes messages from consumers that crash sooner"),
+    (r"^delay\.\d", {"max-length": 1_000_000}, "refuses sends and holds due messages back"),
+    (r"^delay\.\d", {"max-length-bytes": 1_000_000}, "refuses sends and holds due messages back"),
+    (r"^ready\.", {"delivery-limit": 3}, "takes messages away sooner from consumers that crash"),
 ]
 
 

@@ -213,7 +213,7 @@ BAD_URLS = [
 async def test_a_malformed_url_is_complained_of_and_not_shown(command: str, name: str, url: str) -> None:
     ended = await run(*command.split(), COLUMNS="200", **{name: url})
     assert ended.returncode == 2
-    assert "the URL has to be" in ended.stderr or "of the URL is malformed" in ended.stderr
+    assert "the URL must have the form" in ended.stderr or "of the URL is malformed" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert_silent(ended.stdout + ended.stderr)
 

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 import httpx2
 import pytest
 
+from bridge.model.values import MAX_DELAY_MS
 from tests.integration.amqp import Amqp, header
 from tests.integration.topic import Topic, due_ms
 
 NowMs = Callable[[], Awaitable[int]]
-MAX_DELAY_MS = 999 * 86_400_000
 
 
 async def test_a_short_delay_sent_after_a_long_one_is_delivered_first_and_not_early(

@@ -166,13 +166,13 @@ async def assert_refused(secured: Secured, settings: Mapping[str, str], *reasons
 async def test_a_server_of_another_authority_is_not_believed(secured: Secured) -> None:
     other = Authority(secured.folder / "other")
     settings = secured.settings(BRIDGE_TLS_CA=str(other.file))
-    await assert_refused(secured, settings, "certificate is not to be believed: ")
+    await assert_refused(secured, settings, "certificate is not trusted: ")
 
 
 async def test_a_server_of_a_private_authority_is_not_believed_by_default(secured: Secured) -> None:
     settings = secured.settings()
     del settings["BRIDGE_TLS_CA"]
-    await assert_refused(secured, settings, "certificate is not to be believed: ")
+    await assert_refused(secured, settings, "certificate is not trusted: ")
 
 
 async def test_a_server_of_another_name_is_not_believed(secured: Secured) -> None:
@@ -200,7 +200,7 @@ async def test_an_expired_certificate_is_not_believed(secured: Secured) -> None:
             BRIDGE_REDIS_URL=f"rediss://:secret@localhost:{port}/0",
             BRIDGE_TLS_CA=str(authority.file),
         )
-        await assert_refused(secured, settings, "certificate is not to be believed: certificate has expired")
+        await assert_refused(secured, settings, "certificate is not trusted: certificate has expired")
     assert not heard
 
 
@@ -244,8 +244,8 @@ async def test_a_server_without_tls_is_told_apart_and_told_nothing(secured: Secu
     ("settings", "complaint"),
     [
         ({"BRIDGE_TLS_CA": "/nowhere.pem"}, "BRIDGE_TLS_CA: /nowhere.pem: No such file or directory"),
-        ({"BRIDGE_TLS_CA": "/etc/hostname"}, "BRIDGE_TLS_CA: /etc/hostname: no PEM file"),
-        ({"BRIDGE_TLS_KEY": "/nowhere.pem"}, "BRIDGE_TLS_CERT: missing, and BRIDGE_TLS_KEY is set"),
+        ({"BRIDGE_TLS_CA": "/etc/hostname"}, "BRIDGE_TLS_CA: /etc/hostname: not a PEM file"),
+        ({"BRIDGE_TLS_KEY": "/nowhere.pem"}, "BRIDGE_TLS_CERT: is missing, but BRIDGE_TLS_KEY is set"),
         ({"BRIDGE_HTTP_CERT": "/nowhere.pem"}, "BRIDGE_HTTP_CERT, BRIDGE_HTTP_KEY: /nowhere.pem: No such file"),
     ],
 )

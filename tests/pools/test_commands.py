@@ -29,7 +29,7 @@ def test_topology_shows_a_pools_names() -> None:
 def test_a_pool_that_there_is_not_is_said_with_those_that_there_are(command: list[str]) -> None:
     refused = CliRunner().invoke(app, command, terminal_width=200)
     assert refused.exit_code == 2
-    assert "there is no pool 'us', only default, eu" in refused.output
+    assert "there is no pool 'us'; the pools are default, eu" in refused.output
 
 
 def test_an_audit_of_a_pool_asks_its_servers(monkeypatch: pytest.MonkeyPatch) -> None:

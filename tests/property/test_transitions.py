@@ -18,7 +18,7 @@ from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
 from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
 from bridge.model.message import Copy, CopyKind, Envelope, Record, State
-from bridge.model.values import Backoff, Policy
+from bridge.model.values import MAX_DELAY_MS, Backoff, Policy
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.successors import at_once, dead, first_copy, later, lease_copy, successor
 from bridge.store.calls import Call
@@ -29,7 +29,6 @@ from tests.property import model
 from tests.property.world import Broker, Kept, Standing, World, one_of
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-MAX_DELAY_MS = 999 * DAY_MS
 FORGOTTEN_WITHIN_MS = 5_000  # keys expire by Redis' own clock, so the model's never stops so shortly before
 LIVE = frozenset((State.WAITING, State.READY, State.LEASED))
 

@@ -179,7 +179,7 @@ async def test_a_task_that_is_due_is_consumed_by_its_number(tasks: Tasks) -> Non
         ("add", {"timing_moment": 1, "content": ""}, "content: is required"),
         ("add", {"timing_moment": 1, "content": "a" * 65_537}, "content: must have at most 65536 bytes"),
         ("add", {"timing_moment": 1, "content": {"url": "http://hooks.example/"}}, "content: must be https"),
-        ("add", {"timing_moment": 1, "content": {"url": "https://10.0.0.1/"}}, "which is no public address (private"),
+        ("add", {"timing_moment": 1, "content": {"url": "https://10.0.0.1/"}}, "is not a public address (private"),
         ("add", {"timing_moment": 1, "content": {"url": "nowhere"}}, "content: url: must be https://host"),
         ("add", {"timing_moment": 1, "content": {"url": 5}}, "content: url: must be a string"),
         ("add", {"timing_moment": 1, "content": '{"url": "/x", "sn": "none"}'}, "sn: there is no such service"),

@@ -30,7 +30,8 @@ import orjson
 from pamqp import commands as spec
 from ulid import ULID
 
-from bridge.broker.copies.copies import OWN_PREFIX
+from bridge.broker.copies.copies import KEPT_PROPERTIES, OWN_PREFIX
+from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.message import JSON_TYPE, Copy, CopyKind, Envelope, valid_id
 from topology.deaths import BROKER_HEADERS
 from topology.wheel import MAX_DELAY_MS
@@ -56,11 +57,10 @@ _LARGEST: Final = 2**53 - 1  # that Lua and JSON hold exactly
 # What the headers of a copy that travels alone can say, and is read of them.
 _LAST_EPOCH: Final = 10**15 - 1
 _LAST_NONCE: Final = 2**48 - 1
-_LATEST_MS: Final = 253_402_300_799_999  # of the last second that a timestamp is read for
 _INT64: Final = range(-(2**63), 2**63)
 # What no copy is read with: the broker's own, and what would route a copy at once and past its delay.
 _NEVER_PASSED_ON: Final = BROKER_HEADERS | {"CC", "BCC"}
-_PROPERTIES: Final = frozenset({"content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id"})
+_PROPERTIES: Final = frozenset(KEPT_PROPERTIES)
 _PERSISTENT: Final = 2
 
 
@@ -231,8 +231,8 @@ def _copy(topic: str, fields: list[Any], body: bytes, latest_ms: int) -> Copy:
         attempt=_number(attempt, least=1),
         max_retry=_number(max_retry),
         due_ms=min(_number(due_ms), latest_ms),
-        expires_ms=_number(expires_ms, most=_LATEST_MS),
-        created_ms=_number(created_ms, most=_LATEST_MS),
+        expires_ms=_number(expires_ms, most=LATEST_INSTANT_MS),
+        created_ms=_number(created_ms, most=LATEST_INSTANT_MS),
         envelope=_envelope(body, *rest) if rest else Envelope(body=body),
     )
 

@@ -20,7 +20,7 @@ from redis.exceptions import AskError, ClusterDownError, ClusterError, MovedErro
 from bridge.model.breaker import Breaker
 from bridge.model.errors import StoreUnavailable
 from bridge.settings.redis_url import Hosts
-from bridge.settings.tls import plainly
+from bridge.settings.tls import tls_failure
 from bridge.store.clock import StoreClock
 from bridge.store.servers.server import Server
 from bridge.store.servers.servers import Question, packed
@@ -145,7 +145,7 @@ class Cluster:
             why = (
                 str(error)
                 if refused
-                else f"Redis {server.name} did not answer: {plainly(error) or type(error).__name__}"
+                else f"Redis {server.name} did not answer: {tls_failure(error) or type(error).__name__}"
             )
             raise StoreUnavailable(why, partly=bool(set(self._by_slot.values()) - self._failed)) from error
 

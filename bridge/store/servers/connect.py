@@ -9,7 +9,7 @@ from redis.asyncio.connection import Connection, ConnectionPool, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from bridge.settings.redis_url import read_address
+from bridge.settings.redis_url import parse_redis_url
 from bridge.store.clock import StoreClock
 from bridge.store.servers.cluster import Cluster
 from bridge.store.servers.sentinel import SentinelMaster
@@ -22,9 +22,9 @@ def connect(url: str, clock: StoreClock, *, timeout_s: float, tls: SSLContext | 
     """Nothing is connected before it is used. `tls`: for URLs with TLS that have no options of their own for it.
 
     Raises:
-        ValueError: the URL is none that `read_address` can read.
+        ValueError: the URL is none that `parse_redis_url` can read.
     """
-    address = read_address(url)
+    address = parse_redis_url(url)
     options: dict[str, Any] = {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": timeout_s,
@@ -32,9 +32,9 @@ def connect(url: str, clock: StoreClock, *, timeout_s: float, tls: SSLContext | 
         "protocol": 3,
         "health_check_interval": 0,
     }
-    if address.kind == "sentinel":
+    if address.deployment == "sentinel":
         return SentinelMaster(address, clock, timeout_s=timeout_s, options=options, tls=tls)
-    if address.kind == "cluster":
+    if address.deployment == "cluster":
         connection_class = SSLConnection if address.tls else Connection
         shared = {**address.options, **options}
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 
-from bridge.settings.redis_url import Address
+from bridge.settings.redis_url import RedisAddress
 from bridge.store.clock import StoreClock
 from bridge.store.servers.server import Server
 from bridge.store.servers.tls import trusting
@@ -41,7 +41,7 @@ class _MasterPool(SentinelConnectionPool):
 class SentinelMaster(Server):
     def __init__(
         self,
-        address: Address,
+        address: RedisAddress,
         clock: StoreClock,
         *,
         timeout_s: float,

@@ -12,7 +12,7 @@ from redis.asyncio.connection import ConnectionPool, SSLConnection
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from bridge.model.breaker import Breaker, asking
+from bridge.model.breaker import Breaker, guarded
 from bridge.model.errors import StoreUnavailable
 from bridge.store.clock import StoreClock
 from bridge.store.servers.servers import Question, packed
@@ -39,7 +39,7 @@ class Server:
         # redis-py's pipeline object costs twice this a call: it times out, counts and converts each answer by itself.
         payload = b"".join([question.packed for question in questions])
         answers: list[Any] = []
-        with asking(self.breaker, self._title, StoreUnavailable, timeouts=_TIMEOUTS):
+        with guarded(self.breaker, self._title, StoreUnavailable, timeouts=_TIMEOUTS):
             sent_s = monotonic()
             connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
             try:

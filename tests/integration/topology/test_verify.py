@@ -32,7 +32,7 @@ async def test_missing_objects_are_told_over_amqp_alone(broker: Broker) -> None:
         ("error", "queue dead.orders", "missing"),
     ]
     assert not report.ok
-    assert "queue dead.orders is missing, required is declared" in str(report)
+    assert "queue dead.orders is missing; it must be declared" in str(report)
 
 
 async def test_a_queue_with_other_arguments_is_told(broker: Broker) -> None:

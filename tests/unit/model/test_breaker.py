@@ -8,13 +8,15 @@ from typing import Literal
 
 import pytest
 
-from bridge.model.breaker import Breaker, State, asking
+from bridge.model.breaker import Breaker, BreakerState, guarded
 from bridge.model.errors import NotFound, StoreUnavailable
 
-CLOSED, HALF_OPEN, OPEN = State.CLOSED, State.HALF_OPEN, State.OPEN
+CLOSED, HALF_OPEN, OPEN = BreakerState.CLOSED, BreakerState.HALF_OPEN, BreakerState.OPEN
 
 # (second, what happens, the second the call began at where it ends, the state then)
-Event = tuple[float, Literal["admitted", "refused", "answered", "failed", "timed out", "given up"], float | None, State]
+Event = tuple[
+    float, Literal["admitted", "refused", "answered", "failed", "timed out", "given up"], float | None, BreakerState
+]
 
 STORIES: dict[str, list[Event]] = {
     "one time-out in silence opens it": [
@@ -147,7 +149,7 @@ def test_a_refusal_says_when_the_server_is_asked_again() -> None:
 def opened() -> Breaker:
     """A breaker that refuses for an hour."""
     breaker = Breaker(open_s=3_600.0, longest_s=3_600.0)
-    with pytest.raises(TimeoutError), asking(breaker, "Redis", StoreUnavailable):
+    with pytest.raises(TimeoutError), guarded(breaker, "Redis", StoreUnavailable):
         raise TimeoutError
     return breaker
 
@@ -155,7 +157,7 @@ def opened() -> Breaker:
 def tried() -> Breaker:
     """A breaker that lets the next call through."""
     breaker = Breaker(open_s=0.0, longest_s=3_600.0)
-    with pytest.raises(TimeoutError), asking(breaker, "Redis", StoreUnavailable):
+    with pytest.raises(TimeoutError), guarded(breaker, "Redis", StoreUnavailable):
         raise TimeoutError
     return breaker
 
@@ -164,7 +166,7 @@ def test_a_call_that_is_refused_is_not_made() -> None:
     breaker, made = opened(), []
 
     refusal = pytest.raises(StoreUnavailable, match=r"^Redis did not answer in time; asked again in 3600\.0 s$")
-    with refusal, asking(breaker, "Redis", StoreUnavailable):
+    with refusal, guarded(breaker, "Redis", StoreUnavailable):
         made.append(1)
     assert (made, breaker.state) == ([], OPEN)
 
@@ -181,10 +183,10 @@ def test_a_call_that_is_refused_is_not_made() -> None:
     ],
     ids=repr,
 )
-def test_the_breaker_learns_how_the_call_that_tries_ends(raised: BaseException | None, state: State) -> None:
+def test_the_breaker_learns_how_the_call_that_tries_ends(raised: BaseException | None, state: BreakerState) -> None:
     breaker = tried()
 
-    with suppress(BaseException), asking(breaker, "Redis", StoreUnavailable, timeouts=(TimeoutError, KeyError)):
+    with suppress(BaseException), guarded(breaker, "Redis", StoreUnavailable, timeouts=(TimeoutError, KeyError)):
         if raised is not None:
             raise raised
     assert breaker.state is state
@@ -194,8 +196,8 @@ def test_the_breaker_learns_how_the_call_that_tries_ends(raised: BaseException |
 def test_an_end_that_tells_nothing_leaves_the_try_to_the_next_call(raised: Exception | None) -> None:
     breaker = tried()
 
-    with suppress(TimeoutError), asking(breaker, "RabbitMQ", StoreUnavailable) as call:
-        call.telling = False
+    with suppress(TimeoutError), guarded(breaker, "RabbitMQ", StoreUnavailable) as call:
+        call.conclusive = False
         if raised is not None:
             raise raised
     assert breaker.state is OPEN
@@ -205,7 +207,7 @@ def test_an_end_that_tells_nothing_leaves_the_try_to_the_next_call(raised: Excep
 def test_a_time_out_that_tells_nothing_does_not_open_it() -> None:
     breaker = Breaker()
 
-    with suppress(TimeoutError), asking(breaker, "RabbitMQ", StoreUnavailable) as call:
-        call.telling = False
+    with suppress(TimeoutError), guarded(breaker, "RabbitMQ", StoreUnavailable) as call:
+        call.conclusive = False
         raise TimeoutError
     assert breaker.state is CLOSED

@@ -21,7 +21,7 @@ def test_roles_are_named_with_commas_between_in_any_order(text: str, roles: set[
 
 @pytest.mark.parametrize("text", ["", "api,", "apis", "API"])
 def test_what_is_no_role_is_refused_with_those_there_are(text: str) -> None:
-    with pytest.raises(ValueError, match="there are api, checkpoint, push"):
+    with pytest.raises(ValueError, match="the roles are api, checkpoint, push"):
         parse_roles(text)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bridge.settings.tls import plainly
+from bridge.settings.tls import tls_failure
 
 
 def test_an_error_that_stands_behind_itself_ends_the_search() -> None:
     one, other = ConnectionError("lost"), RuntimeError("closed")
     one.__cause__, other.__context__ = other, one
-    assert plainly(one) is None
+    assert tls_failure(one) is None

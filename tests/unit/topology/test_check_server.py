@@ -32,14 +32,14 @@ def test_a_broker_that_keeps_the_promises_is_taken(version: object) -> None:
     ],
 )
 def test_a_version_that_can_not_is_refused_with_found_and_required(version: str, required: str) -> None:
-    with pytest.raises(BrokerUnsuitable, match=f"version is .*, required is {required}") as refused:
+    with pytest.raises(BrokerUnsuitable, match=f"version is .*; it must be {required}") as refused:
         check_server(properties(version))
 
     assert (refused.value.what, refused.value.found, refused.value.required) == ("version", version, required)
 
 
 def test_another_product_is_refused() -> None:
-    with pytest.raises(BrokerUnsuitable, match="product is LavinMQ, required is RabbitMQ"):
+    with pytest.raises(BrokerUnsuitable, match="product is LavinMQ; it must be RabbitMQ"):
         check_server(properties("4.0.0", product="LavinMQ"))
 
 

@@ -83,7 +83,8 @@ def test_a_flag_that_is_off_is_told_and_one_no_longer_listed_is_on() -> None:
     answer = [{"name": "quorum_queue", "state": "enabled"}, {"name": "stream_queue", "state": "disabled"}]
 
     assert [str(finding) for finding in compare.flags(answer)] == [
-        "error: feature flag stream_queue is disabled, required is enabled"
+        "error: feature flag stream_queue is disabled; it must be enabled."
+        " Enable it with `rabbitmqctl enable_feature_flag stream_queue`"
     ]
     assert compare.flags([]) == []
 

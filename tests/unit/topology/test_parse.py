@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.names import Names
-from topology.wheel import MAX_DELAY_MS, Parsed, parse_key, route
+from topology.wheel import MAX_DELAY_MS, WheelKey, parse_key, route
 
 parts = st.from_regex(r"[A-Za-z0-9_.-]{1,100}", fullmatch=True)
 topics = parts | st.tuples(parts, parts).map("/".join)
@@ -17,7 +17,7 @@ delays_ms = st.integers(0, MAX_DELAY_MS // 100).map(lambda tenths: tenths * 100)
 def test_what_route_wrote_is_read_back(delay_ms: int, topic: str, kind: str | None) -> None:
     key = route(Names(), delay_ms, topic, kind).routing_key
 
-    assert parse_key(key) == Parsed(delay_ms=delay_ms, kind=kind, topic=topic)
+    assert parse_key(key) == WheelKey(delay_ms=delay_ms, kind=kind, topic=topic)
     assert len(key.encode()) <= 255
 
 
@@ -33,7 +33,7 @@ def test_what_route_wrote_is_read_back(delay_ms: int, topic: str, kind: str | No
     ],
 )
 def test_a_topic_is_all_that_follows_the_digits(key: str, delay_ms: int, kind: str | None, topic: str) -> None:
-    assert parse_key(key) == Parsed(delay_ms=delay_ms, kind=kind, topic=topic)
+    assert parse_key(key) == WheelKey(delay_ms=delay_ms, kind=kind, topic=topic)
 
 
 @pytest.mark.parametrize(

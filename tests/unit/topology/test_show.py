@@ -18,7 +18,7 @@ def test_the_drawing_leaves_nothing_out() -> None:
     assert not [name for name in names if f"  {name} " not in text]
     for binding in SMALL.bindings:
         assert f"--{binding.key}-->" in text
-    assert "delay.minutes  (topic, otherwise to delay.checkpoint)" in text
+    assert "delay.minutes  (topic, unbound keys go to delay.checkpoint)" in text
     assert "message-ttl=1800000" in text
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.topology.walker import End, Walker, matches
 from topology import plan
 from topology.names import Names
-from topology.wheel import DAY_MS, HANDS, MAX_DELAY_MS, Route, Slot, route
+from topology.wheel import DAY_MS, HANDS, MAX_DELAY_MS, Entry, Slot, route
 
 NAMES = Names()
 PLAN = plan.whole(NAMES, checked=["orders", "eu"], direct=["mails", "eu.mails", "shop/mails"])
@@ -49,7 +49,7 @@ def test_the_walker_matches_as_a_topic_exchange(pattern: str, key: str, answer: 
     assert matches(pattern, key) is answer
 
 
-def only_end(taken: Route, walker: Walker = WALKER) -> End:
+def only_end(taken: Entry, walker: Walker = WALKER) -> End:
     ends = walker.walk(taken.exchange, taken.routing_key)
     assert len(ends) == 1, f"{taken.routing_key} came out {len(ends)} times: {ends}"
     return ends[0]

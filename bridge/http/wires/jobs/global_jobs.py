@@ -39,7 +39,6 @@ class GlobalJobs:
 
     def __init__(self, service: Pools) -> None:
         self._service = service
-        self._topics_by_id = service.default.topics_by_id
 
     async def push(self, job: Job, caller: Caller) -> None:
         """
@@ -75,7 +74,9 @@ class GlobalJobs:
             return None
         record, job = leased[0].message.record, job_messages.job_of(leased[0].message)
         with suppress(Unavailable):  # the client has the job, and the search of all topics finds it
-            await self._topics_by_id.note(record.id, record.topic, keep_ms=job.ttr_s * 1_000 + _NOTED_MS)
+            await self._service.default.topics_by_id.note(
+                record.id, record.topic, keep_ms=job.ttr_s * 1_000 + _NOTED_MS
+            )
         return job
 
     async def finish(self, job_id: str, caller: Caller) -> bool:
@@ -96,7 +97,7 @@ class GlobalJobs:
     async def find(self, job_id: str, caller: Caller) -> Message | None:
         """Returns the latest living job, or else the latest ended one while its record is kept."""
         message_id = job_messages.id_of(job_id)
-        noted = await self._seen(await self._topics_by_id.of(message_id), message_id, caller)
+        noted = await self._seen(await self._service.default.topics_by_id.of(message_id), message_id, caller)
         if not any(_lives(message) for message in noted):
             everywhere = await self._seen(await self._service.topic_names(), message_id, caller)
             noted += [message for message in everywhere if job_messages.is_job(message)]
@@ -104,7 +105,7 @@ class GlobalJobs:
 
     async def _live(self, job_id: str, caller: Caller) -> list[Message]:
         message_id = job_messages.id_of(job_id)
-        noted = await self._seen(await self._topics_by_id.of(message_id), message_id, caller)
+        noted = await self._seen(await self._service.default.topics_by_id.of(message_id), message_id, caller)
         if found := [message for message in noted if _lives(message)]:
             return found
         everywhere = await self._seen(await self._service.topic_names(), message_id, caller)
@@ -115,7 +116,7 @@ class GlobalJobs:
 
     async def _elsewhere(self, message_id: str, topic: str, keep_ms: int, caller: Caller) -> dict[str, int]:
         """Notes the topic. Returns the creation times of the id's living jobs in other topics, by topic."""
-        noted = await self._topics_by_id.note(message_id, topic, keep_ms=keep_ms)
+        noted = await self._service.default.topics_by_id.note(message_id, topic, keep_ms=keep_ms)
         found = await self._seen([other for other in noted if other != topic], message_id, caller)
         return {
             message.record.topic: message.record.created_ms
@@ -129,7 +130,9 @@ class GlobalJobs:
 
     async def _ended(self, found: Sequence[Message]) -> bool:
         for message in found:
-            await self._topics_by_id.shorten(message.record.id, keep_ms=self._service.settings.retention)
+            await self._service.default.topics_by_id.shorten(
+                message.record.id, keep_ms=self._service.settings.retention
+            )
         return bool(found)
 
 

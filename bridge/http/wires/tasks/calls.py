@@ -20,6 +20,7 @@ from bridge.loops.callbacks.destinations import (
     NoDestination,
 )
 from bridge.model.addresses import refusal_at_sight
+from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.errors import InvalidRequest, NotFound, Unavailable
 from bridge.model.message import JSON_TYPE, TOPIC_PATTERN, Envelope, Message, State, valid_topic
 from bridge.model.values import Draft
@@ -36,7 +37,7 @@ _TEXT_TYPE: Final = "text/plain; charset=utf-8"
 _JSON_TEXT_TYPE: Final = (
     "application/json; charset=utf-8"  # JSON that the client gave as a string, and gets back as one
 )
-_LATEST_S: Final = 253_402_300_799
+_LATEST_S: Final = LATEST_INSTANT_MS // 1_000
 _DIGITS: Final = re.compile(r"[0-9]{1,18}")
 
 
