@@ -1,4 +1,4 @@
-"""Holds the world of one topic: a real Redis that runs one script at a time, and the copies that a broker would hold."""
+"""Holds the world of one topic: a real Redis that runs one script at a time, and the copies a broker would hold."""
 
 from __future__ import annotations
 
