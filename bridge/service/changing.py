@@ -1,4 +1,4 @@
-"""Change what has not been delivered: delete it, or move it to another due moment."""
+"""Changes messages before their delivery: deletes them, or moves them to another due moment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bridge.service.successors import at_once, later, successor
 from bridge.store.records import read, read_envelope
 from bridge.store.verdicts import Verdict
 
-_OVERDUE_MS = 1_000  # a copy that has not arrived so long after its moment is late, or no longer there
+_OVERDUE_MS = 1_000  # a copy that is this late may have been lost with its queue
 
 
 class Changing:
@@ -25,12 +25,14 @@ class Changing:
         self._lookup = lookup
 
     async def delete(self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None) -> Message:
-        """Deletes a message for good; once more is no error. `release` frees all but the tombstone. `created_ms`: only
-        the message that was made then.
+        """Deletes a message for good. A second delete succeeds too.
+
+        With `release` only the tombstone is kept, without the body. `created_ms`: deletes the message only if it was
+        created then.
 
         Raises:
             NotFound, StoreUnavailable
-            Conflict: it has ended otherwise, or was made at another moment.
+            Conflict: the message has ended in another way, or was created at another moment.
         """
         look = self._records.look(topic, message_id)
         delete = self._records.delete(topic, message_id, release=release, created_ms=created_ms)
@@ -45,16 +47,17 @@ class Changing:
         return Message(record=outcome.record, envelope=None if release else read_envelope(before))
 
     async def move(self, topic: str, message_id: str, *, delay_ms: int | None, deliver_at_ms: int | None) -> Message:
-        """Gives a waiting message another due moment, now included.
+        """Gives a waiting message another due moment, which may be now.
 
-        Later only changes the record, and the copy is held back when it comes. Earlier takes a new copy, and so the
-        body; so does what is overdue, whose copy may have been lost with its queue.
+        A move to a later moment changes only the record; the checkpoint holds the copy back when it arrives. A move to
+        an earlier moment publishes a new copy and needs the body. So does a move of an overdue message, whose copy may
+        have been lost with its queue.
 
         Raises:
             NotFound, Unavailable
-            InvalidRequest: it would be due beyond the longest delay.
-            Conflict: it no longer waits.
-            BodyNotKept: it would come earlier, and its body was not kept.
+            InvalidRequest: the message would be due beyond the longest delay.
+            Conflict: the message no longer waits.
+            BodyNotKept: the message would come earlier, and its body was not kept.
         """
         message = await self._lookup.get(topic, message_id)
         record, envelope = message.record, message.envelope
@@ -67,7 +70,7 @@ class Changing:
             raise InvalidRequest.of(field, value, MAX_DELAY_MS, "is beyond the longest delay of 999 days")
         kept = envelope is not None and envelope.body is not None
         policy = await self._topics.policy(topic)
-        # No bridge sees a direct topic's copy arrive, so there it may well stand in the ready queue.
+        # No bridge sees the copies of a direct topic arrive, so an overdue one may be in its ready queue.
         overdue = policy.release is Release.CHECKED and record.arrives_ms + _OVERDUE_MS <= now_ms
         if due_ms >= record.arrives_ms and not (overdue and kept):
             step = Step(name=self._records.move(record, next_nonce=None, due_ms=due_ms, ready=False))

@@ -1,4 +1,4 @@
-"""Dead letters: list them, replay them, drop them. Each stands in `dead.<topic>` until then."""
+"""Lists, replays and drops dead letters, which stay in the queue `dead.<topic>` until then."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Dead:
         self._max_retry = context.settings.max_retry
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
-        """Dead letters by due time, without those whose time to live ended them.
+        """Lists dead letters by due moment. Messages that ended because their time to live passed are left out.
 
         Raises:
             InvalidRequest, StoreUnavailable
@@ -44,7 +44,7 @@ class Dead:
         return replace(page, items=[message for message in page.items if message.record.forget_ms == 0])
 
     async def size(self, topic: str) -> int:
-        """How many letters stand in the queue; 0 for a topic that there is not.
+        """Counts the letters in the dead-letter queue; 0 where the topic does not exist.
 
         Raises:
             BrokerUnavailable
@@ -55,7 +55,7 @@ class Dead:
             return 0
 
     async def head(self, topic: str) -> str | None:
-        """The id of the one that `replay_many` and `drop_many` begin with.
+        """Returns the id of the letter that `replay_many` and `drop_many` begin with.
 
         Raises:
             Unavailable
@@ -65,16 +65,16 @@ class Dead:
             taken = await self._taker.take(self._declared.names.dead_queue(topic), 1)
         except QueueMissing:
             return None
-        for one in taken:
-            await one.requeue()
+        for delivery in taken:
+            await delivery.requeue()
         return self._copy(topic, taken[0]).id if taken else None
 
     async def replay(self, topic: str, message_id: str) -> Message:
-        """Makes a dead letter ready again, its attempts starting anew.
+        """Makes a dead letter ready again, with its attempts counted from zero.
 
         Raises:
             NotFound: there is no such dead letter.
-            BodyNotKept: its copy is no longer in the queue, and its body was not kept.
+            BodyNotKept: the copy is no longer in the queue, and the body was not kept.
             Unavailable
         """
         message = await self._dead(topic, message_id)
@@ -95,11 +95,12 @@ class Dead:
     async def replay_many(
         self, topic: str, limit: int, *, max_retry: int | None = None, ttl_ms: int | None = None
     ) -> int:
-        """Replays up to `limit` dead letters, the oldest first; how many there were. `max_retry`, `ttl_ms`: as they are
-        from now on; None: as many retries as before, and no end.
+        """Replays up to `limit` dead letters, the oldest first, and returns how many it replayed.
+
+        `max_retry`, `ttl_ms`: of the messages from now on. None keeps their retries, and gives them no time to live.
 
         Raises:
-            Unavailable: some may be replayed.
+            Unavailable: some letters may be replayed.
         """
 
         def replay(letter: Copy, delivery: Taken) -> Step:
@@ -121,10 +122,10 @@ class Dead:
         return Message(record=outcome.found, envelope=None)
 
     async def drop_many(self, topic: str, limit: int) -> int:
-        """Drops up to `limit` dead letters, the oldest first; how many there were.
+        """Drops up to `limit` dead letters, the oldest first, and returns how many it dropped.
 
         Raises:
-            Unavailable: some may be dropped.
+            Unavailable: some letters may be dropped.
         """
 
         def drop(letter: Copy, delivery: Taken) -> Step:
@@ -164,12 +165,12 @@ class Dead:
         return message
 
     def _find(self, record: Record) -> AbstractAsyncContextManager[Taken | None]:
-        def is_it(taken: Taken) -> bool:
+        def is_named(taken: Taken) -> bool:
             copy = self._copy(record.topic, taken)
-            # A copy that was buried twice stands twice, and the record names one of them.
+            # A crash may leave a message in the queue twice, and the record names one of the two copies.
             return (copy.id, copy.epoch, copy.nonce) == (record.id, record.epoch, record.nonce)
 
-        return self._dead_letter_search.find(self._declared.names.dead_queue(record.topic), is_it)
+        return self._dead_letter_search.find(self._declared.names.dead_queue(record.topic), is_named)
 
     def _replay(
         self, letter: Copy, delivery: Taken | None, *, max_retry: int | None = None, ttl_ms: int | None = None

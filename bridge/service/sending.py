@@ -98,7 +98,7 @@ class Sending:
         return results
 
     async def finish(self) -> None:
-        """Waits for the sends under way."""
+        """Waits until all sends under way have ended."""
         await self._groups.finish()
 
     def _request(self, draft: Draft, policy: Policy) -> _Request:

@@ -1,4 +1,7 @@
-"""Settle: ack, nack and extend what was handed out, through any process. A receipt fences a settlement that is late."""
+"""Settles leased messages: acks, nacks and extends them, through any process.
+
+A receipt names one lease, so a late call cannot settle a message that has been leased again.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,10 @@ class Settling:
         self._lookup = lookup
 
     async def ack_receipts(self, topic: str, shown: Sequence[str]) -> list[AckResult]:
-        """Acks leases by their receipts; one that can't be read is unknown, and harms no other.
+        """Acks leases by their receipts. The result for an unreadable receipt is `UNKNOWN`.
 
         Raises:
-            StoreUnavailable: some may be acked.
+            StoreUnavailable: some leases may be acked.
         """
         leases: list[tuple[str, int | None] | None] = []
         for receipt in shown:
@@ -40,22 +43,23 @@ class Settling:
                 leases.append((message_id, epoch))
             except InvalidRequest:
                 leases.append(None)
-        found = iter(await self._ack(topic, [lease for lease in leases if lease is not None]))
-        return [AckResult(id=None, verdict=AckVerdict.UNKNOWN) if lease is None else next(found) for lease in leases]
+        acked = iter(await self._ack(topic, [lease for lease in leases if lease is not None]))
+        return [AckResult(id=None, verdict=AckVerdict.UNKNOWN) if lease is None else next(acked) for lease in leases]
 
     async def ack_ids(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
-        """Acks whatever is live under the ids.
+        """Acks the live messages of these ids, leased or not.
 
         Raises:
-            StoreUnavailable: some may be acked.
+            StoreUnavailable: some messages may be acked.
         """
         return await self._ack(topic, [(message_id, None) for message_id in message_ids])
 
     async def ack(self, topic: str, message_id: str, receipt: str | None) -> Message:
-        """
+        """Acks one message and returns it. Without a receipt it acks the message leased or not.
+
         Raises:
             NotFound, LeaseEnded, StoreUnavailable
-            Conflict: it has ended otherwise.
+            Conflict: the message has ended in another way.
         """
         ack = self._records.ack(topic, message_id, epoch=_epoch(message_id, receipt))
         answer, looked = await self._store.run([ack, self._records.look(topic, message_id)])
@@ -71,19 +75,21 @@ class Settling:
     async def nack(
         self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None
     ) -> Message:
-        """Gives a leased message back: after `delay_ms`, else the topic's back-off, else at once. With its retries used
-        up it becomes a dead letter. Where its body was not kept, it comes back when its lease would have ended.
+        """Gives a leased message back. It is due after `delay_ms`, else after the topic's back-off, else at once.
+
+        A message whose retries are used up becomes a dead letter. A message whose body was not kept comes back when its
+        lease would have ended.
 
         Raises:
             NotFound, LeaseEnded, Unavailable
-            Conflict: it is not leased.
+            Conflict: the message is not leased.
         """
         message = await self._leased(topic, message_id, receipt)
         return await self._nack(message, receipt, delay_ms=delay_ms, reason=reason, counted=True)
 
     async def nack_leased(self, leased: Leased, *, delay_ms: int, reason: str | None, counted: bool = True) -> Message:
-        """The same by whoever has just been handed the message, and so has its body, kept or not. Without `counted` the
-        delivery is none of those that the message's retries allow.
+        """Nacks a message that the caller has just leased, and so has its body also where Redis did not keep it.
+        Without `counted` the delivery uses up no retry.
 
         Raises:
             LeaseEnded, Unavailable
@@ -126,11 +132,11 @@ class Settling:
         return Message(record=outcome.found, envelope=envelope)
 
     async def extend(self, topic: str, message_id: str, *, receipt: str | None, lease_ms: int) -> Message:
-        """Makes the lease last `lease_ms` from now, unless it lasts longer already.
+        """Makes a lease last until `lease_ms` from now. A lease that lasts longer does not change.
 
         Raises:
             NotFound, LeaseEnded, StoreUnavailable
-            Conflict: it is not leased.
+            Conflict: the message is not leased.
         """
         epoch = _epoch(message_id, receipt)
         extend = self._records.extend(topic, message_id, epoch=epoch, lease_ms=lease_ms)

@@ -1,4 +1,4 @@
-"""A process that dies between any two steps of a call loses nothing, brings nothing early, and brings nothing back."""
+"""A process that dies between two steps of a call loses no message, delivers none early, and revives none."""
 
 from __future__ import annotations
 

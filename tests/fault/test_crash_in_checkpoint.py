@@ -1,4 +1,4 @@
-"""A process that dies between any two steps of the checkpoint leaves all that it had to the next one."""
+"""A process that dies between two steps of the checkpoint leaves all its messages to the next process."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_a_crash_after_a_rejection_over_amqp_has_the_message_come_again(
 
 
 async def reject(stage: Stage, topic: str) -> None:
-    """What an AMQP consumer does with a message it can't handle."""
+    """Rejects one message as an AMQP consumer that can't handle it."""
     async with await aio_pika.connect(stage.rabbit.amqp_url) as connection:
         channel = await connection.channel()
         queue = await channel.get_queue(f"ready.{topic}")

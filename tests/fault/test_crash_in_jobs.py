@@ -1,4 +1,4 @@
-"""A process that dies as it puts a job in another's place leaves the one or the other, and the push is repeated."""
+"""A process that dies while it replaces a job leaves the old job or the new one, and the push can be repeated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def push(service: Service, what: Job) -> None:
 
 
 async def push_again(service: Service, what: Job) -> None:
-    """Until it is accepted."""
+    """Pushes until the job is accepted."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             with suppress(Unavailable):
@@ -53,7 +53,7 @@ async def push_again(service: Service, what: Job) -> None:
 
 
 async def comes(service: Service, topic: str, body: bytes) -> None:
-    """It is delivered with this body, and finished by its id for good."""
+    """Asserts that the job is delivered with this body, and that finishing it by its id ends it."""
     (leased,) = await pull(service, topic)
     envelope = leased.message.envelope
     assert envelope is not None

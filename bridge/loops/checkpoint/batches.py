@@ -1,4 +1,4 @@
-"""What is done with a batch of due copies: ask Redis, publish, name, keep bodies."""
+"""Handles a batch of copies at the checkpoint: asks Redis, keeps bodies, publishes and names."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from bridge.store.calls import Call
 from bridge.store.records import Outcome, read
 from bridge.store.verdicts import Verdict
 
-RETRY_MS = 500  # after a store or broker that was away
-_PAUSED_MS = 5_000  # what is due in a paused topic is asked about again after so long
+RETRY_MS = 500  # before a copy that could not be published is tried again
+_PAUSED_MS = 5_000  # before Redis is asked again about a due copy of a paused topic
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Item:
-    """A copy at the checkpoint, the tag it is to be acknowledged by, and what is put aside where it can't be published:
-    the delivery it was read from, or the copy itself where that was a bundle."""
+    """A copy at the checkpoint. `tag`: its delivery tag, to acknowledge it by. `message`: goes to the queue of refused
+    messages if the copy can't be published; the delivery, or the copy itself where the delivery is a bundle."""
 
     tag: int
     arrival: Due | Back
@@ -40,8 +40,8 @@ class Item:
 
 @fast_dataclass(frozen=True, slots=True)
 class Done:
-    """`done`: tags to acknowledge. `held`: copies to ask about again, with the moment in Unix ms. `refused`: copies
-    that can't be published, and why."""
+    """`done`: tags to acknowledge. `held`: copies to ask Redis about again, with the moment in Unix ms. `refused`:
+    copies that can't be published, and why."""
 
     done: list[int]
     held: list[tuple[Item, float]]
@@ -59,35 +59,35 @@ class Batches:
         self._keep_body_max = context.settings.keep_body_max
 
     async def process(self, items: Sequence[Item]) -> Done:
-        """Decides about each and does it. What is done need only be acknowledged.
+        """Decides about each copy and carries the decision out. The caller acknowledges the copies that are done.
 
         Raises:
-            Unavailable: any of it may have been done; the same is decided when it is asked again.
+            Unavailable: some copies may be handled. Redis answers the same when it is asked again.
         """
         ghosts = await self._ghosts(items)
-        left = await self._decide([item for at, item in enumerate(items) if at not in ghosts])
+        rest = await self._decide([item for at, item in enumerate(items) if at not in ghosts])
         for at in ghosts:
             metrics.GHOSTS.add(items[at].copy.topic)
-        return replace(left, done=[*left.done, *(items[at].tag for at in ghosts)]) if ghosts else left
+        return replace(rest, done=[*rest.done, *(items[at].tag for at in ghosts)]) if ghosts else rest
 
     async def _ghosts(self, items: Sequence[Item]) -> set[int]:
-        """The places of lease copies that are superseded, where several have records side by side: most were acked
-        long ago, and one look tells them."""
+        """Returns the indexes of lease copies that are ghosts by their epoch. Most leases were acked long ago, so one
+        call for several records of one home is cheaper than asking about each."""
         leases: dict[str, list[int]] = {}
         for at, item in enumerate(items):
             arrival = item.arrival
             if isinstance(arrival, Due) and arrival.kind is CopyKind.LEASE and arrival.copy.epoch:
                 home = self._records.keys.home(arrival.copy.topic, arrival.copy.id)
                 leases.setdefault(home, []).append(at)
-        looks = [places for places in leases.values() if len(places) > 1]
-        if not looks:
+        groups = [indexes for indexes in leases.values() if len(indexes) > 1]
+        if not groups:
             return set()
-        calls = [self._records.superseded([items[at].copy for at in places]) for places in looks]
+        calls = [self._records.superseded([items[at].copy for at in indexes]) for indexes in groups]
         answers = await self._store.run(calls)
         return {
             at
-            for places, answer in zip(looks, answers, strict=True)
-            for at, ghost in zip(places, answer, strict=True)
+            for indexes, answer in zip(groups, answers, strict=True)
+            for at, ghost in zip(indexes, answer, strict=True)
             if ghost
         }
 
@@ -97,7 +97,7 @@ class Batches:
             await self._declared.renew_slots(self._lane, left_ms)
         answers = await self._store.run([self._question(item, policies[item.copy.topic]) for item in items])
         outcomes = [read(item.copy.topic, item.copy.id, answer) for item, answer in zip(items, answers, strict=True)]
-        # Before the release, so that whoever is handed a message can give it back.
+        # Bodies are kept before the release, so that a consumer of the message can nack it.
         await self._keep_bodies(items, outcomes)
         decisions = [
             self._decision(item, outcome, policies[item.copy.topic])
@@ -134,7 +134,8 @@ class Batches:
         return after_fire(self._records, arrival.copy, outcome, arrival.stranded_ms)
 
     async def _keep_bodies(self, items: Sequence[Item], outcomes: Sequence[Outcome]) -> None:
-        """Keeps the bodies of messages whose records were made here: those of AMQP clients, or all after a loss."""
+        """Keeps the bodies of messages whose records this batch made: messages of AMQP clients, or any message after
+        Redis has lost its records."""
         calls: list[Call] = []
         for item, outcome in zip(items, outcomes, strict=True):
             if outcome.verdict is Verdict.MADE or (outcome.verdict is Verdict.HOLD and item.copy.epoch == 0):

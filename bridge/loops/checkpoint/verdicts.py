@@ -1,4 +1,4 @@
-"""What follows from each verdict of the store: what to publish, what to name then. Pure."""
+"""Decides what the checkpoint does with a copy after the verdict of Redis. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from bridge.store.records import Outcome, Records
 from bridge.store.verdicts import Verdict
 
 ADOPT_AFTER_ASKED = 60
-"""A copy that is newer than its record is asked about every second; after so many times it is believed. Either its
-record's writes were lost with Redis, or the call that published it died and was answered by nobody."""
+"""The checkpoint asks every second about a copy that is newer than its record, and believes the copy after so many
+times. Then either Redis has lost the record's last writes, or the process that published the copy died before it named
+the copy."""
 
 HELD_AT_MOST_MS = 200
-"""What is due sooner is held in memory; what is due later goes back into the wheel."""
+"""The checkpoint holds a copy that is due sooner in memory, and puts a copy that is due later back into the wheel."""
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Decision:
 
 
 def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int) -> Decision:
-    """A copy out of the wheel."""
+    """Decides about a copy out of the wheel. `stranded_ms`: the rest of its delay where a slot was missing."""
     match outcome.verdict:
         case Verdict.RELEASE | Verdict.MADE:
             record = outcome.found
@@ -56,7 +57,7 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int)
 
 
 def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, policy: Policy) -> Decision:
-    """A copy back from its ready queue: a delivery that failed."""
+    """Decides about a copy that came back from its ready queue, which is a failed delivery. `reason` is RabbitMQ's."""
     match outcome.verdict:
         case Verdict.RETRY:
             record = outcome.found
@@ -82,7 +83,7 @@ def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, po
 
 def _ask_later(copy: Copy) -> Decision:
     asked = replace(copy, asked=copy.asked + 1)
-    # The first time, most often the record names it within a moment.
+    # The process that published the copy most often names it within a moment.
     left_ms = AHEAD_PARKED_MS if copy.asked else 0
     publication = Publication(copy=asked, route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.HOLD)
     return Decision(Step(publication=publication))

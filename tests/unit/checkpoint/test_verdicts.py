@@ -1,4 +1,4 @@
-"""What follows from each verdict of the store."""
+"""The decision of the checkpoint for each verdict of Redis."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ COPY = Copy(
     envelope=Envelope(body=b"{}"),
     asked=2,
 )
-# What the record knows differs from what the copy carries: it was moved, and its retries changed.
+# The record differs from the headers of the copy: the message was moved, and its retries changed.
 RECORD = Record(
     "orders",
     "o-1",
@@ -55,21 +55,21 @@ def outcome(verdict: str, extra: int = 0) -> Outcome:
 
 
 def named(step: Step) -> dict[str, object]:
-    """The script that a step names its successor with, and what it is told."""
+    """The script that names the successor, with its arguments."""
     call = step.name
     assert call is not None
     return {"script": call.script.name, **dict(zip(call.script.args[4:], call.args[4:], strict=True))}
 
 
 @pytest.mark.parametrize("verdict", ["release", "made"])
-def test_a_released_copy_goes_to_its_ready_queue_as_its_record_knows_it(verdict: str) -> None:
+def test_a_released_copy_takes_its_values_from_the_record(verdict: str) -> None:
     assert after_fire(RECORDS, COPY, outcome(verdict, 800), 0) == Decision(
         Step(publication=Publication(copy=AS_RECORDED, route=Route.READY, live_for_ms=800)), counts="released"
     )
 
 
 @pytest.mark.parametrize("extra", [1, 200])
-def test_a_copy_that_is_due_in_a_moment_is_held_in_memory(extra: int) -> None:
+def test_a_copy_that_is_almost_due_is_held_in_memory(extra: int) -> None:
     assert after_fire(RECORDS, COPY, outcome("hold", extra), 0) == Decision(hold_ms=extra)
 
 
@@ -95,7 +95,7 @@ def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: in
 
 
 @pytest.mark.parametrize(("verdict", "counts"), [("expired", "expired"), ("ghost", "ghost")])
-def test_a_copy_that_has_ended_goes_nowhere(verdict: str, counts: str) -> None:
+def test_a_copy_of_an_ended_message_is_not_published(verdict: str, counts: str) -> None:
     assert after_fire(RECORDS, COPY, outcome(verdict), 0) == Decision(counts=counts)
     assert after_return(RECORDS, COPY, outcome(verdict), "rejected", Policy()) == Decision(counts=counts)
 
@@ -111,13 +111,13 @@ def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(
     decision: Decision, attempts: int, reason: str
 ) -> None:
     step = decision.step
-    told = named(step)
+    arguments = named(step)
     assert step.publication is not None
     buried = step.publication.copy
 
     assert (step.publication.route, step.publication.reason, decision.counts) == (Route.DEAD, reason, "dead")
     assert buried == replace(AS_RECORDED, epoch=4, nonce=buried.nonce)
-    assert told == {
+    assert arguments == {
         "script": "bury",
         "epoch": 3,
         "nonce": 7,
@@ -133,10 +133,10 @@ def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(
     ("backoff", "wait_ms"),
     [(None, 0), (Backoff(steps_ms=(100, 5_000)), 5_000), (Backoff(first_ms=100, factor=3, max_ms=9_000), 300)],
 )
-def test_a_rejected_copy_goes_round_again_after_the_back_off(backoff: Backoff | None, wait_ms: int) -> None:
+def test_a_rejected_copy_returns_to_the_wheel_for_its_back_off(backoff: Backoff | None, wait_ms: int) -> None:
     decision = after_return(RECORDS, COPY, outcome("retry"), "rejected", Policy(backoff=backoff))
     step = decision.step
-    told = named(step)
+    arguments = named(step)
     assert step.publication is not None
     retried = step.publication.copy
 
@@ -146,7 +146,7 @@ def test_a_rejected_copy_goes_round_again_after_the_back_off(backoff: Backoff | 
         CopyKind.RETRY,
     )
     assert retried == replace(AS_RECORDED, epoch=4, nonce=retried.nonce, attempt=3, due_ms=NOW_MS + wait_ms)
-    assert told == {
+    assert arguments == {
         "script": "retry",
         "epoch": 3,
         "nonce": 7,
