@@ -149,7 +149,7 @@ async def test_when(service: Any, client: httpx2.AsyncClient, given: Any, expect
 
 BAD: list[tuple[Any, list[tuple[str, Any, Any, str]]]] = [
     ([], [("request", [], "an object", "must be an object")]),
-    ({"body": 1, "dely": 5}, [("dely", 5, FIELDS, "there is no such field")]),
+    ({"body": 1, "dely": 5}, [("dely", 5, FIELDS, "is unknown: remove it or correct its name")]),
     ({}, [("body", None, EXCLUSIVE, "give exactly one of body and body_base64")] * 1
          + [("body_base64", None, EXCLUSIVE, "give exactly one of body and body_base64")]),
     ({"body": None, "body_base64": "AA=="},
@@ -270,7 +270,7 @@ async def test_a_body_over_the_limit(client: httpx2.AsyncClient, given: dict[str
     assert response.status_code == 413
     (field,) = given.keys() - {"content_type"}
     assert response.json()["errors"] == [
-        {"field": field, "value": size, "limit": 1_000, "message": f"must be at most 1000 bytes, and is {size}"}
+        {"field": field, "value": size, "limit": 1_000, "message": f"has {size} bytes; at most 1000 are allowed"}
     ]
 
 
@@ -329,7 +329,7 @@ async def test_a_batch_with_nothing_good_asks_the_service_nothing(service: Any, 
         ({"messages": []}, ("messages", [], 1, "must have at least 1 entries")),
         ({"messages": {}}, ("messages", {}, "a list", "must be a list")),
         ({"messages": [{}] * 1_001}, ("messages", None, 1_000, "must have at most 1000 entries")),
-        ({"messages": [{}], "x": 1}, ("x", 1, ["messages"], "there is no such field")),
+        ({"messages": [{}], "x": 1}, ("x", 1, ["messages"], "is unknown: remove it or correct its name")),
     ],
 )
 async def test_a_batch_that_is_none(client: httpx2.AsyncClient, given: Any, expected: tuple[Any, ...]) -> None:
