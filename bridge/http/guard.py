@@ -36,8 +36,8 @@ class Guard:
         """The caller. `topic` and errors: as in `Access.admit`."""
         if self._access is None:
             return ANYBODY
-        given = [value for name, value in request.scope["headers"] if name == b"authorization"]
-        return await self._access.admit(given, need, topic)
+        authorizations = [value for name, value in request.scope["headers"] if name == b"authorization"]
+        return await self._access.admit(authorizations, need, topic)
 
     def handler(self, pools: Pools, operation: Operation) -> Handler:
         """The function that answers a request for the operation."""
