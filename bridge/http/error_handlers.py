@@ -58,8 +58,8 @@ async def _http_exception(request: Request, error: Exception) -> Response:
 async def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     # FastAPI's `loc` starts with where the value was: path, query, header or body.
-    found = field_errors({**details, "loc": details["loc"][1:]} for details in error.errors())
-    return answer(request, InvalidRequest(*found))
+    wrong = field_errors({**details, "loc": details["loc"][1:]} for details in error.errors())
+    return answer(request, InvalidRequest(*wrong))
 
 
 async def _client_gone(request: Request, error: Exception) -> Response:

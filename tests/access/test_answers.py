@@ -57,7 +57,7 @@ async def test_two_authorizations_are_none(client: httpx2.AsyncClient, mint: Min
     good = await mint.make("look")
     twice = [("Authorization", good["Authorization"])] * 2
     problem = check(await client.get(MESSAGES, headers=twice), 401, "invalid-token", INVALID)
-    assert problem["detail"].startswith("there are 2 Authorization headers")
+    assert problem["detail"].startswith("the request has 2 Authorization headers")
 
 
 async def test_the_scheme_is_read_whatever_its_case(client: httpx2.AsyncClient, mint: Mint) -> None:

@@ -132,6 +132,6 @@ def test_a_bridge_that_others_can_reach_does_not_start_undecided(host: str) -> N
     command = [sys.executable, "-m", "bridge", "serve"]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
-    assert f"BRIDGE_HTTP_HOST is {host}, which others can reach" in ended.stderr
+    assert f"BRIDGE_HTTP_HOST is {host}, which other machines can reach" in ended.stderr
     assert "BRIDGE_ACCESS=tokens" in ended.stderr
     assert "BRIDGE_ACCESS=open" in ended.stderr

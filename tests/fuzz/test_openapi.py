@@ -26,7 +26,7 @@ OFF = {
 }
 # A JSON schema has no words for these. Whatever else is valid by the document has to be accepted.
 BEYOND_SCHEMAS = re.compile(
-    r"is not a (receipt|cursor)|is the receipt of another message|give exactly one of .*|give .*, not both"
+    r"is not a (receipt|cursor).*|is the receipt of another message|give exactly one of .*|give .*, not both"
     r"|must be at (least|most) .* \([0-9]+ ms\)|must be from 0 to .* Unix milliseconds .*|must have an offset.*"
     r"|must be an RFC 3339 time .*|must be base64 .*|names and values have .* bytes.*|the name .* is reserved.*"
     r"|the value of .* must be a string, a 64-bit number, true or false|is neither JSON nor UTF-8 text.*"

@@ -1,4 +1,4 @@
-"""A bridge with two pools beside its own: `eu` on servers to be killed, `us` on the session's under other names."""
+"""Starts a bridge with three pools: its own, `eu` on servers that tests kill, `us` on shared ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.matrix.servers import Servers
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pooled:
-    """The namespace `shop` is routed to the pool `eu`, `uk` to `us`; `name` is in every topic's."""
+    """The bridge and its servers. The namespace `shop` is routed to the pool `eu`, and `uk` to `us`."""
 
     bridge: BridgeProcess
     client: httpx2.AsyncClient

@@ -1,4 +1,4 @@
-"""Which pool serves a topic, and what spans the pools, with services that answer with their names."""
+"""Tests which pool serves a topic, and operations over all pools, with services that answer with their names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROUTES = Routes({"shop": "eu", "shop.uk": "us"})
         ("orders/shop", "default"),
     ],
 )
-def test_a_topic_is_of_the_pool_of_its_namespace(topic: str, pool: str) -> None:
+def test_the_namespace_decides_the_pool(topic: str, pool: str) -> None:
     assert ROUTES.of(topic) == pool
 
 
@@ -77,14 +77,14 @@ def test_topics_of_two_pools_are_refused_with_the_topics_named(pools: Pools) -> 
     )
 
 
-async def test_a_look_at_all_topics_asks_each_pool_once(pools: Pools) -> None:
+async def test_an_operation_on_all_topics_asks_each_pool_once(pools: Pools) -> None:
     assert await pools.topic_names() == ["default", "eu", "us"]
     assert cast(Any, await pools.topic_infos()) == ["default", "eu", "us"]
     assert cast(Any, await pools.find(["shop/a", "a", "shop/b"], "1")) == ["eu", "default"]
 
 
 @pytest.mark.parametrize("well", [("default",), ("eu",), ("default", "eu", "us"), ()])
-async def test_the_process_is_ready_while_any_pool_is_well(pools: Pools, well: tuple[str, ...]) -> None:
+async def test_the_process_is_ready_while_any_pool_is_ready(pools: Pools, well: tuple[str, ...]) -> None:
     for name, service in pools.services.items():
         finding = Finding("warning", f"of {name}")
         part = "broker" if name == "default" else f"{name}/broker"

@@ -1,4 +1,4 @@
-"""BRIDGE_POOLS: what it may say, and what ends `serve` with code 2."""
+"""Tests BRIDGE_POOLS: valid values, and complaints that end `serve` with code 2."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def complaint(pools: Any) -> str:
     return line
 
 
-def test_a_pool_takes_its_servers_and_names_and_all_else_from_the_bridges_own_settings() -> None:
+def test_a_pool_inherits_every_setting_but_its_servers_and_names() -> None:
     pools = {"eu": {**EU, "namespaces": ["shop"]}, "us": {**US, "prefix": "us", "management_url": "http://us:15672"}}
     settings = Settings.model_validate({"pools": json.dumps(pools), "prefix": "mine", "management_url": "http://a:1"})
     eu, us = settings.of_pool("eu"), settings.of_pool("us")
@@ -74,7 +74,7 @@ def test_a_pool_takes_its_servers_and_names_and_all_else_from_the_bridges_own_se
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_field_and_limit_and_without_a_secret(pools: Any, says: str) -> None:
+def test_a_complaint_names_field_and_limit_but_no_secret(pools: Any, says: str) -> None:
     line = complaint(pools)
     assert line == f"BRIDGE_POOLS: {says}"
     assert "s3cret" not in line
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_with_its_field_and_limit_and_without_a_secret(poo
         ({"eu": {**EU, "redis_url": "redis://127.0.0.1/?db=0"}}, "default and eu have the same Redis"),
     ],
 )
-def test_two_pools_that_would_take_each_others_messages_are_refused(pools: Any, which: str) -> None:
+def test_two_pools_with_the_same_names_on_one_server_are_refused(pools: Any, which: str) -> None:
     line = complaint(pools)
     assert line.startswith(f"BRIDGE_POOLS: {which}")
     assert "s3cret" not in line
@@ -101,11 +101,11 @@ def test_two_pools_that_would_take_each_others_messages_are_refused(pools: Any, 
 @pytest.mark.parametrize(
     "own", [{"prefix": "eu"}, {"amqp_url": "amqp://h:5672/eu", "redis_url": "redis://127.0.0.1:6379/1"}]
 )
-def test_two_pools_may_share_servers_under_other_names(own: dict[str, str]) -> None:
+def test_two_pools_may_share_servers_with_different_names(own: dict[str, str]) -> None:
     Settings.model_validate({"pools": json.dumps({"eu": {**OWN, **own}})})
 
 
-def test_a_process_whose_pools_are_wrong_ends_with_code_2() -> None:
+def test_a_process_with_invalid_pools_exits_with_code_2() -> None:
     pools = json.dumps({"eu": {**EU, "amqp": 1}})
     ended = subprocess.run(
         [sys.executable, "-m", "bridge", "serve"],

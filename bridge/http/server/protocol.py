@@ -39,7 +39,7 @@ LINGER_S = 2.0
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One client's connection."""
+    """One client's connection. uvicorn creates it and feeds it bytes; `sweep` checks it."""
 
     limits: ClassVar[Limits]
     sweep: ClassVar[Sweep]
@@ -70,10 +70,8 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_made(transport)
         self.sweep.watch(self.connections, self.loop)
         if not has_room:
-            self._refuse(
-                TOO_MANY_CONNECTIONS,
-                f"all {self.limits.connections} connections are busy: try again in a second",
-            )
+            detail = f"all {self.limits.connections} connections are busy: try again in a second"
+            self._refuse(TOO_MANY_CONNECTIONS, detail)
             transport.close()
 
     def data_received(self, data: bytes) -> None:
@@ -141,11 +139,9 @@ class HttpConnection(HttpToolsProtocol):
         return declared.isdigit() and int(declared) <= 1 << _STEP_BITS
 
     def _check_head(self) -> None:
-        if len(self.url) > self.limits.head_bytes // 4:
-            self._refusal = (
-                TARGET_TOO_LONG,
-                f"the path with its query has more than {self.limits.head_bytes // 4} bytes",
-            )
+        target_bytes = self.limits.head_bytes // 4
+        if len(self.url) > target_bytes:
+            self._refusal = (TARGET_TOO_LONG, f"the path with its query has more than {target_bytes} bytes")
         elif len(self.headers) > MAX_HEADERS:
             self._refusal = (HEAD_TOO_LARGE, f"the head has more than {MAX_HEADERS} header lines")
         elif self._may_be_large and self._parsed_bytes() > self.limits.head_bytes:
@@ -187,6 +183,7 @@ class HttpConnection(HttpToolsProtocol):
 
     @property
     def phase(self) -> Phase:
+        """What the connection waits for now."""
         if self.transport.get_write_buffer_size():
             return Phase.READING
         if self._ended:
@@ -214,10 +211,10 @@ class HttpConnection(HttpToolsProtocol):
         limit_s = {Phase.IDLE: self.limits.keep_alive_s, Phase.END: LINGER_S}.get(phase, self.limits.client_timeout_s)
         if now_s - self.since_s < limit_s:
             return
-        if phase in (Phase.HEAD, Phase.BODY):
-            self._refuse(
-                TOO_SLOW, f"less than {1 << _STEP_BITS} bytes arrived in {limit_s:g} s: send the request faster"
-            )
+        if phase is Phase.HEAD:
+            self._refuse(TOO_SLOW, f"the head did not arrive within {limit_s:g} s")
+        elif phase is Phase.BODY:
+            self._refuse(TOO_SLOW, f"less than {1 << _STEP_BITS} bytes of the body arrived in {limit_s:g} s")
         elif phase is Phase.READING:
             metrics.HTTP_REFUSED.labels("none").inc()
             self.transport.abort()

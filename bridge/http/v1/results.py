@@ -15,11 +15,10 @@ from pydantic import BaseModel, Field
 
 from bridge.http import exact_json
 from bridge.http.v1.content import body_json
-from bridge.http.v1.policy import PolicyOut, policy_json
 from bridge.model.durations import format_instant
 from bridge.model.header_values import as_text
 from bridge.model.message import JSON_TYPE, Envelope, Message, State
-from bridge.model.values import AckResult, Leased, Page, TopicInfo
+from bridge.model.values import AckResult, Leased, Page
 
 StateName = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
 
@@ -113,36 +112,6 @@ class DroppedOut(BaseModel):
     dropped: int
 
 
-class QueuesOut(BaseModel):
-    ready: str
-    dead: str
-
-
-class TopicOut(BaseModel):
-    topic: str
-    counts: Annotated[dict[str, int], Field(description="by state")]
-    overdue: Annotated[int, Field(description="messages that wait although they are past due")]
-    waiting_by_due: Annotated[
-        dict[str, int],
-        Field(description="waiting messages by time until due: up to 1m, 10m, 30m, 1h, 6h, 1d, 7d, 30d, beyond"),
-    ]
-    lateness_ms: Annotated[
-        dict[str, float | None],
-        Field(description="p50, p90, p99, max of this process's latest releases"),
-    ]
-    policy: PolicyOut
-    queues: QueuesOut
-
-
-class TopicsOut(BaseModel):
-    topics: list[TopicOut]
-
-
-class RemovedOut(BaseModel):
-    topic: str
-    removed: Literal[True]
-
-
 def message_json(message: Message, *, plain: bool = False) -> bytes:
     """The message as `MessageOut` documents it. `plain`: the body is known to be JSON."""
     record, envelope = message.record, message.envelope
@@ -185,19 +154,6 @@ def acked_json(results: Iterable[AckResult]) -> bytes:
     """The results as `AckedOut` documents them."""
     items = [b'{"id":%b,"result":%b}' % (orjson.dumps(result.id), orjson.dumps(result.verdict)) for result in results]
     return b'{"results":[%b]}' % b",".join(items)
-
-
-def topic_json(info: TopicInfo) -> dict[str, Any]:
-    """The topic as `TopicOut` documents it."""
-    return {
-        "topic": info.topic,
-        "counts": info.counts,
-        "overdue": info.overdue,
-        "waiting_by_due": info.waiting_by_due,
-        "lateness_ms": info.lateness_ms,
-        "policy": policy_json(info.policy),
-        "queues": {"ready": info.ready_queue, "dead": info.dead_queue},
-    }
 
 
 def _in_json(headers: Mapping[str, Any]) -> dict[str, Any]:

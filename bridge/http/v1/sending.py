@@ -51,12 +51,12 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
     `results` has one entry for each message, in order: status 201 or 200 with the message, or another status with the
     error. 503 in an entry: nothing was promised for that message; send it again with the same `id`."""
     topic, max_body_bytes = call.topic, call.caller.max_body(pools.settings.max_body)
-    given = (await call.body(BatchRequest)).messages
-    results = [b""] * len(given)
+    messages = (await call.body(BatchRequest)).messages
+    results = [b""] * len(messages)
     drafts: dict[int, tuple[Draft, bool]] = {}
-    for index, item in enumerate(given):
+    for index, message in enumerate(messages):
         try:
-            drafts[index] = _draft(topic, item, max_body_bytes)
+            drafts[index] = _draft(topic, message, max_body_bytes)
         except BridgeError as error:
             results[index] = exact_json.dumps(_failure(error, index, call.request_id))
     sending = pools.serving(topic).sending

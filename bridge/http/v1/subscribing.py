@@ -11,8 +11,8 @@ from bridge.access.token import Scope
 from bridge.http.v1 import examples
 from bridge.http.v1.call import ApiCall, json_answer
 from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
-from bridge.http.v1.results import RemovedOut
 from bridge.http.v1.subscription import SubscriptionOut, SubscriptionRequest, subscription_json
+from bridge.http.v1.topic import RemovedOut
 from bridge.loops.callbacks.may_call import why_not
 from bridge.model.errors import InvalidRequest
 

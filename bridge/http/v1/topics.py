@@ -13,7 +13,7 @@ from bridge.http.v1.call import ApiCall, json_answer
 from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
 from bridge.http.v1.policy import PolicyOut, PolicyRequest, policy_json
 from bridge.http.v1.queries import NoQuery, RemoveQuery
-from bridge.http.v1.results import RemovedOut, TopicOut, TopicsOut, topic_json
+from bridge.http.v1.topic import RemovedOut, TopicOut, TopicsOut, topic_json
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools

@@ -1,4 +1,4 @@
-"""An app over a service that only records what it is asked, and answers with what a test gave it."""
+"""Builds the application over a stand-in that records calls and answers with values that a test sets."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ class _Part:
 
 @dataclass
 class StandIn:
-    """`answers`: by the name of the call, a value, an exception to raise, or a coroutine function to run."""
+    """Stands in for all pools and their services. `answers`: by the call's name, a value, an exception or a coroutine
+    function."""
 
     answers: dict[str, Any] = field(default_factory=dict)
     calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
