@@ -1,4 +1,4 @@
-"""A stand-in for the service, which records what the wire asks of it and answers what a test has laid down."""
+"""A stand-in for the service: records its calls, and returns what a test has set."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def topic_info(topic: str, *, lateness_ms: dict[str, float | None] | None = None
 
 
 class StandIn:
-    """Every part of the service in one object. `asked` holds the calls, `error` is raised by the next of them."""
+    """All parts of the service in one object. `asked` holds the calls. If `error` is set, every call raises it."""
 
     def __init__(self) -> None:
         self.settings = Settings()

@@ -1,4 +1,4 @@
-"""The bridge that the tests of the lmstfy wire share."""
+"""Fixtures: the bridge that the tests of lmstfy's wire share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each wire by the same five verbs: send, find, pull, ack, delete; one more wire is one more class here."""
+"""Clients of each wire with the same five methods: send, find, pull, ack and delete."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ Pulled = tuple[str | None, str]
 
 @dataclass(frozen=True, slots=True)
 class Wire(ABC):
-    """A client of the bridge. `lmstfy` knows the ports and makes tokens."""
+    """A client of the bridge. `lmstfy` creates tokens."""
 
     client: httpx2.AsyncClient
     lmstfy: Lmstfy
 
-    ids_are_given: ClassVar[bool] = True  # by the client
+    ids_are_given: ClassVar[bool] = True
+    """Whether the client chooses the id."""
 
     def topic(self, name: str) -> Topic:
-        """As the bridge's own API sees it."""
+        """Returns the topic as a client of the bridge's own API."""
         return Topic(self.client, name)
 
     @abstractmethod
     async def send(self, topic: str, message_id: str, *, delay_s: int) -> str:
-        """Sends `hello`, to expire after 100 s, for 3 deliveries of 60 s, as far as the wire can say so; the id."""
+        """Sends `hello` with a ttl of 100 s, 3 tries and a lease of 60 s, if the wire has these. Returns the id."""
 
     @abstractmethod
     async def find(self, topic: str, message_id: str) -> Any:
-        """The state as this wire calls it; None: there is no such message."""
+        """Returns this wire's name of the message's state, or None if there is no such message."""
 
     @abstractmethod
     async def pull(self, topic: str) -> Pulled:
-        """Waits for a message: its id, which some wires do not say, and its body."""
+        """Waits for a message. Returns its id, or None if the wire does not show it, and its body."""
 
     @abstractmethod
     async def ack(self, topic: str, message_id: str) -> None: ...
@@ -103,7 +104,7 @@ class Camellia(Wire):
         assert (await self.asked("deleteMsg", topic=topic, msgId=message_id))["code"] == 200
 
 
-class OfLmstfy(Wire):
+class LmstfyWire(Wire):
     ids_are_given: ClassVar[bool] = False
 
     async def asked(self, method: str, topic: str, rest: str, body: bytes = b"") -> httpx2.Response:
@@ -118,7 +119,7 @@ class OfLmstfy(Wire):
 
     async def find(self, topic: str, message_id: str) -> Any:
         found = await self.asked("GET", topic, f"/job/{message_id}")
-        return {200: "there", 404: None}[found.status_code]
+        return {200: "found", 404: None}[found.status_code]
 
     async def pull(self, topic: str) -> Pulled:
         job = (await self.asked("GET", topic, "?timeout=60&ttr=60")).json()
@@ -141,7 +142,7 @@ class Ouqiang(Wire):
         return message_id
 
     async def find(self, topic: str, message_id: str) -> Any:
-        return "there" if await self.asked("get", id=message_id) else None
+        return "found" if await self.asked("get", id=message_id) else None
 
     async def pull(self, topic: str) -> Pulled:
         job = await self.asked("pop", topic=topic)
@@ -213,17 +214,17 @@ class Tasks(Wire):
         return str(added["task_id"])
 
     async def find(self, topic: str, message_id: str) -> Any:
-        raise NotImplementedError  # to read one that is due is to take it
+        raise NotImplementedError  # reading a due task consumes it
 
     async def pull(self, topic: str) -> Pulled:
-        """The wire's own pull does not wait: a poll of nothing, which does, paces it."""
+        """The wire's own pull does not wait, so an empty pull of another topic paces the loop."""
         while (task := await self.posted("/delay/task/pull", topic=topic))["content"] is None:
             assert task["dm_error"] == 0, task
             await self.topic("idle").pull(wait=50)
         return None if task["task_id"] is None else str(task["task_id"]), task["content"]
 
     async def ack(self, topic: str, message_id: str) -> None:
-        """What was pulled is taken once the answer is under way."""
+        """The pull itself acknowledges the task, once its answer is sent."""
         await self.topic(topic).until_state(message_id, "acked")
 
     async def delete(self, topic: str, message_id: str) -> None:
@@ -233,7 +234,7 @@ class Tasks(Wire):
 WIRES: dict[str, type[Wire]] = {
     "v1": V1,
     "camellia": Camellia,
-    "lmstfy": OfLmstfy,
+    "lmstfy": LmstfyWire,
     "ouqiang": Ouqiang,
     "changsongl": Changsongl,
     "youzan": Youzan,

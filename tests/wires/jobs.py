@@ -1,4 +1,4 @@
-"""What the tests of Youzan's wire and its kin share: calls as raw bytes, names of their own, scripts run as printed."""
+"""Helps the tests of Youzan's wire and its descendants: raw requests, unique names, and documented scripts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The session's bridge, with topics and ids that no other test has: `name` begins all of them."""
+    """The session's bridge, with topics and ids that no other test uses: all begin with `name`."""
 
     port: int
     client: httpx2.AsyncClient
     name: str = field(default_factory=lambda: f"job-{uuid4().hex[:12]}")
 
     def topic(self, suffix: str = "a") -> Topic:
-        """As the bridge's own API sees it."""
+        """Returns the topic as a client of the bridge's own API."""
         return Topic(self.client, f"{self.name}.{suffix}")
 
     async def raw(self, request: str, body: str | bytes = b"", headers: dict[str, str] | None = None) -> Answer:
@@ -35,15 +35,15 @@ class Caller:
         return await ask(self.port, request, headers, content, patience_s=200)
 
     async def post(self, path: str, **members: Any) -> Json:
-        """The answer's JSON."""
+        """Returns the answer's JSON."""
         answer = await self.raw(f"POST {path}", orjson.dumps(members))
         assert answer.status == 200, answer
-        found: Json = answer.json
-        return found
+        content: Json = answer.json
+        return content
 
 
 async def exchange_with_expect(port: int, path: str, body: bytes) -> tuple[bytes, bytes]:
-    """What comes before the body is sent, and after."""
+    """Returns the bytes that arrive before the body is sent, and those after."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n"
@@ -56,7 +56,7 @@ async def exchange_with_expect(port: int, path: str, body: bytes) -> tuple[bytes
 
 
 async def lines_of(script: str, **environment: str) -> list[Any]:
-    """Runs a script of the documents; the JSON of each line that is no heading."""
+    """Runs a script of docs/wires. Returns the JSON of each line that is not a heading."""
     process = await asyncio.create_subprocess_exec(
         str(PROJECT / "docs" / "wires" / script),
         env={**os.environ, **environment},

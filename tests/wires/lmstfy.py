@@ -1,4 +1,4 @@
-"""Literal requests to the lmstfy wire of a bridge of its own, and the answers as they come over the socket."""
+"""Sends literal requests to lmstfy's wire on a bridge of its own, and reads the answers from the socket."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BASIC = {"Authorization": "Basic b3BzOnMzY3JldA=="}  # ops:s3cret
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The names of headers are in lower case."""
+    """An HTTP answer; the names of headers are in lower case."""
 
     status: int
     reason: str
@@ -42,7 +42,7 @@ class Answer:
 async def ask(
     port: int, request: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, patience_s: float = 60
 ) -> Answer:
-    """Sends `PUT /path?query` over a connection of its own, with exactly these headers and what HTTP/1.1 needs."""
+    """Sends a request such as `PUT /path?query` over a new connection, with these headers and those of HTTP/1.1."""
     lines = [f"{request} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
     if body or request.startswith(("PUT", "POST")):
@@ -64,12 +64,12 @@ async def ask(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lmstfy:
-    """A bridge with the wire on ports of its own. `own_port` is where the bridge's own API is too."""
+    """A bridge with the wire on its own ports. `own_port` serves the bridge's API, and the wire under /api/."""
 
     port: int
     admin_port: int
     own_port: int
-    vhost: str  # and the prefix of its keys
+    vhost: str  # also the prefix of its keys in Redis
 
     async def admin(self, request: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
         return await ask(self.admin_port, request, BASIC if headers is None else headers, body)
@@ -111,13 +111,13 @@ class Queue:
         return job_id
 
     async def consume(self, query: str = "timeout=30&ttr=60") -> Any:
-        """A job, or a list of them."""
+        """Returns a job, or a list of jobs."""
         answer = await self.ask("GET", f"?{query}")
         assert answer.status == 200, answer
         return answer.json
 
     async def idle(self) -> Answer:
-        """Waits a second in a queue beside this one, where nothing ever comes."""
+        """Consumes for a second from a queue that stays empty."""
         return await ask(self.lmstfy.port, f"GET /api/{self.namespace}/idle?timeout=1", {"X-Token": self.token})
 
     async def is_empty(self) -> bool:
@@ -139,8 +139,8 @@ class Queue:
         return size
 
     async def dead_letters(self) -> tuple[int, str]:
-        found = (await self.ask("GET", "/deadletter")).json
-        return found["deadletter_size"], found["deadletter_head"]
+        content = (await self.ask("GET", "/deadletter")).json
+        return content["deadletter_size"], content["deadletter_head"]
 
 
 @asynccontextmanager
@@ -154,7 +154,7 @@ async def lmstfy_bridge(rabbit: RabbitNode, redis: RedisNode, folder: Path) -> A
 async def another_bridge(
     first: Lmstfy, rabbit: RabbitNode, redis: RedisNode, folder: Path, **further: str
 ) -> AsyncIterator[Lmstfy]:
-    """A second process on what the first one has."""
+    """A second process on the first one's virtual host and Redis prefix."""
     own_port, port, admin_port = free_ports(3)
     servers = {
         "BRIDGE_AMQP_URL": f"{rabbit.amqp_url}{first.vhost}",

@@ -1,6 +1,6 @@
-"""The camellia wire against a running bridge, RabbitMQ and Redis: what becomes of messages.
+"""Tests the life of messages over camellia's wire, on a running bridge, RabbitMQ and Redis.
 
-Nothing sleeps: a test waits in long polls, which end when there is something.
+No test sleeps: each waits in long polls, which end when a message is ready.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Msg = dict[str, Any]
 
 
 class Topic:
-    """One topic of its own, and the calls of the wire on it."""
+    """A topic that no other test uses, and the calls of the wire on it."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
@@ -60,7 +60,7 @@ class Topic:
         return msg
 
     async def poll_until_status(self, msg_id: str, status: int) -> None:
-        """Polls, to be handed nothing, until the message has the status; the test's time-out bounds it."""
+        """Waits until the message has the status. Empty long polls pace the loop, and the test's timeout bounds it."""
         while (await self.get(msg_id))["status"] != status:
             assert await self.poll(wait_ms=100) == []
 
@@ -105,7 +105,7 @@ async def test_a_message_is_held_until_it_is_due(topic: Topic) -> None:
     assert pulled == {**sent, "retry": 1, "status": 3}
 
 
-async def test_a_message_that_is_not_acked_in_time_comes_again(topic: Topic) -> None:
+async def test_a_message_is_redelivered_after_its_lease(topic: Topic) -> None:
     await topic.send()
     first = await topic.poll_one(ackTimeoutMillis=400)
     second = await topic.poll_one(ackTimeoutMillis=MANY_MINUTES_MS)
@@ -114,7 +114,7 @@ async def test_a_message_that_is_not_acked_in_time_comes_again(topic: Topic) -> 
     assert (await topic.get(first["msgId"]))["status"] == 4
 
 
-async def test_a_message_whose_retries_are_used_up_is_given_up(topic: Topic) -> None:
+async def test_a_message_without_retries_left_has_status_6(topic: Topic) -> None:
     sent = await topic.send(maxRetry=1)
     for retry in (1, 2):
         assert (await topic.poll_one(ackTimeoutMillis=300))["retry"] == retry
@@ -122,20 +122,20 @@ async def test_a_message_whose_retries_are_used_up_is_given_up(topic: Topic) -> 
     assert await topic.code("deleteMsg", sent["msgId"]) == 404
 
 
-async def test_a_message_nobody_pulls_in_time_expires(topic: Topic) -> None:
+async def test_an_unpulled_message_expires(topic: Topic) -> None:
     sent = await topic.send(delay_ms=200, ttlMillis=200)
     while (await topic.get(sent["msgId"]))["status"] != 5:
-        # A pull would have it, so the waiting is done on another topic.
+        # A long poll of this topic would pull the message, so the test waits on another topic.
         await topic.call("longPollingMsg", topic=f"{topic.name}.none", longPollingTimeoutMillis=100)
     assert await topic.poll(wait_ms=100) == []
 
 
-async def test_a_message_may_live_for_ever(topic: Topic) -> None:
+async def test_a_message_may_have_the_longest_ttl(topic: Topic) -> None:
     await topic.send(delay_ms=200, ttlMillis=(1 << 63) - 1)
     assert (await topic.poll_one())["expireTime"] > time.time() * 1_000
 
 
-async def test_a_deleted_message_is_not_delivered_and_deleted_once(topic: Topic) -> None:
+async def test_a_deleted_message_is_not_delivered_and_a_second_delete_is_code_404(topic: Topic) -> None:
     sent = await topic.send(delay_ms=500)
     assert await topic.code("deleteMsg", sent["msgId"]) == 200
     assert await topic.code("deleteMsg", sent["msgId"]) == 404
@@ -143,13 +143,13 @@ async def test_a_deleted_message_is_not_delivered_and_deleted_once(topic: Topic)
     assert await topic.poll(wait_ms=1_500) == []
 
 
-async def test_a_deleted_message_may_be_released(topic: Topic) -> None:
+async def test_release_frees_the_body_of_a_deleted_message(topic: Topic) -> None:
     sent = await topic.send(delay_ms=MANY_MINUTES_MS)
     assert await topic.code("deleteMsg", sent["msgId"], release="true") == 200
     assert await topic.get(sent["msgId"]) == {**sent, "msg": None, "status": 7}
 
 
-async def test_what_is_not_there_is_404_but_may_be_acked(topic: Topic) -> None:
+async def test_an_unknown_message_is_code_404_but_its_ack_succeeds(topic: Topic) -> None:
     codes = {call: await topic.code(call, "unknown") for call in ("getMsg", "deleteMsg", "ackMsg")}
     assert codes == {"getMsg": 404, "deleteMsg": 404, "ackMsg": 200}
     assert await topic.code("ackMsg", "unknown", ack="false") == 200
@@ -160,12 +160,12 @@ async def test_an_empty_message_is_refused(topic: Topic) -> None:
     assert answer == {"code": 400, "msg": None, "delayMsg": None}
 
 
-async def test_a_second_send_of_an_id_is_answered_with_the_first(topic: Topic) -> None:
+async def test_a_second_send_of_an_id_returns_the_first_message_until_it_ends(topic: Topic) -> None:
     first = await topic.send("first", delay_ms=300, msgId="m-1")
     assert await topic.send("second", delay_ms=0, msgId="m-1") == first
     assert (await topic.poll_one())["msg"] == "first"
     assert await topic.code("ackMsg", "m-1") == 200
-    # It has ended, so the id is free again.
+    # The first message has ended, so the id is free.
     assert (await topic.send("third", msgId="m-1"))["msg"] == "third"
     assert (await topic.poll_one())["msg"] == "third"
 
@@ -186,7 +186,7 @@ async def test_a_long_poll_ends_when_a_message_becomes_ready(topic: Topic) -> No
     assert [msg["msgId"] for msg in await polling] == [sent["msgId"]]
 
 
-async def test_a_poll_whose_client_has_gone_takes_no_message(topic: Topic) -> None:
+async def test_a_disconnected_long_poll_takes_no_message(topic: Topic) -> None:
     with pytest.raises(httpx2.ReadTimeout):
         await topic.poll(patience_s=0.2)
     await topic.send(delay_ms=300)
@@ -194,7 +194,7 @@ async def test_a_poll_whose_client_has_gone_takes_no_message(topic: Topic) -> No
 
 
 @pytest.mark.parametrize("before_poll", [True, False])
-async def test_a_message_given_back_is_ready_at_once(topic: Topic, before_poll: bool) -> None:
+async def test_ack_false_makes_a_message_ready_at_once(topic: Topic, before_poll: bool) -> None:
     await topic.send()
     first = await topic.poll_one(ackTimeoutMillis=MANY_MINUTES_MS)
     polling = None if before_poll else asyncio.create_task(topic.poll_one())
@@ -203,14 +203,14 @@ async def test_a_message_given_back_is_ready_at_once(topic: Topic, before_poll: 
     assert (second["msgId"], second["retry"], second["status"]) == (first["msgId"], 2, 3)
 
 
-async def test_a_waiting_message_is_not_made_ready_by_giving_it_back(topic: Topic) -> None:
+async def test_ack_false_does_not_make_a_waiting_message_ready(topic: Topic) -> None:
     sent = await topic.send(delay_ms=MANY_MINUTES_MS)
     assert await topic.code("ackMsg", sent["msgId"], ack="false") == 200
     assert await topic.poll(wait_ms=300) == []
     assert await topic.get(sent["msgId"]) == sent
 
 
-async def test_the_sizes_of_a_topic_are_told(topic: Topic) -> None:
+async def test_topic_info_shows_the_sizes_of_a_topic(topic: Topic) -> None:
     assert (await topic.info())["waitingQueueSize"] == 0
     await topic.send()
     await topic.poll_one(ackTimeoutMillis=MANY_MINUTES_MS)
@@ -230,7 +230,7 @@ async def test_the_sizes_of_a_topic_are_told(topic: Topic) -> None:
     }
 
 
-async def test_the_life_of_an_order_is_as_the_script_shows_it(topic: Topic, bridge_url: str) -> None:
+async def test_the_documented_script_prints_the_life_of_an_order(topic: Topic, bridge_url: str) -> None:
     said = await lines_of("camellia.sh", CAMELLIA_API=bridge_url, TOPIC=topic.name)
     sent, waiting, first, again, refused, last, acked, ended, _, deleted, nothing = said
     assert (sent["delayMsg"], waiting["delayMsg"]["status"]) == (waiting["delayMsg"], 1)

@@ -1,6 +1,6 @@
-"""The wire of changsongl/delay-queue: literal requests and answers over the socket, and what becomes of jobs.
+"""Tests changsongl/delay-queue's wire over a socket: literal requests and answers, and the life of jobs.
 
-Nothing sleeps: a test waits in pops that have a timeout, which end when there is something.
+No test sleeps: each waits in pops with a timeout, which end when a job is ready.
 """
 
 from __future__ import annotations
@@ -118,9 +118,7 @@ class TestRequests:
             ),
         ],
     )
-    async def test_a_body_that_is_wrong_is_refused_with_gins_text(
-        self, wire: Changsongl, body: str, message: str
-    ) -> None:
+    async def test_an_invalid_body_is_refused_with_gins_text(self, wire: Changsongl, body: str, message: str) -> None:
         answer = await wire.raw(f"POST {wire.jobs}", body, {"Content-Type": "application/x-www-form-urlencoded"})
         assert answer.status == 200
         assert answer.json == {"message": f"body invalid: {message}", "success": False}
@@ -139,14 +137,14 @@ class TestRequests:
             ),
         ],
     )
-    async def test_names_that_are_too_long_or_missing_are_refused(
+    async def test_a_name_too_long_or_missing_is_refused(
         self, wire: Changsongl, request_line: str, fields: list[tuple[str, str]]
     ) -> None:
         says = "\n".join(failed(*field) for field in fields)
         assert (await wire.raw(request_line)).json == {"message": f"uri invalid: {says}", "success": False}
 
     @pytest.mark.parametrize("given", ["x", "-1", "%2B1", "1.5", "1s"])
-    async def test_a_timeout_that_is_no_number_is_refused(self, wire: Changsongl, given: str) -> None:
+    async def test_a_malformed_timeout_is_refused(self, wire: Changsongl, given: str) -> None:
         answer = await wire.raw(f"GET {wire.jobs}?timeout={given}")
         shown = given.replace("%2B", "+")
         message = f'query invalid: strconv.ParseUint: parsing "{shown}": invalid syntax'
@@ -156,7 +154,7 @@ class TestRequests:
         "request_line",
         ["GET /topic/t", "PUT /topic/t/job", "POST /topic/t/job/a", "GET /topic/a%2Fb/job", "PATCH /topic/t/job/a"],
     )
-    async def test_what_is_at_no_path_is_gins_404(self, wire: Changsongl, request_line: str) -> None:
+    async def test_an_unknown_path_is_gins_404(self, wire: Changsongl, request_line: str) -> None:
         answer = await wire.raw(request_line)
         assert (answer.status, answer.headers["content-type"], answer.body) == (
             404,
@@ -165,11 +163,11 @@ class TestRequests:
         )
 
     @pytest.mark.parametrize(("verb", "status"), [("GET", 301), ("POST", 307)])
-    async def test_a_slash_too_many_is_redirected(self, wire: Changsongl, verb: str, status: int) -> None:
+    async def test_a_superfluous_slash_is_redirected(self, wire: Changsongl, verb: str, status: int) -> None:
         answer = await wire.raw(f"{verb} {wire.jobs}/?timeout=1")
         assert (answer.status, answer.headers["location"]) == (status, f"{wire.jobs}?timeout=1")
 
-    async def test_the_longest_names_pass_and_any_character_does(self, wire: Changsongl) -> None:
+    async def test_the_longest_names_and_any_characters_are_accepted(self, wire: Changsongl) -> None:
         topic, job_id = "订单_" + wire.name[-12:] + "_" + "长" * 34, "单_" + "i" * 198
         path = f"/topic/{topic}/job"
         added = await wire.client.post(path, json={"id": job_id, "delay": 0, "ttr": 60, "body": "x"})
@@ -178,33 +176,33 @@ class TestRequests:
         assert (popped["topic"], popped["id"]) == (topic, job_id)
         assert (await wire.client.put(f"{path}/{job_id}")).json() == OK
 
-    async def test_what_stands_behind_the_json_is_not_looked_at(self, wire: Changsongl) -> None:
+    async def test_text_behind_the_json_is_ignored(self, wire: Changsongl) -> None:
         assert (await wire.raw(f"POST {wire.jobs}", '{"ID":"a","Delay":600} and more')).json == OK
 
     @pytest.mark.parametrize(
         ("member", "value"), [("body", "x" * (1024 * 1024 + 1)), ("delay", 86_313_601), ("delay", 2**64 - 1)]
     )
-    async def test_what_the_bridge_has_no_room_for_is_refused(
+    async def test_a_value_over_the_bridges_limit_is_refused(
         self, wire: Changsongl, member: str, value: object
     ) -> None:
         answer = (await wire.client.post(wire.jobs, json={"id": "a", member: value})).json()
         assert (answer["success"], answer["message"].partition(":")[0]) == (False, member)
 
-    async def test_a_client_that_waits_to_be_told_to_go_on_is_told(self, wire: Changsongl) -> None:
+    async def test_expect_100_continue_is_answered(self, wire: Changsongl) -> None:
         interim, answer = await exchange_with_expect(wire.port, wire.jobs, b'{"id":"a","delay":600,"ttr":1}')
         assert interim.startswith(b"HTTP/1.1 100 Continue\r\n")
         assert answer.endswith(b'{"message":"ok","success":true}')
 
 
 class TestLife:
-    async def test_a_job_is_never_early_and_a_waiting_pop_is_woken_by_it(self, wire: Changsongl) -> None:
+    async def test_a_job_is_never_early_and_wakes_a_waiting_pop(self, wire: Changsongl) -> None:
         popping = asyncio.create_task(wire.pop())
         began_s = time.time()
         assert await wire.add("1", "hello") == OK
         assert await popping == ("1", "hello")
         assert time.time() >= began_s + 1
 
-    async def test_a_job_that_is_not_finished_comes_again_after_its_ttr_until_it_is(self, wire: Changsongl) -> None:
+    async def test_an_unfinished_job_is_redelivered_after_each_ttr(self, wire: Changsongl) -> None:
         await wire.add("1", ttr=1, delay=0)
         for _ in range(5):
             assert await wire.pop() == ("1", "x")
@@ -212,14 +210,14 @@ class TestLife:
         assert await wire.pop(wait_s=3) is None
         assert await wire.topic().state("1") == "acked"
 
-    async def test_a_job_with_a_ttr_of_zero_comes_once_and_may_be_finished(self, wire: Changsongl) -> None:
+    async def test_a_job_with_a_ttr_of_zero_is_delivered_once_and_may_be_finished(self, wire: Changsongl) -> None:
         await wire.add("1", ttr=0, delay=0)
         assert await wire.pop() == ("1", "x")
         assert await wire.topic().state("1") == "acked"
         assert await wire.finish("1") == OK
         assert await wire.add("1", ttr=0, delay=600) == OK  # the id is free
 
-    async def test_an_add_of_a_known_id_is_refused(self, wire: Changsongl) -> None:
+    async def test_an_add_of_a_living_id_is_refused(self, wire: Changsongl) -> None:
         assert await wire.add("1", "first", delay=0) == OK
         assert await wire.add("1", "second") == EXISTS
         assert await wire.pop() == ("1", "first")
@@ -228,7 +226,7 @@ class TestLife:
         assert await wire.add("1", "fourth", delay=0) == OK
         assert await wire.pop() == ("1", "fourth")
 
-    async def test_an_override_changes_all_of_a_job_that_there_is(self, wire: Changsongl) -> None:
+    async def test_an_override_replaces_an_existing_job(self, wire: Changsongl) -> None:
         assert await wire.add("1", override=True) == UNKNOWN
         assert await wire.add("1", "old", delay=600) == OK
         assert await wire.add("1", "new", delay=1, ttr=7, override=True) == OK
@@ -240,33 +238,33 @@ class TestLife:
         assert await wire.pop(wait_s=2) is None
         assert await wire.add("1", override=True) == UNKNOWN
 
-    async def test_a_job_deleted_before_it_is_due_never_comes(self, wire: Changsongl) -> None:
+    async def test_delete_before_due_is_final(self, wire: Changsongl) -> None:
         await wire.add("1")
         assert await wire.delete("1") == OK
         assert await wire.delete("1") == UNKNOWN
         assert await wire.pop(wait_s=3) is None
 
-    async def test_ids_are_of_their_topic(self, wire: Changsongl) -> None:
+    async def test_each_topic_has_its_own_ids(self, wire: Changsongl) -> None:
         other = Changsongl(wire.port, wire.client)
         assert await wire.add("1", "here", delay=0) == OK
         assert await other.add("1", "there", delay=0) == OK
         assert await other.delete("1") == OK
         assert await wire.pop() == ("1", "here")
 
-    async def test_two_poppers_never_have_a_job_at_the_same_time(self, wire: Changsongl) -> None:
+    async def test_concurrent_pops_never_get_the_same_job(self, wire: Changsongl) -> None:
         popping = [asyncio.create_task(wire.pop()) for _ in range(10)]
         await asyncio.gather(*(wire.add(str(number)) for number in range(10)))
         popped = [one for one in await asyncio.gather(*popping) if one is not None]
         assert sorted(int(job_id) for job_id, _ in popped) == list(range(10))
 
-    async def test_what_another_wire_sent_is_popped_and_finished(self, wire: Changsongl) -> None:
+    async def test_another_wires_message_can_be_popped_and_finished(self, wire: Changsongl) -> None:
         await wire.topic().send({"order": 1}, id="1")
         answer = await wire.ask("GET", "?timeout=60")
         assert answer["data"] == {"topic": f"{wire.name}.a", "id": "1", "body": '{"order":1}', "delay": 0, "ttr": 0}
         assert await wire.topic().state("1") == "leased"
         assert await wire.finish("1") == OK
 
-    async def test_the_life_of_an_order_is_as_the_script_shows_it(self, wire: Changsongl) -> None:
+    async def test_the_documented_script_prints_the_life_of_an_order(self, wire: Changsongl) -> None:
         said = await lines_of("changsongl.sh", CHANGSONGL_API=f"http://127.0.0.1:{wire.port}", TOPIC=wire.name)
         added, again, overridden, first, second, finished, unknown, added_2, deleted, nothing = said
         assert added == overridden == finished == added_2 == deleted == OK

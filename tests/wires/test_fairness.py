@@ -1,5 +1,7 @@
-"""What is sent through one wire is found, pulled, acked and deleted through any other, as far as its names can be said
-there. The tables are those of docs/wires.md, "From one wire to another"."""
+"""Tests that any wire finds, pulls, acknowledges and deletes the messages of any other wire.
+
+The tables are those of docs/wires.md, "From one wire to another".
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from tests.wires.fair import WIRES, Wire
 from tests.wires.lmstfy import Lmstfy
 
 FOR_EVER = 2_147_483_647
-LONG_S = 90  # within the 100 s that a message lives, which lmstfy counts from the publish
+LONG_S = 90  # less than the ttl of 100 s, which lmstfy counts from the publish
 # A send of 5 s, to live for 100 s, 3 deliveries: as the bridge has it. Milliseconds; those to live are from due on.
 SENT: dict[str, dict[str, Any]] = {
     "v1": {"delay": 5_000, "ttl": 100_000, "max_retry": 2, "content_type": "text/plain"},
@@ -35,8 +37,8 @@ SENT: dict[str, dict[str, Any]] = {
 STATES: dict[str, dict[str, Any]] = {
     "v1": {state: state for state in ("waiting", "ready", "leased", "acked", "deleted")},
     "camellia": {"waiting": 1, "ready": 2, "leased": 3, "acked": 4, "deleted": 7},
-    "lmstfy": {"waiting": "there", "ready": "there", "leased": "there", "acked": None, "deleted": None},
-    "ouqiang": {"waiting": "there", "ready": "there", "leased": "there", "acked": None, "deleted": None},
+    "lmstfy": {"waiting": "found", "ready": "found", "leased": "found", "acked": None, "deleted": None},
+    "ouqiang": {"waiting": "found", "ready": "found", "leased": "found", "acked": None, "deleted": None},
     "youzan": {"waiting": "delay", "ready": "ready", "leased": "reserved", "acked": "deleted", "deleted": "deleted"},
 }
 # Their ids are of no topic, so they know one that they did not send or pop only from each other.
@@ -71,34 +73,36 @@ def fresh_topic(*wires: str) -> str:
 
 
 def fresh_id() -> str:
-    """That every wire can say: some take numbers only."""
+    """Returns an id that every wire accepts: some accept only numbers."""
     return str(randrange(10**17, 10**18))
 
 
-def test_the_documents_table_has_a_column_for_every_wire_and_these_names_for_states() -> None:
-    told = section(text("docs/wires.md"), "From one wire to another")
-    heading = next(line for line in told.splitlines() if line.startswith("|"))
+def test_the_documented_table_has_every_wire_and_its_state_names() -> None:
+    documented = section(text("docs/wires.md"), "From one wire to another")
+    heading = next(line for line in documented.splitlines() if line.startswith("|"))
     assert [cell.strip().lower() for cell in heading.strip("|").split("|")][1:] == list(WIRES)
-    nothing = {"404": None, "nothing": None}
-    table = {cells[0]: dict(zip(WIRES, (cell.strip("`") for cell in cells[1:]), strict=True)) for cells in rows(told)}
+    nothing = {"404": None, "null": None}
+    table = {
+        cells[0]: dict(zip(WIRES, (cell.strip("`") for cell in cells[1:]), strict=True)) for cells in rows(documented)
+    }
     assert list(table) == ["topic", "id", "body", "delay", "ttl", "retries", "lease", *STATES["v1"]]
     for wire, names in STATES.items():
         assert {state: nothing.get(table[state][wire], table[state][wire]) for state in names} == {
             state: name if name is None else str(name) for state, name in names.items()
         }
     for wire in WIRES.keys() - STATES.keys():
-        assert {table[state][wire] for state in STATES["v1"]} == {"not asked"}
+        assert {table[state][wire] for state in STATES["v1"]} == {"no look-up"}
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_what_a_wire_says_of_a_message_is_what_the_bridge_has(wire: str, named: Named) -> None:
+async def test_a_message_has_the_terms_that_its_wire_sent(wire: str, named: Named) -> None:
     one, topic = named(wire), fresh_topic(wire)
     sent = await named("v1").topic(topic).look(await one.send(topic, fresh_id(), delay_s=5))
     created_ms, due_ms = parse_instant_ms(sent["created_at"]), parse_instant_ms(sent["due_at"])
     ttl_ms = sent["expires_at"] and parse_instant_ms(sent["expires_at"]) - due_ms
     expected = SENT[wire]
     if expected["delay"] is None:
-        assert due_ms % 1_000 == 0  # a task's moment is a second of the clock
+        assert due_ms % 1_000 == 0  # a task is due at a whole second
         created_ms = due_ms
     assert {
         "delay": (due_ms - created_ms) or None,
@@ -113,7 +117,7 @@ async def test_what_a_wire_says_of_a_message_is_what_the_bridge_has(wire: str, n
 
 
 @pytest.mark.parametrize("wire", STATES)
-async def test_a_state_has_the_name_that_the_wire_has_for_it(wire: str, named: Named) -> None:
+async def test_each_wire_shows_its_own_name_of_a_state(wire: str, named: Named) -> None:
     one, topic = named(wire), fresh_topic(wire)
     own = named("v1").topic(topic)
     waiting_id = await one.send(topic, fresh_id(), delay_s=LONG_S)
@@ -131,7 +135,7 @@ async def test_a_state_has_the_name_that_the_wire_has_for_it(wire: str, named: N
 
 
 @pytest.mark.parametrize(("sends", "pulls"), PAIRS)
-async def test_what_one_wire_sends_another_pulls_and_acks(sends: str, pulls: str, named: Named) -> None:
+async def test_any_wire_pulls_and_acknowledges_any_other_wires_message(sends: str, pulls: str, named: Named) -> None:
     one, other, topic = named(sends), named(pulls), fresh_topic(sends, pulls)
     message_id = await one.send(topic, fresh_id(), delay_s=1)
     assert await other.pull(topic) == (message_id, BODIES.get((sends, pulls), "hello"))
@@ -140,7 +144,7 @@ async def test_what_one_wire_sends_another_pulls_and_acks(sends: str, pulls: str
 
 
 @pytest.mark.parametrize(("sends", "finds"), FINDS)
-async def test_what_one_wire_sends_another_finds(sends: str, finds: str, named: Named) -> None:
+async def test_any_wire_finds_any_other_wires_message(sends: str, finds: str, named: Named) -> None:
     one, other, topic = named(sends), named(finds), fresh_topic(sends, finds)
     message_id = await one.send(topic, fresh_id(), delay_s=LONG_S)
     assert await other.find(topic, message_id) == STATES[finds]["waiting"]
@@ -148,7 +152,7 @@ async def test_what_one_wire_sends_another_finds(sends: str, finds: str, named: 
 
 
 @pytest.mark.parametrize(("sends", "deletes"), DELETES)
-async def test_what_one_wire_sends_another_deletes(sends: str, deletes: str, named: Named) -> None:
+async def test_any_wire_deletes_any_other_wires_message(sends: str, deletes: str, named: Named) -> None:
     one, other, topic = named(sends), named(deletes), fresh_topic(sends, deletes)
     message_id = await one.send(topic, fresh_id(), delay_s=LONG_S)
     await other.delete(topic, message_id)
@@ -158,7 +162,7 @@ async def test_what_one_wire_sends_another_deletes(sends: str, deletes: str, nam
 @pytest.mark.parametrize(
     ("sends", "by_id"), [(one, other) for one in ("v1", "lmstfy") for other in sorted(BY_ID_ALONE)]
 )
-async def test_a_wire_whose_ids_are_of_no_topic_leaves_alone_what_it_has_not_popped(
+async def test_a_wire_with_global_ids_does_not_change_unpopped_messages_of_others(
     sends: str, by_id: str, named: Named
 ) -> None:
     one, other, topic = named(sends), named(by_id), fresh_topic(sends)
@@ -168,18 +172,16 @@ async def test_a_wire_whose_ids_are_of_no_topic_leaves_alone_what_it_has_not_pop
     assert (await named("v1").topic(topic).look(message_id))["state"] == "waiting"
 
 
-async def test_a_topic_with_a_namespace_can_not_be_said_on_changsongls_wire(
-    client: httpx2.AsyncClient, named: Named
-) -> None:
+async def test_changsongls_wire_cannot_name_a_topic_with_a_namespace(client: httpx2.AsyncClient, named: Named) -> None:
     topic = fresh_topic("lmstfy")
     await named("lmstfy").send(topic, "", delay_s=LONG_S)
     assert (await client.get(f"/topic/{topic.replace('/', '%2F')}/job")).status_code == 404
 
 
-async def test_a_task_is_read_by_its_number_whichever_wire_sent_it(client: httpx2.AsyncClient, named: Named) -> None:
+async def test_a_task_is_read_by_its_number_from_any_wire(client: httpx2.AsyncClient, named: Named) -> None:
     topic, number = fresh_topic(), fresh_id()
     await named("v1").send(topic, number, delay_s=1)
     await Topic(client, topic).until_state(number, "ready")
-    told = await named("tasks").posted("/delay/task/pull", topic=topic, task_id=int(number))
-    assert (told["task_id"], told["content"]) == (int(number), "hello")
+    documented = await named("tasks").posted("/delay/task/pull", topic=topic, task_id=int(number))
+    assert (documented["task_id"], documented["content"]) == (int(number), "hello")
     assert await Topic(client, topic).state(number) == "acked"

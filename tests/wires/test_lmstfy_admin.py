@@ -1,4 +1,4 @@
-"""lmstfy's tokens and limits on a running bridge: what the admin port makes of them, and what the API does then."""
+"""Tests lmstfy's tokens and limits on a running bridge: how the admin port changes them, and how the API obeys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORM = {**BASIC, "Content-Type": "application/x-www-form-urlencoded"}
 
 
 async def until(queue: Queue, status: int) -> Answer:
-    """Asks until it is answered so: another process's change is seen a second later at the most."""
+    """Repeats the request until it has this status: other processes follow a change within a second."""
     async with asyncio.timeout(30):
         while (answer := await queue.ask("GET", "?timeout=1")).status != status:
             pass
@@ -35,15 +35,15 @@ class TestTokens:
         crossed = await Queue(lmstfy, other.namespace, "orders", one.token).ask("GET")
         assert (crossed.status, crossed.json) == (401, {"error": "invalid token"})
 
-    async def test_names_and_tokens_that_run_together_are_told_apart(self, lmstfy: Lmstfy) -> None:
-        # The original keeps pool, namespace and token in one string, and remembers "ab" + "c…" as "a" + "bc…" too.
+    async def test_names_and_tokens_with_the_same_concatenation_are_distinct(self, lmstfy: Lmstfy) -> None:
+        # The original's cache joins namespace and token, and so takes "ab" + "c…" for "a" + "bc…".
         stem, token = uuid4().hex, uuid4().hex
         made = await lmstfy.admin(f"POST /token/{stem}x?description=d&token={token}")
         assert made.status == 201
         assert await Queue(lmstfy, f"{stem}x", "orders", token).is_empty()
         assert (await Queue(lmstfy, stem, "orders", f"x{token}").ask("GET")).status == 401
 
-    async def test_a_token_is_made_of_ones_own_listed_in_clear_and_deleted(self, lmstfy: Lmstfy) -> None:
+    async def test_a_chosen_token_is_listed_in_clear_and_deleted(self, lmstfy: Lmstfy) -> None:
         namespace, token = f"ns-{uuid4().hex[:12]}", f"of-my-own-{uuid4().hex}"
         form = f"description=of+mine&token={token}".encode()
         made = await lmstfy.admin(f"POST /token/{namespace}?pool=", form, FORM)
@@ -61,7 +61,7 @@ class TestTokens:
         assert (await queue.ask("GET")).status == 401
         assert (await lmstfy.admin(f"GET /token/{namespace}")).json == {"tokens": {}}
 
-    async def test_a_token_deleted_through_one_process_is_refused_by_another(
+    async def test_all_processes_refuse_a_deleted_token(
         self, lmstfy: Lmstfy, rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
     ) -> None:
         async with another_bridge(lmstfy, rabbit, redis_node, local_dir) as other:
@@ -73,9 +73,7 @@ class TestTokens:
 
 
 class TestLimits:
-    async def test_consumes_beyond_the_limit_are_refused_and_those_in_vain_count_for_nothing(
-        self, queue: Queue
-    ) -> None:
+    async def test_consumes_over_the_limit_are_refused_and_empty_ones_do_not_count(self, queue: Queue) -> None:
         await queue.ask("PUT", "/bulk", b"[1,2,3]")
         limit = f"/token/{queue.namespace}/{queue.token}/limit"
         added = await queue.lmstfy.admin(f"POST {limit}", b'{"read": 2, "interval": 600}')
@@ -88,7 +86,7 @@ class TestLimits:
         answer = await queue.ask("GET")
         assert (answer.status, answer.json) == (429, refused(queue, "consume"))
         await queue.publish()  # publishes have no limit
-        assert (await queue.ask("GET", "/peek")).status == 200  # nor does looking
+        assert (await queue.ask("GET", "/peek")).status == 200  # nor do reads
         changed = await queue.lmstfy.admin(f"PUT {limit}", b'{"read": 3, "write": 0, "interval": 600}')
         assert (changed.status, changed.json) == (200, {"limiter": {"read": 3, "write": 0, "interval": 600}})
         await queue.consume()
@@ -96,7 +94,7 @@ class TestLimits:
         assert (await queue.lmstfy.admin(f"DELETE {limit}")).json == {"msg": "success"}
         await queue.consume()
 
-    async def test_publishes_beyond_the_limit_are_refused_and_a_bulk_is_one(self, queue: Queue) -> None:
+    async def test_publishes_over_the_limit_are_refused_and_a_bulk_counts_once(self, queue: Queue) -> None:
         limit = f"/token/{queue.namespace}/{queue.token}/limit"
         assert (await queue.lmstfy.admin(f"PUT {limit}", b'{"write": 2, "interval": 600}')).status == 200
         assert (await queue.ask("PUT", "?tries=0")).status == 400
@@ -112,14 +110,14 @@ class TestLimits:
         labels = f'pool="default",namespace="{queue.namespace}",token="{digest}",action="produce"'
         assert f"infra_lmstfy_http_rate_limit{{{labels}}} 2\n" in metrics.text
 
-    async def test_a_window_ends(self, queue: Queue) -> None:
+    async def test_a_new_window_allows_requests_again(self, queue: Queue) -> None:
         limit = f"/token/{queue.namespace}/{queue.token}/limit"
         await queue.ask("PUT", "/bulk", b"[1,2]")
         assert (await queue.lmstfy.admin(f"POST {limit}", b'{"read": 1, "interval": 1}')).status == 201
         await queue.consume()
         await until(queue, 200)
 
-    async def test_limits_are_listed_shown_and_go_with_their_token(self, queue: Queue) -> None:
+    async def test_limits_are_listed_and_deleted_with_their_token(self, queue: Queue) -> None:
         limit = f"/token/{queue.namespace}/{queue.token}/limit"
         await queue.lmstfy.admin(f"POST {limit}", b'{"read": 9, "write": 8, "interval": 7}')
         again = await queue.lmstfy.admin(f"POST {limit}", b'{"read": 1, "interval": 1}')
@@ -139,7 +137,7 @@ class TestLimits:
         assert (await queue.lmstfy.admin(f"GET {limit}")).status == 404
 
 
-class TestTheRest:
+class TestOtherCalls:
     async def test_info_lists_queues_by_namespace(self, queue: Queue) -> None:
         await queue.publish(query="delay=100")
         answer = await queue.lmstfy.admin("GET /info")
@@ -165,14 +163,14 @@ class TestTheRest:
         ):
             assert f"{line}\n" in text
 
-    async def test_the_access_log_is_switched_on_and_off(self, lmstfy: Lmstfy) -> None:
+    async def test_the_access_log_can_be_switched_on_and_off(self, lmstfy: Lmstfy) -> None:
         for wanted, told in (("enable", "enabled"), ("disable", "disabled")):
             assert (await lmstfy.admin(f"POST /accesslog?status={wanted}")).json == {"status": told}
             assert (await lmstfy.admin("GET /accesslog")).json == {"status": told}
 
 
 class TestSettings:
-    async def test_tokens_may_go_unchecked_and_the_bridges_own_are_not_asked_for(
+    async def test_verification_can_be_switched_off_and_the_bridges_tokens_are_not_required(
         self, lmstfy: Lmstfy, rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
     ) -> None:
         further = {
@@ -192,7 +190,7 @@ class TestSettings:
             assert (job["remain_tries"], 0 < job["ttl"] <= 50) == (2, True)
             assert (await ask(open_one.port, f"GET {path}?timeout=0", {"X-Token": "nowhere:t"})).status == 404
 
-    async def test_switched_off_it_is_nowhere(
+    async def test_a_disabled_wire_is_on_no_port(
         self, lmstfy: Lmstfy, rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
     ) -> None:
         async with another_bridge(lmstfy, rabbit, redis_node, local_dir, BRIDGE_LMSTFY="false") as off:
@@ -204,7 +202,7 @@ class TestSettings:
 
 
 class TestOutages:
-    async def test_while_redis_is_away_it_is_told_in_time_and_nothing_is_promised(
+    async def test_without_redis_requests_fail_in_time_and_promise_nothing(
         self, rabbit: RabbitNode, local_dir: Path
     ) -> None:
         with RedisNode(local_dir / "lmstfy-redis") as redis:

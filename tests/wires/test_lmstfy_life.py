@@ -1,6 +1,6 @@
-"""The lmstfy wire against a running bridge, RabbitMQ and Redis: what becomes of jobs.
+"""Tests the life of jobs over lmstfy's wire, on a running bridge, RabbitMQ and Redis.
 
-Nothing sleeps: a test waits in consumes that have a timeout, which end when there is something.
+No test sleeps: each waits in consumes with a timeout, which end when a job is ready.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHORT = "timeout=30&ttr=1"
 
 
 async def until_dead(queue: Queue, count: int = 1) -> str:
-    """Waits in an idle queue beside it; the id of the oldest dead letter."""
+    """Waits for `count` dead letters. Returns the id of the oldest. Consumes of an idle queue pace the loop."""
     async with asyncio.timeout(60):
         while True:
             size, head = await queue.dead_letters()
@@ -33,7 +33,7 @@ async def until_dead(queue: Queue, count: int = 1) -> str:
 
 
 class TestTime:
-    async def test_a_job_is_never_early_and_its_id_tells_its_delay(self, queue: Queue) -> None:
+    async def test_a_job_is_never_early_and_its_id_contains_its_delay(self, queue: Queue) -> None:
         job_id = await queue.publish(query="delay=2")
         assert await queue.is_empty()
         job = await queue.consume(_WAIT)
@@ -46,17 +46,17 @@ class TestTime:
         job = await queue.consume(_WAIT)
         assert 0 < job["ttl"] <= 98
 
-    async def test_a_job_whose_ttl_passes_vanishes_and_is_no_dead_letter(self, queue: Queue) -> None:
+    async def test_a_job_that_expires_after_a_delivery_is_not_dead_lettered(self, queue: Queue) -> None:
         job_id = await queue.publish(query="ttl=100&tries=1")
-        assert (await queue.consume(_SHORT))["job_id"] == job_id  # and its TTR ends before its TTL
+        assert (await queue.consume(_SHORT))["job_id"] == job_id  # its TTR ends before its TTL
         other_id = await queue.publish(query="ttl=4&tries=5")
-        assert (await queue.consume("timeout=30&ttr=5"))["job_id"] == other_id  # and its TTL before its TTR
+        assert (await queue.consume("timeout=30&ttr=5"))["job_id"] == other_id  # its TTL ends before its TTR
         assert (await queue.ask("GET", "?timeout=6")).status == 404
         assert await until_dead(queue) == job_id
         assert await queue.dead_letters() == (1, job_id)
         assert (await queue.peek(other_id)).status == 404
 
-    async def test_an_expired_job_that_nobody_consumed_vanishes(self, queue: Queue) -> None:
+    async def test_an_unconsumed_job_expires(self, queue: Queue) -> None:
         job_id = await queue.publish(query="ttl=1&delay=1")
         assert (await queue.ask("GET", "?timeout=3")).status == 404
         assert (await queue.peek(job_id)).status == 404
@@ -64,36 +64,36 @@ class TestTime:
 
 
 class TestTries:
-    async def test_a_job_comes_as_often_as_it_has_tries_and_is_a_dead_letter_then(self, queue: Queue) -> None:
+    async def test_a_job_is_dead_lettered_after_its_tries(self, queue: Queue) -> None:
         job_id = await queue.publish(query="tries=2&ttl=100")
         assert (await queue.consume(_SHORT))["remain_tries"] == 1
         assert (await queue.consume(_SHORT))["remain_tries"] == 0
         assert await until_dead(queue) == job_id
         shown = (await queue.peek(job_id)).json
-        assert (shown["ttl"], b64decode(shown["data"])) == (0, b"hello")  # dead letters stay for ever
+        assert (shown["ttl"], b64decode(shown["data"])) == (0, b"hello")  # dead letters never expire
         assert await queue.is_empty()
 
-    async def test_a_consume_that_freezes_tries_leaves_them(self, queue: Queue) -> None:
+    async def test_a_consume_with_freeze_tries_counts_no_try(self, queue: Queue) -> None:
         await queue.publish(query="tries=1")
         for _ in range(2):
             assert (await queue.consume(_SHORT + "&freeze_tries=true"))["remain_tries"] == 1
         assert (await queue.consume(_WAIT))["remain_tries"] == 0
 
-    async def test_a_ttr_of_zero_ends_at_once(self, queue: Queue) -> None:
+    async def test_a_ttr_of_zero_expires_at_once(self, queue: Queue) -> None:
         job_id = await queue.publish(query="tries=2")
         assert (await queue.consume("ttr=0&timeout=30"))["job_id"] == job_id
         assert (await queue.consume(_WAIT))["job_id"] == job_id
 
 
 class TestAck:
-    async def test_an_acked_job_never_comes_again(self, queue: Queue) -> None:
+    async def test_an_acknowledged_job_is_not_redelivered(self, queue: Queue) -> None:
         job_id = await queue.publish(query="tries=5")
         await queue.consume(_SHORT)
         await queue.ack(job_id)
         assert (await queue.ask("GET", "?timeout=2")).status == 404
         assert (await queue.peek(job_id)).status == 404
 
-    async def test_an_ack_after_the_ttr_wins_where_the_job_is_ready_again(self, queue: Queue) -> None:
+    async def test_an_ack_after_the_ttr_ends_a_job_that_is_ready_again(self, queue: Queue) -> None:
         job_id = await queue.publish(query="tries=5")
         await queue.consume(_SHORT)
         other_id = await queue.publish(query="tries=1&delay=2")  # due when the TTR has ended
@@ -102,7 +102,7 @@ class TestAck:
         await queue.ack(job_id)
         assert (await queue.consume(_WAIT))["job_id"] == other_id
 
-    async def test_a_job_deleted_before_it_is_due_never_comes_and_is_in_no_size(self, queue: Queue) -> None:
+    async def test_delete_before_due_is_final_and_changes_the_size(self, queue: Queue) -> None:
         job_id = await queue.publish(query="delay=1")
         ready_id = await queue.publish()
         await queue.ack(job_id)
@@ -117,18 +117,18 @@ class TestAck:
         await queue.ack(job_id)
         assert await queue.dead_letters() == (0, "")
 
-    async def test_a_job_of_another_queue_is_left_alone(self, queue: Queue) -> None:
+    async def test_a_job_of_another_queue_is_not_changed(self, queue: Queue) -> None:
         job_id = await queue.publish()
         other = Queue(queue.lmstfy, queue.namespace, "other", queue.token)
         await other.ack(job_id)
         assert (await queue.peek(job_id)).status == 200
 
-    async def test_a_republished_job_is_a_new_one_in_the_old_ones_place(self, queue: Queue) -> None:
+    async def test_a_republish_replaces_a_job_with_a_new_one(self, queue: Queue) -> None:
         job_id = await queue.publish(query="tries=5")
         await queue.consume(_SHORT)
         refused = await queue.ask("PUT", f"/job/{job_id}?tries=0", b"again")
         assert refused.status == 400
-        assert (await queue.peek(job_id)).status == 200  # what was refused has deleted nothing
+        assert (await queue.peek(job_id)).status == 200  # the refused republish has deleted nothing
         new_id = (await queue.ask("PUT", f"/job/{job_id}?delay=1", b"again")).json["job_id"]
         job = await queue.consume(_WAIT)
         assert (job["job_id"], b64decode(job["data"])) == (new_id, b"again")
@@ -136,7 +136,7 @@ class TestAck:
 
 
 class TestOrder:
-    async def test_jobs_come_first_in_first_out_also_in_a_batch(self, queue: Queue) -> None:
+    async def test_jobs_are_consumed_first_in_first_out(self, queue: Queue) -> None:
         ids = (await queue.ask("PUT", "/bulk", b"[" + b",".join(b"%d" % n for n in range(64)) + b"]")).json["job_ids"]
         got = [job["job_id"] for job in await queue.consume("count=20&timeout=30")]
         got += [(await queue.consume(_WAIT))["job_id"] for _ in range(4)]
@@ -144,7 +144,7 @@ class TestOrder:
             got += [job["job_id"] for job in await queue.consume("count=100&timeout=30")]
         assert got == ids
 
-    async def test_what_comes_again_stands_behind_what_came_meanwhile(self, queue: Queue) -> None:
+    async def test_a_redelivered_job_is_behind_newer_jobs(self, queue: Queue) -> None:
         first = await queue.publish(b"first", "tries=2")
         await queue.consume("timeout=30&ttr=3")
         second = await queue.publish(b"second")
@@ -154,7 +154,7 @@ class TestOrder:
         assert (await queue.ask("GET", "/peek")).json["job_id"] == second
         assert [(await queue.consume(_WAIT))["job_id"] for _ in range(2)] == [second, first]
 
-    async def test_queues_named_earlier_go_first(self, queue: Queue) -> None:
+    async def test_queues_are_consumed_in_the_order_of_the_request(self, queue: Queue) -> None:
         urgent, normal = (Queue(queue.lmstfy, queue.namespace, name, queue.token) for name in ("urgent", "normal"))
         ids = [await normal.publish(), await urgent.publish(), await urgent.publish()]
         both = Queue(queue.lmstfy, queue.namespace, "urgent,,normal,urgent", queue.token)
@@ -165,7 +165,7 @@ class TestOrder:
             ("normal", ids[0]),
         ]
 
-    async def test_a_consume_of_several_queues_waits_for_whichever_gets_a_job(self, queue: Queue) -> None:
+    async def test_a_consume_of_several_queues_is_woken_by_any_of_them(self, queue: Queue) -> None:
         both = Queue(queue.lmstfy, queue.namespace, "first,orders", queue.token)
         waiting = asyncio.create_task(both.consume(_WAIT))
         job_id = await queue.publish(query="delay=1")
@@ -174,7 +174,7 @@ class TestOrder:
 
 
 class TestAttributes:
-    async def test_attributes_come_with_the_job_cut_and_in_lower_case(self, queue: Queue) -> None:
+    async def test_attributes_are_cut_and_in_lower_case(self, queue: Queue) -> None:
         headers = {
             "Enable-Job-Version": "Yes",
             "Job-Attr-User": "joe",
@@ -187,14 +187,14 @@ class TestAttributes:
         assert (await queue.ask("GET", "/peek")).json["attributes"] == wanted
         assert (await queue.consume(_WAIT))["attributes"] == wanted
 
-    async def test_without_the_job_version_there_are_none(self, queue: Queue) -> None:
+    async def test_without_the_job_version_attributes_are_ignored(self, queue: Queue) -> None:
         job_id = await queue.publish(headers={"Job-Attr-User": "joe"})
         assert len(job_id) == 26
         assert (await queue.consume(_WAIT))["attributes"] is None
 
 
 class TestBodies:
-    async def test_a_body_is_bytes_whatever_its_type_and_may_be_empty_or_a_mebibyte(self, queue: Queue) -> None:
+    async def test_a_body_of_any_bytes_up_to_one_mebibyte_is_unchanged(self, queue: Queue) -> None:
         for body in (b"", bytes(range(256)), b"x" * 1024 * 1024):
             await queue.publish(body, headers={"Content-Type": "application/json"})
             assert b64decode((await queue.consume(_WAIT))["data"]) == body
@@ -205,7 +205,7 @@ class TestDeadLetters:
         ids = [await queue.publish(body, "tries=1") for body in (b"1", b"2", b"3")]
         for _ in ids:
             await queue.consume(_SHORT)
-        # They end within milliseconds of each other, and may stand in any order.
+        # Their TTRs end within milliseconds, so their order is undefined.
         assert await until_dead(queue, 3) in ids
         assert (await queue.ask("PUT", "/deadletter?limit=2&ttl=50")).json == {"count": 2, "msg": "respawned"}
         left, head = await queue.dead_letters()
@@ -217,7 +217,7 @@ class TestDeadLetters:
         await queue.consume(_WAIT)
         assert await until_dead(queue) == job["job_id"]
 
-    async def test_a_respawned_job_may_stay_for_ever(self, queue: Queue) -> None:
+    async def test_a_respawn_with_ttl_zero_never_expires(self, queue: Queue) -> None:
         await queue.publish()
         await queue.consume(_SHORT)
         await until_dead(queue)
@@ -226,7 +226,7 @@ class TestDeadLetters:
 
 
 class TestDestroy:
-    async def test_only_what_is_ready_goes(self, queue: Queue) -> None:
+    async def test_destroy_deletes_only_ready_jobs(self, queue: Queue) -> None:
         leased = await queue.publish(query="tries=2")
         await queue.consume("timeout=30&ttr=4")
         delayed = await queue.publish(query="delay=6")
@@ -237,7 +237,7 @@ class TestDestroy:
 
 
 class TestNames:
-    async def test_names_of_255_bytes_work_and_are_listed_as_they_are(self, lmstfy: Lmstfy) -> None:
+    async def test_names_of_255_bytes_work_and_are_listed_in_full(self, lmstfy: Lmstfy) -> None:
         namespace, name = uuid4().hex + "n" * 223, "q" * 254
         token = await lmstfy.token(namespace)
         queues = [Queue(lmstfy, namespace, name + end, token) for end in "ab"]
@@ -249,7 +249,7 @@ class TestNames:
 
 
 class TestOtherWires:
-    async def test_a_job_is_a_message_of_the_topic_and_the_other_way_round(self, queue: Queue) -> None:
+    async def test_jobs_and_messages_of_the_topic_are_the_same(self, queue: Queue) -> None:
         topic = f"/v1/namespaces/{queue.namespace}/topics/orders"
         job_id = await queue.publish(b"hello", "delay=100&tries=3")
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{queue.lmstfy.own_port}", timeout=60) as client:
@@ -263,7 +263,7 @@ class TestOtherWires:
 
 class TestCrowd:
     @pytest.mark.timeout(400)
-    async def test_with_two_hundred_namespaces_and_twenty_clients_no_job_crosses(self, lmstfy: Lmstfy) -> None:
+    async def test_jobs_of_200_namespaces_never_cross(self, lmstfy: Lmstfy) -> None:
         left = asyncio.Queue[int]()
         for number in range(200):
             left.put_nowait(number)
@@ -294,7 +294,7 @@ class TestCrowd:
 
 
 class TestDocumentation:
-    async def test_the_life_of_an_order_is_as_the_script_shows_it(self, lmstfy: Lmstfy) -> None:
+    async def test_the_documented_script_prints_the_life_of_an_order(self, lmstfy: Lmstfy) -> None:
         process = await asyncio.create_subprocess_exec(
             str(PROJECT / "docs" / "wires" / "lmstfy.sh"),
             env={

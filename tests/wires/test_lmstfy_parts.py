@@ -1,4 +1,4 @@
-"""What the lmstfy wire is made of, by itself: Go's numbers, raw JSON, ids, names, Prometheus' text."""
+"""Tests the parts of lmstfy's wire without servers: numbers, raw JSON, ids, names, metrics and ports."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from tests.wires.camellia_service import BORN_MS, StandIn, message
 
 class TestNumbers:
     @pytest.mark.parametrize("digits", ["", "+1", "-1", "1.5", " 1", "1 ", "1_0", "0x1", "١", "65536", "9" * 5_000])
-    def test_what_go_takes_for_no_unsigned_number(self, digits: str) -> None:
+    def test_a_malformed_unsigned_number_is_refused(self, digits: str) -> None:
         with pytest.raises(NotANumber):
             parse_uint(digits, 16)
 
-    def test_what_it_takes(self) -> None:
+    def test_numbers_are_read_as_in_go(self) -> None:
         assert [parse_uint(digits, 16) for digits in ("0", "007", "65535", "0" * 5_000 + "7")] == [0, 7, 65_535, 7]
         assert [parse_int(digits) for digits in ("+1", "-1", "9223372036854775807")] == [1, -1, 2**63 - 1]
 
     @pytest.mark.parametrize("digits", ["", "-", "+-1", "9223372036854775808", "1e3"])
-    def test_what_is_no_signed_number(self, digits: str) -> None:
+    def test_a_malformed_signed_number_is_refused(self, digits: str) -> None:
         with pytest.raises(NotANumber):
             parse_int(digits)
 
-    def test_of_several_values_the_first_counts_and_an_empty_one_is_not_the_default(self) -> None:
+    def test_the_first_of_several_values_counts_and_an_empty_value_is_invalid(self) -> None:
         query = Query.of(b"delay=5&delay=6&ttl=&x")
         assert (query.uint("delay", 1), query.uint("tries", 1)) == (5, 1)
         with pytest.raises(Refusal):
             query.uint("ttl", 1)
 
     @pytest.mark.parametrize(("word", "value"), [("1", True), ("T", True), ("True", True), ("f", False), ("0", False)])
-    def test_booleans(self, word: str, value: bool) -> None:
+    def test_each_boolean_word_has_its_value(self, word: str, value: bool) -> None:
         assert Query.of(f"freeze_tries={word}".encode()).boolean("freeze_tries") is value
 
     @pytest.mark.parametrize("word", ["", "yes", "tRUE", "2"])
-    def test_what_is_no_boolean(self, word: str) -> None:
+    def test_a_malformed_boolean_is_refused(self, word: str) -> None:
         with pytest.raises(Refusal):
             Query.of(f"freeze_tries={word}".encode()).boolean("freeze_tries")
 
@@ -68,7 +68,7 @@ class TestRawJson:
         ],
         ids=lambda value: str(value)[:20],
     )
-    def test_elements_stay_as_they_are_written(self, document: bytes, wanted: list[bytes]) -> None:
+    def test_elements_keep_their_bytes(self, document: bytes, wanted: list[bytes]) -> None:
         assert elements(document) == wanted
 
     @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ class TestRawJson:
         ],
         ids=lambda value: str(value)[:20],
     )
-    def test_what_is_no_array(self, document: bytes) -> None:
+    def test_anything_but_an_array_is_refused(self, document: bytes) -> None:
         with pytest.raises(NotAnArray):
             elements(document)
 
 
 class TestIds:
-    def test_ids_ascend_and_carry_their_delay(self) -> None:
+    def test_ids_ascend_and_contain_their_delay(self) -> None:
         ids = JobIds()
         made = [ids.new(3, versioned=False) for _ in range(2_000)]
         assert sorted(set(made)) == made
@@ -94,7 +94,7 @@ class TestIds:
 
 
 class TestNames:
-    def test_long_names_have_a_topic_of_their_own(self) -> None:
+    def test_long_names_have_distinct_topics(self) -> None:
         names = ["n" * 100, "n" * 101, "n" * 102, "n" * 255, "n" * 254 + "m"]
         topics = {topic_of("shop", name) for name in names}
         assert len(topics) == len(names)
@@ -117,23 +117,23 @@ class TestNames:
 
 class TestJobs:
     @pytest.mark.parametrize(("left_ms", "ttl_s"), [(1, 1), (1_400, 1), (1_500, 2), (59_999, 60)])
-    def test_a_ttl_that_has_not_passed_is_never_shown_as_for_ever(self, left_ms: int, ttl_s: int) -> None:
+    def test_a_running_ttl_is_never_shown_as_zero(self, left_ms: int, ttl_s: int) -> None:
         job = shown(message(expires_ms=BORN_MS + left_ms), "shop", "orders", BORN_MS, remain_tries=1)
         assert job["ttl"] == ttl_s
         assert list(job) == sorted(job)
 
-    def test_what_is_acked_expired_or_deleted_is_not_there(self) -> None:
+    def test_acknowledged_expired_and_deleted_jobs_are_not_shown(self) -> None:
         for state in State:
             is_gone = state in (State.ACKED, State.EXPIRED, State.DELETED)
             assert exists(message(state=state).record, BORN_MS) is not is_gone
         assert not exists(message(state=State.LEASED, expires_ms=BORN_MS).record, BORN_MS)
 
 
-def test_go_escapes_what_html_has_a_meaning_for() -> None:
+def test_answers_escape_html_characters_as_go_does() -> None:
     assert answer(200, b="<&>", a="\u2028").body == rb'{"a":"\u2028","b":"\u003c\u0026\u003e"}'
 
 
-def test_the_text_of_metrics() -> None:
+def test_metrics_are_rendered_in_prometheus_text_format() -> None:
     counter, histogram = Counter("c", "says", ("a",)), Histogram("h", "says", (), [1.5, 15])
     counter.add('"\\\n')
     for value in (1, 15, 16):
@@ -153,7 +153,7 @@ def test_the_text_of_metrics() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "10.0.0.1"])
-def test_an_admin_port_that_others_can_reach_needs_accounts(host: str) -> None:
+def test_a_reachable_admin_port_requires_accounts(host: str) -> None:
     with pytest.raises(Undecided, match="BRIDGE_LMSTFY_ACCOUNTS"):
         check_admin_port(Settings(lmstfy_admin_port=7778, lmstfy_admin_host=host))
     check_admin_port(Settings(lmstfy_admin_port=7778, lmstfy_admin_host=host, lmstfy_accounts={"ops": "s3cret"}))
@@ -171,7 +171,7 @@ def test_an_admin_port_that_others_can_reach_needs_accounts(host: str) -> None:
         (7778, "/pools", "application/json; charset=utf-8", "default"),
     ],
 )
-async def test_a_request_is_the_wires_by_its_port_or_by_its_path(
+async def test_a_request_belongs_to_the_wire_by_port_or_by_path(
     *, port: int, path: str, content_type: str, says: str
 ) -> None:
     service = StandIn()
@@ -183,13 +183,13 @@ async def test_a_request_is_the_wires_by_its_port_or_by_its_path(
     assert says in answer.text
 
 
-def test_metrics_are_named_as_in_the_original() -> None:
-    told = {line.split()[2] for line in Metrics().render().splitlines() if line.startswith("# TYPE")}
+def test_metrics_have_the_originals_names() -> None:
+    names = {line.split()[2] for line in Metrics().render().splitlines() if line.startswith("# TYPE")}
     jobs = (
         *("publish", "consume", "consume_multi", "pool_add", "pool_get", "pool_delete", "timer_add"),
         *("queue_direct_push", "queue_pop", "deadletter_respawn", "publish_queue", "consume_queue"),
     )
-    assert told == {
+    assert names == {
         *(f"infra_lmstfy_redis_{name}_jobs" for name in jobs),
         *(f"infra_lmstfy_redis_{name}_ms" for name in ("job_elapsed", "job_ack_elapsed")),
         *(f"infra_lmstfy_redis_{name}_sizes" for name in ("timer", "queue", "deadletter")),

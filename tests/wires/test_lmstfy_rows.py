@@ -1,6 +1,6 @@
-"""Every row of lmstfy's API and admin port: the literal request over a socket, the literal answer.
+"""Tests each row of lmstfy's API and admin port: a literal request over a socket, and its literal answer.
 
-In a request `{t}` stands for a token of the namespace `shop`, in an answer `<id>` for any job id, `<n>` for any number.
+In a request `{t}` is a token of the namespace `shop`. In an answer `<id>` is any job id and `<n>` any number.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ REFUSED = [
     ("GET /api/shop/empty?count=5", 404, '{"msg":"no job available"}'),
     ("GET /api/shop/empty,void?timeout=0", 404, '{"msg":"no job available"}'),
     ("GET /api/shop/_empty", 404, '{"msg":"no job available"}'),
-    # looking
+    # reading jobs and sizes
     ("GET /api/shop/empty/peek", 404, error("the queue is empty")),
     ("GET /api/shop/empty/job/01ARZ3NDEKTSV4RRFFQ69G5FAV", 404, error("job not found")),
     ("GET /api/shop/empty/size", 200, '{"namespace":"shop","queue":"empty","size":0}'),
@@ -92,7 +92,7 @@ REFUSED = [
     ("PUT /api/shop/empty/deadletter?ttl=-1", 400, error("invalid ttl")),
     ("PUT /api/shop/empty/deadletter?limit=%2B1", 200, '{"count":0,"msg":"respawned"}'),
     ("DELETE /api/shop/empty/deadletter?limit=-1", 400, error("invalid limit")),
-    # names, looked at before the token
+    # names, which are checked before the token
     (f"PUT /api/{LONG}/q", 400, error("namespace or queue name too long")),
     (f"GET /api/shop/{LONG}/peek", 400, error("namespace or queue name too long")),
     ("PUT /api/sh.op/q", 400, error("namespace name contains forbidden characters")),
@@ -100,7 +100,7 @@ REFUSED = [
     ("PUT /api/shop/_q", 400, error("queue name contains forbidden characters")),
     ("GET /api/sh%C3%B6p/q", 400, error("namespace name contains forbidden characters")),
     ("GET /api/shop/q.1,q2", 400, error("queue name contains forbidden characters")),
-    # what Gin does not know
+    # paths that Gin does not know
     ("POST /api/shop/q", 404, NOT_FOUND),
     ("HEAD /api/shop/q/size", 404, ""),
     ("GET /api/shop", 404, NOT_FOUND),
@@ -112,7 +112,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("request_line", "status", "body"), REFUSED, ids=lambda value: str(value)[:60])
-async def test_what_needs_nothing_to_be_there(
+async def test_each_request_without_jobs_has_its_answer(
     lmstfy: Lmstfy, token: str, request_line: str, status: int, body: str
 ) -> None:
     check(await ask(lmstfy.port, request_line, {"X-Token": token}), status, body, JSON)
@@ -133,11 +133,11 @@ async def test_what_needs_nothing_to_be_there(
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_a_bulk_is_refused(lmstfy: Lmstfy, token: str, body: bytes, status: int, answer: str) -> None:
+async def test_an_invalid_bulk_is_refused(lmstfy: Lmstfy, token: str, body: bytes, status: int, answer: str) -> None:
     check(await ask(lmstfy.port, "PUT /api/shop/q/bulk", {"X-Token": token}, body), status, answer, JSON)
 
 
-async def test_a_body_of_a_byte_more_than_a_mebibyte_is_too_large(lmstfy: Lmstfy, token: str) -> None:
+async def test_a_body_over_one_mebibyte_is_too_large(lmstfy: Lmstfy, token: str) -> None:
     for size in (MIB + 1, 2 * MIB):
         answer = await ask(lmstfy.port, "PUT /api/shop/q", {"X-Token": token}, b"x" * size)
         check(answer, 413, error("body too large"), JSON)
@@ -162,7 +162,7 @@ def job(tries: int, ttl: int, *, msg: bool = False) -> str:
     return "{" + shown.replace("{tries}", str(tries)).replace("{ttl}", str(ttl)) + "}"
 
 
-async def test_the_answers_to_what_is_done_to_a_job_in_turn(lmstfy: Lmstfy, token: str) -> None:
+async def test_each_step_in_the_life_of_a_job_has_its_answer(lmstfy: Lmstfy, token: str) -> None:
     async def then(request: str, status: int, body: str, given: bytes = b"") -> Answer:
         answer = await ask(lmstfy.port, request, {"X-Token": token}, given)
         check(answer, status, body, None if status == 204 else JSON)
@@ -185,7 +185,7 @@ async def test_the_answers_to_what_is_done_to_a_job_in_turn(lmstfy: Lmstfy, toke
     await then(f"DELETE {queue}/job/never-there", 204, "")
     await then(f"PUT {queue}/bulk?ttl=0", 201, '{"job_ids":["<id>","<id>"],"msg":"published"}', b' [{"a": 1} , "b"]')
     both = await ask(lmstfy.port, f"GET {queue}?count=2&timeout=30", {"X-Token": token})
-    assert [one["data"] for one in both.json] == ["eyJhIjogMX0=", "ImIi"]  # {"a": 1} and "b", as they were written
+    assert [one["data"] for one in both.json] == ["eyJhIjogMX0=", "ImIi"]  # {"a": 1} and "b", byte for byte
     await then(f"PUT {queue}?ttl=0", 201, published, b"hello")
     await then(f"GET {queue}?count=2&timeout=30", 200, f"[{job(0, 0, msg=True)}]")
     await then(f"DELETE {queue}", 204, "")
@@ -213,7 +213,7 @@ async def test_the_answers_to_what_is_done_to_a_job_in_turn(lmstfy: Lmstfy, toke
         ("empty/peek", {}, 401, error("token not found")),
     ],
 )
-async def test_tokens(
+async def test_each_token_has_its_answer(
     *, lmstfy: Lmstfy, token: str, path: str, headers: dict[str, str], status: int, body: str
 ) -> None:
     given = {name: value.replace("{t}", token) for name, value in headers.items()}
@@ -228,7 +228,7 @@ async def test_tokens(
         ("DELETE /api/shop/q/job/j/", 307, "/api/shop/q/job/j", ""),
     ],
 )
-async def test_a_slash_too_many_is_redirected(
+async def test_a_superfluous_slash_is_redirected(
     *, lmstfy: Lmstfy, token: str, request_line: str, status: int, location: str, body: str
 ) -> None:
     answer = await ask(lmstfy.port, request_line, {"X-Token": token})
@@ -236,7 +236,7 @@ async def test_a_slash_too_many_is_redirected(
     assert answer.headers["location"] == location
 
 
-async def test_the_bridges_own_port_has_the_api_and_not_the_admin_calls(lmstfy: Lmstfy, token: str) -> None:
+async def test_the_bridges_own_port_serves_the_api_and_no_admin_calls(lmstfy: Lmstfy, token: str) -> None:
     mine = await ask(lmstfy.own_port, "GET /api/shop/empty", {"X-Token": token})
     check(mine, 404, '{"msg":"no job available"}', JSON)
     check(await ask(lmstfy.own_port, "GET /api/shop/empty"), 401, error("token not found"), JSON)
@@ -276,7 +276,7 @@ ADMIN = [
         "GET /debug/pprof/",
         b"",
         404,
-        "delaybridge is not a Go program.\n",
+        "delaybridge is not a Go program and has no pprof profiles.\n",
         TEXT,
     ),
     ("GET /nothing", b"", 404, "404 page not found", "text/plain"),
@@ -287,7 +287,7 @@ ADMIN = [
 @pytest.mark.parametrize(
     ("request_line", "given", "status", "body", "content_type"), ADMIN, ids=lambda value: str(value)[:50]
 )
-async def test_the_admin_port(
+async def test_each_admin_request_has_its_answer(
     *, lmstfy: Lmstfy, request_line: str, given: bytes, status: int, body: str, content_type: str | None
 ) -> None:
     check(await lmstfy.admin(request_line, given), status, body, content_type)
@@ -307,7 +307,7 @@ async def test_the_admin_port(
         "POST /accesslog?status=enable",
     ],
 )
-async def test_what_needs_an_account(lmstfy: Lmstfy, request_line: str) -> None:
+async def test_calls_on_tokens_and_limits_need_an_account(lmstfy: Lmstfy, request_line: str) -> None:
     for headers in ({}, {"Authorization": "Basic b3BzOndyb25n"}, {"Authorization": "Bearer s3cret"}):
         answer = await ask(lmstfy.admin_port, request_line, headers)
         check(answer, 401, "", None)
@@ -315,5 +315,5 @@ async def test_what_needs_an_account(lmstfy: Lmstfy, request_line: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/info", "/version", "/metrics", "/pools", "/accesslog"])
-async def test_what_needs_no_account(lmstfy: Lmstfy, path: str) -> None:
+async def test_other_admin_calls_need_no_account(lmstfy: Lmstfy, path: str) -> None:
     assert (await ask(lmstfy.admin_port, f"GET {path}")).status == 200

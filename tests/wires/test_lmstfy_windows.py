@@ -1,4 +1,4 @@
-"""The lmstfy wire's limits on a real Redis: windows, and units given back to them."""
+"""Tests the rate limits of lmstfy's wire on a real Redis: windows, and units that return to them."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ LONG_MS = 600_000
 
 
 @pytest_asyncio.fixture
-async def kept(redis_node: RedisNode) -> AsyncIterator[LmstfyStore]:
+async def records(redis_node: RedisNode) -> AsyncIterator[LmstfyStore]:
     store = Store(redis_node.url, timeout_ms=10_000)
     yield LmstfyStore(store, Keys(f"windows-{uuid4().hex[:12]}"))
     await store.close()
 
 
 @pytest.fixture
-def holder() -> LmstfyToken:
+def token() -> LmstfyToken:
     return LmstfyToken("default", "shop", uuid4().hex)
 
 
-async def test_of_many_at_once_as_many_are_let_in_as_the_limit_says(kept: LmstfyStore, holder: LmstfyToken) -> None:
-    takes = (kept.take(holder, "produce", limit=10, length_ms=LONG_MS) for _ in range(50))
-    ends_ms = [one for one in await asyncio.gather(*takes) if one]
+async def test_concurrent_requests_cannot_exceed_the_limit(records: LmstfyStore, token: LmstfyToken) -> None:
+    takes = (records.take(token, "produce", limit=10, length_ms=LONG_MS) for _ in range(50))
+    ends_ms = [end_ms for end_ms in await asyncio.gather(*takes) if end_ms]
     assert len(ends_ms) == 10
     assert len(set(ends_ms)) == 1
 
 
-async def test_directions_and_tokens_are_counted_apart(kept: LmstfyStore, holder: LmstfyToken) -> None:
+async def test_each_direction_and_token_has_its_own_window(records: LmstfyStore, token: LmstfyToken) -> None:
     other = LmstfyToken("default", "shop", uuid4().hex)
-    for one, direction in ((holder, "produce"), (holder, "consume"), (other, "produce")):
-        assert await kept.take(one, direction, limit=1, length_ms=LONG_MS)
-        assert not await kept.take(one, direction, limit=1, length_ms=LONG_MS)
+    for each, direction in ((token, "produce"), (token, "consume"), (other, "produce")):
+        assert await records.take(each, direction, limit=1, length_ms=LONG_MS)
+        assert not await records.take(each, direction, limit=1, length_ms=LONG_MS)
 
 
-async def test_a_unit_given_back_can_be_taken_again_and_what_is_refused_takes_none(
-    kept: LmstfyStore, holder: LmstfyToken
+async def test_a_returned_unit_can_be_taken_again_and_a_refused_request_takes_none(
+    records: LmstfyStore, token: LmstfyToken
 ) -> None:
-    ends_ms = await kept.take(holder, "consume", limit=1, length_ms=LONG_MS)
+    ends_ms = await records.take(token, "consume", limit=1, length_ms=LONG_MS)
     for _ in range(3):
-        assert not await kept.take(holder, "consume", limit=1, length_ms=LONG_MS)
-    await kept.give_back(holder, "consume", ends_ms)
-    assert await kept.take(holder, "consume", limit=1, length_ms=LONG_MS) == ends_ms
+        assert not await records.take(token, "consume", limit=1, length_ms=LONG_MS)
+    await records.give_back(token, "consume", ends_ms)
+    assert await records.take(token, "consume", limit=1, length_ms=LONG_MS) == ends_ms
 
 
-async def test_a_unit_is_given_back_to_no_later_window(kept: LmstfyStore, holder: LmstfyToken) -> None:
-    first_ms = await kept.take(holder, "consume", limit=1, length_ms=300)
+async def test_a_unit_does_not_return_to_a_later_window(records: LmstfyStore, token: LmstfyToken) -> None:
+    first_ms = await records.take(token, "consume", limit=1, length_ms=300)
     async with asyncio.timeout(30):
-        while not (second_ms := await kept.take(holder, "consume", limit=1, length_ms=LONG_MS)):
-            pass
+        while not (second_ms := await records.take(token, "consume", limit=1, length_ms=LONG_MS)):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
     assert second_ms > first_ms
-    await kept.give_back(holder, "consume", first_ms)
-    assert not await kept.take(holder, "consume", limit=1, length_ms=LONG_MS)
+    await records.give_back(token, "consume", first_ms)
+    assert not await records.take(token, "consume", limit=1, length_ms=LONG_MS)

@@ -93,7 +93,7 @@ async def test_a_job_is_answered_byte_for_byte(wire: Caller) -> None:
         ("/pop", '{"topic":["a"]}', BROKEN),
     ],
 )
-async def test_what_is_wrong_is_refused_with_the_originals_text(
+async def test_an_invalid_request_is_refused_with_the_originals_text(
     wire: Caller, path: str, body: str, message: str
 ) -> None:
     answer = await wire.raw(f"POST {path}", body)
@@ -102,7 +102,7 @@ async def test_what_is_wrong_is_refused_with_the_originals_text(
 
 
 @pytest.mark.parametrize("verb", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-async def test_any_verb_will_do(wire: Caller, verb: str) -> None:
+async def test_any_verb_is_accepted(wire: Caller, verb: str) -> None:
     assert (await wire.raw(f"{verb} /finish", '{"id":"nobody"}')).text == DONE
     assert (await wire.raw(f"{verb} /get", '{"id":"nobody"}')).text == DONE
 
@@ -110,19 +110,19 @@ async def test_any_verb_will_do(wire: Caller, verb: str) -> None:
 @pytest.mark.parametrize(
     "content_type", ["", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "text/xml", "nonsense"]
 )
-async def test_the_content_type_is_not_looked_at(wire: Caller, content_type: str) -> None:
+async def test_the_content_type_is_ignored(wire: Caller, content_type: str) -> None:
     answer = await wire.raw("POST /finish", '{"id":"a=b&c=d"}', {"Content-Type": content_type})
     assert answer.text == DONE
 
 
-async def test_a_client_that_waits_to_be_told_to_go_on_is_told(wire: Caller) -> None:
+async def test_expect_100_continue_is_answered(wire: Caller) -> None:
     interim, answer = await exchange_with_expect(wire.port, "/get", b'{"id":"nobody"}')
     assert interim.startswith(b"HTTP/1.1 100 Continue\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert answer.endswith(DONE.encode())
 
 
-async def test_members_are_matched_whatever_their_case_and_the_last_counts(wire: Caller) -> None:
+async def test_members_match_in_any_case_and_the_last_counts(wire: Caller) -> None:
     push = (
         f'{{"Topic":"{wire.name}.a","ID":"x","id":" {wire.name}\\n","DELAY":5,"dElAy":1,"delay":null,"ttr":60,'
         '"unknown":{"id":[1.5,{}]},"Body":"  \\ud83d\\ude00 \\ud800 <&>  "}'
@@ -133,7 +133,7 @@ async def test_members_are_matched_whatever_their_case_and_the_last_counts(wire:
     assert b"\\u003c\\u0026\\u003e" in popped.body
 
 
-async def test_any_text_is_a_topic_and_an_id(wire: Caller) -> None:
+async def test_any_text_may_be_a_topic_or_an_id(wire: Caller) -> None:
     topic, job_id = f"订单 {wire.name}:a/b/c", f"单号/{wire.name}?" + "長" * 200
     assert (await wire.post("/push", topic=topic, id=job_id, delay=1, ttr=60, body="x"))["code"] == 0
     assert (await wire.post("/pop", topic=topic))["data"] == {"id": job_id, "body": "x"}
@@ -147,20 +147,20 @@ async def test_any_text_is_a_topic_and_an_id(wire: Caller) -> None:
     ("member", "value"),
     [("body", "x" * (1024 * 1024 + 1)), ("topic", "t" * 1_001), ("id", "i" * 1_001), ("delay", 86_313_601)],
 )
-async def test_what_the_bridge_has_no_room_for_is_refused_by_name(wire: Caller, member: str, value: object) -> None:
+async def test_a_value_over_the_bridges_limit_is_refused_and_named(wire: Caller, member: str, value: object) -> None:
     job = {"topic": f"{wire.name}.a", "id": wire.name, "delay": 1, "ttr": 1, "body": ""}
     answer = await wire.post("/push", **{**job, member: value})
     assert (answer["code"], answer["message"].partition(":")[0], answer["data"]) == (1, member, None)
 
 
-async def test_the_largest_and_the_longest_pass(wire: Caller) -> None:
+async def test_values_at_the_limits_are_accepted(wire: Caller) -> None:
     answer = await wire.post(
         "/push", topic=f"{wire.name}.a", id=wire.name, delay=86_313_600, ttr=86_400, body="x" * 1024 * 1024
     )
     assert answer == {"code": 0, "message": "添加成功", "data": None}
 
 
-async def test_a_body_may_come_in_chunks(wire: Caller) -> None:
+async def test_a_chunked_body_is_read(wire: Caller) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", wire.port)
     writer.write(b"POST /get HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
     writer.write(b'3\r\n{"i\r\n8\r\nd":"nobo\r\n4\r\ndy"}\r\n0\r\n\r\n')

@@ -1,6 +1,6 @@
-"""The wire of ouqiang/delay-queue against a running bridge: what becomes of jobs.
+"""Tests the life of jobs over ouqiang/delay-queue's wire, on a running bridge.
 
-Nothing sleeps: a test waits in pops, which end when there is something.
+No test sleeps: each waits in pops, which end when a job is ready.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def places(redis_node: RedisNode) -> AsyncIterator[TopicsById]:
     await store.close()
 
 
-async def test_a_job_is_never_early_and_a_waiting_pop_is_woken_by_it(wire: Ouqiang) -> None:
+async def test_a_job_is_never_early_and_wakes_a_waiting_pop(wire: Ouqiang) -> None:
     popping = asyncio.create_task(wire.pop())
     began_s = time.time()
     await wire.push("1", "hello")
@@ -67,10 +67,10 @@ async def test_a_job_is_never_early_and_a_waiting_pop_is_woken_by_it(wire: Ouqia
     assert time.time() >= began_s + 1
 
 
-async def test_a_job_that_is_not_finished_comes_again_after_its_ttr_until_it_is(wire: Ouqiang) -> None:
+async def test_an_unfinished_job_is_redelivered_after_each_ttr(wire: Ouqiang) -> None:
     began_s = time.time()
     await wire.push("1", ttr=1)
-    for _ in range(5):  # more often than a message of the bridge that says nothing of retries
+    for _ in range(5):  # more often than the bridge's default of retries
         assert (await wire.pop())[0] == "1"
     assert time.time() >= began_s + 5
     await wire.end("finish", "1")
@@ -79,7 +79,7 @@ async def test_a_job_that_is_not_finished_comes_again_after_its_ttr_until_it_is(
     assert await wire.state("1") == "acked"
 
 
-async def test_a_job_deleted_before_it_is_due_never_comes(wire: Ouqiang) -> None:
+async def test_delete_before_due_is_final(wire: Ouqiang) -> None:
     await wire.push("1")
     await wire.end("delete", "1")
     assert await wire.get("1") is None
@@ -87,7 +87,7 @@ async def test_a_job_deleted_before_it_is_due_never_comes(wire: Ouqiang) -> None
     assert (await wire.pop())[0] == "2"
 
 
-async def test_a_push_of_a_waiting_id_changes_all_of_the_job(wire: Ouqiang) -> None:
+async def test_a_push_of_a_waiting_id_replaces_the_job(wire: Ouqiang) -> None:
     await wire.push("1", "old", delay=600, ttr=1)
     await wire.push("1", "older", delay=1)
     await wire.push("1", "new", delay=2, ttr=77)
@@ -98,10 +98,10 @@ async def test_a_push_of_a_waiting_id_changes_all_of_the_job(wire: Ouqiang) -> N
     assert abs(looked["delay"] - began_s - 2) < 60
     assert await wire.pop() == ("1", "new")
     await wire.push("2")
-    assert (await wire.pop())[0] == "2"  # and no other copy of the first
+    assert (await wire.pop())[0] == "2"  # no other copy of the first job
 
 
-async def test_a_push_of_an_id_moves_it_to_another_topic(wire: Ouqiang) -> None:
+async def test_a_push_to_another_topic_moves_the_job(wire: Ouqiang) -> None:
     await wire.push("1", "old", topic="a")
     await wire.push("1", "new", topic="b", delay=2)
     assert await wire.state("1", "a") == "deleted"
@@ -114,10 +114,10 @@ async def test_a_push_of_an_id_moves_it_to_another_topic(wire: Ouqiang) -> None:
     assert await wire.pop("ba") == ("1", "back")
 
 
-@pytest.mark.parametrize("stands", ["ready", "leased"])
-async def test_a_push_of_an_id_takes_the_place_of_a_job_that_is_due(wire: Ouqiang, stands: str) -> None:
+@pytest.mark.parametrize("state", ["ready", "leased"])
+async def test_a_push_of_a_due_id_replaces_the_job(wire: Ouqiang, state: str) -> None:
     await wire.push("1", "old", ttr=2)
-    if stands == "leased":
+    if state == "leased":
         assert await wire.pop() == ("1", "old")
     else:
         await wire.topic().until_state(f"{wire.name}-1", "ready")
@@ -128,7 +128,7 @@ async def test_a_push_of_an_id_takes_the_place_of_a_job_that_is_due(wire: Ouqian
     assert (await wire.pop())[0] == "2"
 
 
-async def test_pushes_of_one_id_to_many_topics_at_once_leave_one_job(wire: Ouqiang) -> None:
+async def test_concurrent_pushes_of_one_id_to_many_topics_leave_one_job(wire: Ouqiang) -> None:
     for turn in range(4):
         topics = "abcde"
         await asyncio.gather(*(wire.push("1", f"{turn}{topic}", topic=topic, delay=600) for topic in topics))
@@ -140,13 +140,13 @@ async def test_pushes_of_one_id_to_many_topics_at_once_leave_one_job(wire: Ouqia
         assert looked["body"] == f"{turn}{looked['topic'][-1]}"
 
 
-async def test_two_poppers_never_have_a_job_at_the_same_time(wire: Ouqiang) -> None:
+async def test_concurrent_pops_never_get_the_same_job(wire: Ouqiang) -> None:
     await asyncio.gather(*(wire.push(str(number), ttr=600) for number in range(20)))
     popped = await asyncio.gather(*(wire.pop() for _ in range(20)))
     assert sorted(int(job_id) for job_id, _ in popped) == list(range(20))
 
 
-async def test_an_earlier_topic_is_popped_first(wire: Ouqiang) -> None:
+async def test_topics_are_popped_in_the_order_of_the_request(wire: Ouqiang) -> None:
     await wire.push("low", topic="b")
     await wire.push("high", topic="a")
     for job_id, topic in (("low", "b"), ("high", "a")):
@@ -154,13 +154,13 @@ async def test_an_earlier_topic_is_popped_first(wire: Ouqiang) -> None:
     assert [(await wire.pop("ab"))[0] for _ in range(2)] == ["high", "low"]
 
 
-async def test_a_client_that_goes_away_while_it_waits_burns_nothing(wire: Ouqiang) -> None:
+async def test_a_disconnected_pop_takes_no_job(wire: Ouqiang) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", wire.port)
     body = f'{{"topic":"{wire.name}.a"}}'
     writer.write(f"POST /pop HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
     await writer.drain()
     await wire.push("0", topic="b")
-    assert (await wire.pop("b"))[0] == "0"  # so the first pop has begun to wait
+    assert (await wire.pop("b"))[0] == "0"  # so the first pop is waiting by now
     writer.close()
     await writer.wait_closed()
     del reader
@@ -169,7 +169,7 @@ async def test_a_client_that_goes_away_while_it_waits_burns_nothing(wire: Ouqian
     assert (await wire.topic().look(f"{wire.name}-1"))["attempts"] == 1
 
 
-async def test_the_same_id_in_another_topic_of_another_wire_is_left_alone(wire: Ouqiang) -> None:
+async def test_the_same_id_in_another_wires_topic_is_not_changed(wire: Ouqiang) -> None:
     await wire.topic("b").send("theirs", id=f"{wire.name}-1", delay="1h")
     await wire.push("1", topic="a")
     assert await wire.pop() == ("1", "x")
@@ -180,14 +180,14 @@ async def test_the_same_id_in_another_topic_of_another_wire_is_left_alone(wire: 
     assert await wire.get("1") is None
 
 
-async def test_what_another_wire_sent_is_popped_and_finished_by_its_id(wire: Ouqiang) -> None:
+async def test_another_wires_message_can_be_popped_and_finished_by_id(wire: Ouqiang) -> None:
     await wire.topic().send({"order": 1}, id=f"{wire.name}-1")
     assert await wire.pop() == ("1", '{"order":1}')
     await wire.end("finish", "1")
     assert await wire.state("1") == "acked"
 
 
-async def test_a_job_is_found_where_nothing_is_noted_of_it(wire: Ouqiang, places: TopicsById) -> None:
+async def test_a_job_without_a_note_is_found(wire: Ouqiang, places: TopicsById) -> None:
     await wire.push("1", delay=600)
     await wire.push("2", delay=600)
     for job_id in ("1", "2"):
@@ -202,12 +202,10 @@ async def test_a_job_is_found_where_nothing_is_noted_of_it(wire: Ouqiang, places
 
 
 @pytest.mark.parametrize("then", ["push", "finish", "delete"])
-async def test_what_a_push_left_in_two_topics_as_it_died_is_one_job_again(
-    wire: Ouqiang, places: TopicsById, then: str
-) -> None:
+async def test_repeating_an_interrupted_push_leaves_one_job(wire: Ouqiang, places: TopicsById, then: str) -> None:
     job_id = f"{wire.name}-1"
     await wire.push("1", delay=600, topic="a")
-    # As far as a push to another topic comes that dies before it ends the job in the former one.
+    # This is the state after a push that died before it deleted the job in the former topic.
     await places.note(job_id, f"{wire.name}.b", keep_ms=60_000)
     await wire.topic("b").send("x", id=job_id, delay="10m", headers={"job-ttr": 60})
     if then == "push":
@@ -219,14 +217,14 @@ async def test_what_a_push_left_in_two_topics_as_it_died_is_one_job_again(
         assert [await wire.state("1", topic) for topic in "ab"] == [ended, ended]
 
 
-async def test_a_note_without_a_job_is_no_job(wire: Ouqiang, places: TopicsById) -> None:
+async def test_a_note_without_a_job_finds_nothing(wire: Ouqiang, places: TopicsById) -> None:
     await places.note(f"{wire.name}-1", f"{wire.name}.b", keep_ms=60_000)
     assert await wire.get("1") is None
     await wire.push("1", topic="a")
     assert await wire.pop("ba") == ("1", "x")
 
 
-async def test_the_life_of_an_order_is_as_the_script_shows_it(wire: Ouqiang) -> None:
+async def test_the_documented_script_prints_the_life_of_an_order(wire: Ouqiang) -> None:
     said = await lines_of("ouqiang.sh", OUQIANG_API=f"http://127.0.0.1:{wire.port}", TOPIC=wire.name)
     pushed, looked, first, second, finished, gone, pushed_2, deleted, pushed_3, popped_3, finished_3 = said
     assert pushed == pushed_2 == pushed_3 == {"code": 0, "message": "添加成功", "data": None}

@@ -1,4 +1,4 @@
-"""The task wire against a running bridge: requests and answers to the letter, and what becomes of tasks."""
+"""Tests the task wire on a running bridge: literal requests and answers, and the life of tasks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bridge.store.keys import Keys
 from bridge.store.task_ids import TaskIds
 from tests.integration.topic import Topic
 
-WELL = {"dm_error": 0, "error_msg": "操作成功"}
-NONE_DUE = {**WELL, "task_id": None, "content": None}
+SUCCESS = {"dm_error": 0, "error_msg": "操作成功"}
+NONE_DUE = {**SUCCESS, "task_id": None, "content": None}
 
 
 class Tasks:
-    """A topic of its own, and the two calls on it."""
+    """A topic that no other test uses, and the two calls on it."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self.client = client
@@ -34,12 +34,12 @@ class Tasks:
     async def call(self, name: str, **fields: Any) -> dict[str, Any]:
         answer = await self.client.post(f"/delay/task/{name}", json={"topic": self.topic, **fields})
         assert answer.status_code == 200, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        members: dict[str, Any] = answer.json()
+        return members
 
     async def add(self, content: Any = "abc", in_s: int = 0) -> int:
         added = await self.call("add", timing_moment=int(time.time()) + in_s, content=content)
-        assert added == {**WELL, "task_id": added["task_id"]}
+        assert added == {**SUCCESS, "task_id": added["task_id"]}
         task_id: int = added["task_id"]
         return task_id
 
@@ -47,7 +47,7 @@ class Tasks:
         return await self.call("pull", **fields)
 
     async def pull_until_one(self) -> dict[str, Any]:
-        """The wire has no long poll: another topic's paces it, and the test's time limit bounds it."""
+        """The wire has no long poll, so an empty pull of another topic paces the loop. The test's timeout bounds it."""
         while (pulled := await self.pull()) == NONE_DUE:
             await Topic(self.client, "idle").pull(wait=20)
         return pulled
@@ -66,8 +66,8 @@ async def store(redis_node: RedisNode) -> AsyncIterator[Store]:
     await store.close()
 
 
-async def said(bridge_url: str, request: str) -> tuple[str, bytes]:
-    """What a socket is answered: the first line, and the body."""
+async def exchange(bridge_url: str, request: str) -> tuple[str, bytes]:
+    """Sends a literal request. Returns the first line and the body of the answer."""
     host, port = urlsplit(bridge_url).netloc.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request.encode())
@@ -103,8 +103,10 @@ def request(name: str, body: str, content_type: str) -> str:
         ('{"topic":"%s","timing_moment":1.7e9,"content":1.234567890123456789}', "text/json", "1.234567890123456789"),
     ],
 )
-async def test_a_task_to_the_letter(bridge_url: str, tasks: Tasks, add: str, content_type: str, content: str) -> None:
-    line, body = await said(bridge_url, request("add", add % tasks.topic, content_type))
+async def test_a_task_is_answered_byte_for_byte(
+    bridge_url: str, tasks: Tasks, add: str, content_type: str, content: str
+) -> None:
+    line, body = await exchange(bridge_url, request("add", add % tasks.topic, content_type))
     assert line == "HTTP/1.1 200 OK"
     task_id = json.loads(body)["task_id"]
     assert body.decode() == f'{{"dm_error":0,"error_msg":"操作成功","task_id":{task_id}}}'
@@ -112,13 +114,13 @@ async def test_a_task_to_the_letter(bridge_url: str, tasks: Tasks, add: str, con
     pulled = f'{{"dm_error":0,"error_msg":"操作成功","task_id":{task_id},"content":{content}}}'
     form = f"topic={tasks.topic}"
     asked = request("pull", form, "application/x-www-form-urlencoded")
-    assert await said(bridge_url, asked) == ("HTTP/1.1 200 OK", pulled.encode())
+    assert await exchange(bridge_url, asked) == ("HTTP/1.1 200 OK", pulled.encode())
     none = (
         b'{"dm_error":0,"error_msg":"\xe6\x93\x8d\xe4\xbd\x9c\xe6\x88\x90\xe5\x8a\x9f","task_id":null,"content":null}'
     )
-    assert await said(bridge_url, asked) == ("HTTP/1.1 200 OK", none)
+    assert await exchange(bridge_url, asked) == ("HTTP/1.1 200 OK", none)
     again = request("pull", f"{form}&task_id={task_id}", "application/x-www-form-urlencoded")
-    assert await said(bridge_url, again) == ("HTTP/1.1 200 OK", pulled.encode())
+    assert await exchange(bridge_url, again) == ("HTTP/1.1 200 OK", pulled.encode())
 
 
 async def test_a_task_is_never_early(tasks: Tasks) -> None:
@@ -129,11 +131,11 @@ async def test_a_task_is_never_early(tasks: Tasks) -> None:
     assert (early["dm_error"], early["error_msg"]) == (425, f"任务未到期: the task {task_id} is not due yet")
     assert await tasks.pull() == NONE_DUE
 
-    assert await tasks.pull_until_one() == {**WELL, "task_id": task_id, "content": "later"}
+    assert await tasks.pull_until_one() == {**SUCCESS, "task_id": task_id, "content": "later"}
     assert time.time() >= moment_s
 
 
-async def test_a_task_is_consumed_once_and_can_be_read_for_days(tasks: Tasks) -> None:
+async def test_a_consumed_task_is_not_delivered_again_and_stays_readable(tasks: Tasks) -> None:
     task_id = await tasks.add({"order": 1001})
     topic = Topic(tasks.client, tasks.topic)
 
@@ -143,20 +145,20 @@ async def test_a_task_is_consumed_once_and_can_be_read_for_days(tasks: Tasks) ->
     record = await topic.until_state(str(task_id), "acked")
     assert record["attempts"] == 1
     for _ in range(2):
-        assert await tasks.pull(task_id=task_id) == {**WELL, "task_id": task_id, "content": {"order": 1001}}
+        assert await tasks.pull(task_id=task_id) == {**SUCCESS, "task_id": task_id, "content": {"order": 1001}}
 
 
 @pytest.mark.parametrize("pulled_before", [True, False], ids=["pulled", "by its number"])
-async def test_what_was_consumed_is_kept_for_three_days(tasks: Tasks, store: Store, pulled_before: bool) -> None:
+async def test_a_consumed_task_is_kept_for_three_days(tasks: Tasks, store: Store, pulled_before: bool) -> None:
     task_id = await tasks.add()
     await (tasks.pull_until_one() if pulled_before else tasks.pull(task_id=task_id))
     await Topic(tasks.client, tasks.topic).until_state(str(task_id), "acked")
     record, envelope, *_ = Keys("delay").record(tasks.topic, str(task_id))
     assert await store.command("PTTL", record) > 2 * 86_400_000
-    assert await store.command("PTTL", envelope) < 0  # a short one is in the record
+    assert await store.command("PTTL", envelope) < 0  # a short body is in the record
 
 
-async def test_a_task_that_is_due_is_consumed_by_its_number(tasks: Tasks) -> None:
+async def test_reading_a_due_task_by_its_number_consumes_it(tasks: Tasks) -> None:
     first, second = await tasks.add("first"), await tasks.add("second")
     assert (await tasks.pull(task_id=str(second)))["content"] == "second"
     assert (await tasks.pull_until_one())["task_id"] == first
@@ -164,7 +166,7 @@ async def test_a_task_that_is_due_is_consumed_by_its_number(tasks: Tasks) -> Non
 
 
 @pytest.mark.parametrize(
-    ("call", "fields", "says"),
+    ("call", "fields", "text"),
     [
         ("add", {"timing_moment": 1, "content": "a", "topic": None}, "topic: is required"),
         ("add", {"timing_moment": 1, "content": "a", "topic": "a b"}, "topic: must be a name"),
@@ -187,22 +189,22 @@ async def test_a_task_that_is_due_is_consumed_by_its_number(tasks: Tasks) -> Non
         ("pull", {"task_id": "x"}, "task_id: must be a whole number"),
     ],
 )  # fmt: skip
-async def test_what_is_wrong_is_400_and_named(tasks: Tasks, call: str, fields: dict[str, Any], says: str) -> None:
+async def test_an_invalid_member_is_400_and_named(tasks: Tasks, call: str, fields: dict[str, Any], text: str) -> None:
     told = await tasks.call(call, **fields)
     assert told == {"dm_error": 400, "error_msg": told["error_msg"]}
     assert told["error_msg"].startswith("参数错误: ")
-    assert says in told["error_msg"]
+    assert text in told["error_msg"]
 
 
 @pytest.mark.parametrize("body", ["{", "{x}", b"\xff=\xff", "&".join(f"a{n}=1" for n in range(200))])
-async def test_what_cant_be_read_is_400(bridge_url: str, body: str | bytes) -> None:
+async def test_a_malformed_body_is_400(bridge_url: str, body: str | bytes) -> None:
     async with httpx2.AsyncClient(base_url=bridge_url, timeout=60) as client:
         told = (await client.post("/delay/task/add", content=body)).json()
     assert told["dm_error"] == 400
     assert told["error_msg"].startswith("参数错误: ")
 
 
-async def test_what_there_is_not_is_404(tasks: Tasks) -> None:
+async def test_an_unknown_task_is_404(tasks: Tasks) -> None:
     told = await tasks.pull(task_id=5)
     assert told == {"dm_error": 404, "error_msg": "任务不存在: there is no task 5, or its content was not kept"}
 
@@ -213,8 +215,8 @@ async def test_a_deleted_task_is_404(tasks: Tasks) -> None:
     assert (await tasks.pull(task_id=task_id))["dm_error"] == 404
 
 
-async def test_numbers_are_exact_in_json_and_never_given_twice(store: Store) -> None:
-    """By several processes, and by a Redis that has lost its data."""
+async def test_task_ids_are_exact_in_json_and_unique(store: Store) -> None:
+    """Ids of several processes are unique, also after Redis has lost its data."""
     keys = Keys(f"numbers-{uuid4().hex[:8]}")
     numbers: list[int] = []
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Tasks whose content names a receiver are called back by the bridge, under the rules of callbacks."""
+"""Tests tasks whose content names a receiver: the bridge calls them back by the rules of callbacks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bridge.local.redis import RedisNode
 from tests.callbacks.receiver import Receiver, answer, receiving
 from tests.integration.own import own_bridge
 from tests.integration.topic import Topic
-from tests.wires.test_tasks import NONE_DUE, WELL, Tasks
+from tests.wires.test_tasks import NONE_DUE, SUCCESS, Tasks
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def service() -> AsyncIterator[Receiver]:
-    """The one that the settings know as `shop`."""
+    """The receiver of the service `shop` in the settings."""
     async with receiving() as receiver:
         yield receiver
 
@@ -48,9 +48,7 @@ def tasks(calling: Topic) -> Tasks:
 
 
 @pytest.mark.parametrize("as_text", [True, False], ids=["text", "object"])
-async def test_a_task_of_a_service_is_called_back_signed_when_it_is_due(
-    tasks: Tasks, service: Receiver, as_text: bool
-) -> None:
+async def test_a_services_task_is_called_back_signed_when_due(tasks: Tasks, service: Receiver, as_text: bool) -> None:
     service.then = []
     content: Any = {"sn": "shop", "url": "/paid?x=y", "order": 1001}
     content = json.dumps(content) if as_text else content
@@ -66,18 +64,18 @@ async def test_a_task_of_a_service_is_called_back_signed_when_it_is_due(
     verified = Webhook(SECRET).verify(call.body, dict(call.headers))
     assert verified == {"sn": "shop", "url": "/paid?x=y", "order": 1001}
     await Topic(tasks.client, f"{tasks.topic}.callbacks").until_state(str(task_id), "acked")
-    assert await tasks.pull(task_id=task_id) == {**WELL, "task_id": task_id, "content": content}
+    assert await tasks.pull(task_id=task_id) == {**SUCCESS, "task_id": task_id, "content": content}
     assert await tasks.pull() == NONE_DUE
 
 
-async def test_a_task_with_a_url_alone_is_called_back_unsigned_and_again_where_that_fails(tasks: Tasks) -> None:
+async def test_a_task_with_only_a_url_is_called_back_unsigned_and_retried(tasks: Tasks) -> None:
     async with receiving() as receiver:
         receiver.then = [answer(410, retry_after="30")]
         task_id = await tasks.add({"url": receiver.url, "n": 1})
         topic = Topic(tasks.client, f"{tasks.topic}.callbacks")
         (call,) = await receiver.some(1)
         assert "webhook-signature" not in call.headers
-        # It is a failed attempt of this one: its back-off is cut short here.
+        # The 410 is a failed attempt of this task. The move ends its back-off early.
         await topic.until_state(str(task_id), "waiting")
         await topic.move(str(task_id), delay=0)
         (again,) = await receiver.some(1)
@@ -85,7 +83,7 @@ async def test_a_task_with_a_url_alone_is_called_back_unsigned_and_again_where_t
         await topic.until_state(str(task_id), "acked")
 
 
-async def test_one_receiver_that_asks_for_patience_keeps_no_other_waiting(tasks: Tasks) -> None:
+async def test_a_busy_receiver_does_not_delay_another(tasks: Tasks) -> None:
     async with receiving() as busy, receiving() as idle:
         busy.then = [answer(429, retry_after="2")]
         await tasks.add({"url": busy.url})
@@ -109,11 +107,11 @@ async def test_one_receiver_that_asks_for_patience_keeps_no_other_waiting(tasks:
         ({"url": "http://127.0.0.2/"}, "must be https"),
     ],
 )
-async def test_a_receiver_that_may_not_be_called_is_refused(
+async def test_a_task_with_a_forbidden_receiver_is_refused(
     tasks: Tasks, service: Receiver, content: dict[str, Any], says: str | None
 ) -> None:
     told = await tasks.call("add", timing_moment=1, content=content)
-    if says is None:  # it is a path, of the service's own
+    if says is None:  # a path of the service
         assert told["dm_error"] == 0
         assert (await service.some(1))[0].target == "//hooks.example/"
     else:

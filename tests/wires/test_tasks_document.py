@@ -1,4 +1,4 @@
-"""The script in the task wire's document does what is printed under it."""
+"""Tests that the script in docs/wires/tasks.md prints what the page says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PRINTED_URL = "http://127.0.0.1:8080"
 LIFE = section(text("docs/wires/tasks.md"), "The life of an order")
 
 
-async def test_the_life_of_an_order_goes_as_printed(bridge_url: str, tmp_path: Path) -> None:
+async def test_the_documented_script_prints_the_documented_answers(bridge_url: str, tmp_path: Path) -> None:
     (script,), (printed,) = blocks(LIFE, "sh"), blocks(LIFE, "json")
     assert PRINTED_URL in script
     process = await asyncio.create_subprocess_exec(

@@ -1,6 +1,6 @@
-"""Youzan's wire: literal commands and the answers as they come over the socket, and what becomes of jobs.
+"""Tests Youzan's wire over a socket: literal commands and answers, and the life of jobs.
 
-Nothing sleeps: a test waits in pops that have a timeout, which end when there is something.
+No test sleeps: each waits in pops with a timeout, which end when a job is ready.
 """
 
 from __future__ import annotations
@@ -94,28 +94,28 @@ class TestRequests:
             ('{"command":"state","id":"nobody"}', "there is no job 'nobody'"),
         ],
     )
-    async def test_what_is_wrong_is_refused(self, wire: Youzan, body: str, error: str) -> None:
+    async def test_an_invalid_command_is_refused(self, wire: Youzan, body: str, error: str) -> None:
         answer = await wire.raw("POST /youzan", body, {"Content-Type": "application/x-www-form-urlencoded"})
         assert answer.status == 200
         assert answer.json == {"success": False, "error": error, "id": None, "value": None}
 
-    async def test_a_body_that_is_too_large_is_refused(self, wire: Youzan) -> None:
+    async def test_a_body_over_the_limit_is_refused(self, wire: Youzan) -> None:
         answer = await wire.run("add", topic=wire.name, id=wire.name, body="x" * (1024 * 1024 + 1))
         assert (answer["success"], answer["error"]) == (False, "body: must have at most 1048576 bytes")
 
     @pytest.mark.parametrize("levels", [500, 5_000])
-    async def test_a_body_that_nests_too_deep_is_refused(self, wire: Youzan, levels: int) -> None:
+    async def test_a_body_nested_too_deeply_is_refused(self, wire: Youzan, levels: int) -> None:
         deep = "[" * levels + "]" * levels
         answer = await wire.raw("POST /youzan", f'{{"command":"add","topic":"t","id":"1","body":{deep}}}')
         assert answer.json["error"] == "exceeded max depth"
 
     @pytest.mark.parametrize("request_line", ["GET /youzan", "PUT /", "POST /youzan/x"])
-    async def test_other_paths_and_verbs_are_the_bridges(self, wire: Youzan, request_line: str) -> None:
+    async def test_other_paths_and_verbs_belong_to_the_bridge(self, wire: Youzan, request_line: str) -> None:
         answer = await wire.raw(request_line)
         assert answer.status in (404, 405)
         assert answer.headers["content-type"] == "application/problem+json"
 
-    async def test_a_client_that_waits_to_be_told_to_go_on_is_told(self, wire: Youzan) -> None:
+    async def test_expect_100_continue_is_answered(self, wire: Youzan) -> None:
         interim, answer = await exchange_with_expect(wire.port, "/", b'{"command":"finish","id":"nobody"}')
         assert interim.startswith(b"HTTP/1.1 100 Continue\r\n")
         assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
@@ -156,14 +156,14 @@ class TestLife:
         assert await wire.pop() == ("1", "x")
         assert await wire.state("1") == "reserved"
 
-    async def test_a_job_deleted_before_it_is_due_never_comes(self, wire: Youzan) -> None:
+    async def test_delete_before_due_is_final(self, wire: Youzan) -> None:
         await wire.add("1")
         await wire.end("delete", "1")
         assert await wire.state("1") == "deleted"
         assert await wire.pop(wait_s=3) == (None, None)
         assert await wire.topic().state(f"{wire.name}-1") == "deleted"
 
-    async def test_an_add_of_an_id_takes_its_place_topic_and_all(self, wire: Youzan) -> None:
+    async def test_an_add_of_a_living_id_replaces_the_job_and_its_topic(self, wire: Youzan) -> None:
         await wire.add("1", "old", delay=0)
         assert await wire.pop() == ("1", "old")
         await wire.add("1", "new", topic="b")
@@ -171,20 +171,20 @@ class TestLife:
         assert await wire.pop("b") == ("1", "new")
         assert await wire.topic("a").state(f"{wire.name}-1") == "deleted"
 
-    async def test_its_ids_are_those_of_ouqiangs_wire(self, wire: Youzan) -> None:
+    async def test_ouqiangs_wire_knows_the_same_ids(self, wire: Youzan) -> None:
         await wire.add("1", delay=600)
         looked = (await wire.post("/get", id=f"{wire.name}-1"))["data"]
         assert looked["topic"] == f"{wire.name}.a"
         await wire.post("/finish", id=f"{wire.name}-1")
         assert await wire.state("1") == "deleted"
 
-    async def test_a_pop_that_waits_is_woken_and_two_never_have_the_same_job(self, wire: Youzan) -> None:
+    async def test_each_waiting_pop_gets_another_job(self, wire: Youzan) -> None:
         popping = [asyncio.create_task(wire.pop()) for _ in range(5)]
         await asyncio.gather(*(wire.add(str(number)) for number in range(5)))
         assert sorted(await asyncio.gather(*popping)) == [(str(number), "x") for number in range(5)]
         assert await wire.pop(wait_s=0) == (None, None)
 
-    async def test_the_life_of_an_order_is_as_the_script_shows_it(self, wire: Youzan) -> None:
+    async def test_the_documented_script_prints_the_life_of_an_order(self, wire: Youzan) -> None:
         said = await lines_of("youzan.sh", YOUZAN_API=f"http://127.0.0.1:{wire.port}/youzan", TOPIC=wire.name)
         added, waits, first, taken, second, finished, gone, added_2, deleted, nothing = said
         assert {one["success"] for one in said} == {True}
@@ -199,7 +199,7 @@ class TestLife:
 @pytest.mark.parametrize(
     ("setting", "path"), [("youzan", "/youzan"), ("youzan", "/"), ("ouqiang", "/push"), ("changsongl", "/topic/t/job")]
 )
-async def test_a_wire_is_off_where_its_setting_says_so(setting: str, path: str) -> None:
+async def test_a_setting_switches_a_wire_off(setting: str, path: str) -> None:
     standing = StandIn()
     standing.settings = Settings(lmstfy=False).model_copy(update={setting: False})
     transport = httpx2.ASGITransport(create_app(standing.service))

@@ -1,4 +1,4 @@
-"""Calls of the wire, and what is answered to many."""
+"""Calls camellia's wire, and holds answers that several tests expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wire alone, on a stand-in for the service."""
+"""Fixtures: camellia's wire alone, on a stand-in for the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The camellia wire to the letter: pulls, long polls and acks."""
+"""Tests pulls, long polls and acks on camellia's wire."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.wires.camellia_service import StandIn, message
 
 
 class TestPull:
-    async def test_the_answer_lists_the_messages(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_pull_returns_the_messages(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         first, second = message(state=State.LEASED, attempts=1), message("m-2", state=State.LEASED, attempts=2)
         service.pulls = [[first, second]]
         answer = await post(client, "pullMsg", topic="orders", batch=2, ackTimeoutMillis=1500)
@@ -29,24 +29,24 @@ class TestPull:
         }
         assert service.asked == [("pull", (["orders"], 2, 0, 1_500))]
 
-    async def test_defaults(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_missing_parameters_have_their_defaults(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         assert await post(client, "pullMsg", topic="orders") == NONE_PULLED
         assert await post(client, "pullMsg", topic="orders", batch=0, ackTimeoutMillis=0) == NONE_PULLED
         assert service.asked == [("pull", (["orders"], 1, 0, 30_000))] * 2
 
-    async def test_a_large_batch_is_pulled_by_and_by(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_a_large_batch_takes_several_pulls(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         service.pulls = [[message(f"m-{at}-{number}") for number in range(100)] for at in range(10)]
         answer = await post(client, "pullMsg", topic="orders", batch=2_000)
         assert len(answer["delayMsgList"]) == 1_000
         assert [limit for _, (_, limit, _, _) in service.asked] == [100] * 10
 
-    async def test_a_batch_ends_where_there_is_no_more(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_a_batch_ends_when_the_queue_is_empty(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         service.pulls = [[message(f"m-{number}") for number in range(100)], [message("last")]]
         answer = await post(client, "pullMsg", topic="orders", batch=500)
         assert len(answer["delayMsgList"]) == 101
         assert len(service.asked) == 2
 
-    async def test_a_batch_cut_short_by_a_failure_is_handed_over(
+    async def test_a_failure_during_a_batch_returns_the_messages_pulled_so_far(
         self, client: httpx2.AsyncClient, service: StandIn
     ) -> None:
         service.pulls = [[message(f"m-{number}") for number in range(100)], StoreUnavailable("away")]
@@ -58,25 +58,29 @@ class TestPull:
         assert service.asked[0][1][3] == MAX_DELAY_MS
 
     @pytest.mark.parametrize("topic", ["", "a b"])
-    async def test_a_wrong_topic_is_code_400(self, client: httpx2.AsyncClient, topic: str) -> None:
+    async def test_an_invalid_topic_is_code_400(self, client: httpx2.AsyncClient, topic: str) -> None:
         assert await post(client, "pullMsg", topic=topic) == {"code": 400, "msg": None, "delayMsgList": None}
 
 
 class TestLongPoll:
     @pytest.mark.parametrize(("asked_ms", "wait_ms"), [(None, 10_000), (0, 10_000), (1_500, 1_500)])
-    async def test_it_waits(
+    async def test_a_long_poll_waits_for_its_timeout(
         self, client: httpx2.AsyncClient, service: StandIn, asked_ms: int | None, wait_ms: int
     ) -> None:
         form = {} if asked_ms is None else {"longPollingTimeoutMillis": asked_ms}
         assert await post(client, "longPollingMsg", topic="orders", **form) == {"code": 200, "delayMsgList": []}
         assert service.asked == [("pull", (["orders"], 1, wait_ms, 30_000))]
 
-    async def test_more_of_a_batch_is_not_waited_for(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_a_long_poll_does_not_wait_to_fill_its_batch(
+        self, client: httpx2.AsyncClient, service: StandIn
+    ) -> None:
         service.pulls = [[message(f"m-{number}") for number in range(100)]]
         await post(client, "longPollingMsg", topic="orders", batch=101)
         assert [(limit, wait_ms) for _, (_, limit, wait_ms, _) in service.asked] == [(100, 10_000), (1, 0)]
 
-    async def test_its_keys_are_sorted_and_nulls_left_out(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_a_long_polls_answer_has_sorted_keys_and_no_nulls(
+        self, client: httpx2.AsyncClient, service: StandIn
+    ) -> None:
         service.pulls = [[message(state=State.LEASED, attempts=1)]]
         answer = await client.post("/delayQueue/longPollingMsg", data={"topic": "orders"})
         assert answer.text == (
@@ -84,10 +88,10 @@ class TestLongPoll:
             '"produceTime":1700000000000,"retry":1,"status":3,"topic":"orders","triggerTime":1700000005000}]}'
         )
 
-    async def test_its_errors_have_a_code_alone(self, client: httpx2.AsyncClient) -> None:
+    async def test_a_long_polls_error_has_only_a_code(self, client: httpx2.AsyncClient) -> None:
         assert await post(client, "longPollingMsg", topic="a b") == {"code": 400}
 
-    async def test_it_ends_when_the_client_goes_away(self, app: FastAPI, service: StandIn) -> None:
+    async def test_a_long_poll_ends_when_the_client_disconnects(self, app: FastAPI, service: StandIn) -> None:
         polling, ended = asyncio.Event(), asyncio.Event()
 
         async def pull(*_: Any, **__: Any) -> None:
@@ -120,20 +124,22 @@ class TestLongPoll:
 
 class TestAck:
     @pytest.mark.parametrize("form", [{}, {"ack": "true"}])
-    async def test_it_acks_whatever_is_live(
+    async def test_ack_acknowledges_a_message_in_any_state(
         self, client: httpx2.AsyncClient, service: StandIn, form: dict[str, str]
     ) -> None:
         assert await post(client, "ackMsg", topic="orders", msgId="m-1", **form) == SUCCESS
         assert service.asked == [("ack_ids", ("orders", ["m-1"]))]
 
-    async def test_false_gives_it_back_at_once(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_ack_false_requeues_at_once(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         assert await post(client, "ackMsg", topic="orders", msgId="m-1", ack="false") == SUCCESS
         assert service.asked == [("nack", ("orders", "m-1", None, 0, None))]
 
-    async def test_false_succeeds_on_what_is_not_leased(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_ack_false_of_a_message_that_is_not_leased_succeeds(
+        self, client: httpx2.AsyncClient, service: StandIn
+    ) -> None:
         service.error = Conflict("the message is waiting", state="waiting")
         assert await post(client, "ackMsg", topic="orders", msgId="m-1", ack="false") == SUCCESS
 
     @pytest.mark.parametrize("names", [{"topic": "", "msgId": "m-1"}, {"topic": "orders", "msgId": ""}])
-    async def test_empty_names_are_code_400(self, client: httpx2.AsyncClient, names: dict[str, str]) -> None:
+    async def test_an_empty_name_is_code_400(self, client: httpx2.AsyncClient, names: dict[str, str]) -> None:
         assert await post(client, "ackMsg", **names) == {"code": 400, "msg": None}

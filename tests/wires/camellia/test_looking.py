@@ -1,4 +1,4 @@
-"""The camellia wire to the letter: one message looked up and deleted, and what is answered without a store."""
+"""Tests look-ups and deletes on camellia's wire, and answers while a server is away."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.wires.camellia_service import StandIn, message
 
 
 class TestGet:
-    async def test_what_is_known(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_get_returns_the_message(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         service.live["m-1"] = message()
         assert await post(client, "getMsg", topic="orders", msgId="m-1") == {**SUCCESS, "delayMsg": ABC}
 
-    async def test_what_is_gone_is_code_404(self, client: httpx2.AsyncClient) -> None:
+    async def test_get_of_an_unknown_message_is_code_404(self, client: httpx2.AsyncClient) -> None:
         answer = await post(client, "getMsg", topic="orders", msgId="m-1")
         assert answer == {"code": 404, "msg": None, "delayMsg": None}
 
@@ -34,14 +34,14 @@ class TestGet:
             (State.DELETED, 7),
         ],
     )
-    async def test_states(self, client: httpx2.AsyncClient, service: StandIn, state: State, status: int) -> None:
+    async def test_each_state_has_its_status(
+        self, client: httpx2.AsyncClient, service: StandIn, state: State, status: int
+    ) -> None:
         service.live["m-1"] = message(state=state)
         answer = await post(client, "getMsg", topic="orders", msgId="m-1")
         assert answer["delayMsg"]["status"] == status
 
-    async def test_a_message_of_another_wire_is_shown_as_its_text(
-        self, client: httpx2.AsyncClient, service: StandIn
-    ) -> None:
+    async def test_another_wires_body_is_shown_as_text(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         service.live["m-1"] = message(expires_ms=0, envelope=Envelope(body=b'{"order":1}'))
         answer = await post(client, "getMsg", topic="orders", msgId="m-1")
         assert (answer["delayMsg"]["msg"], answer["delayMsg"]["expireTime"]) == ('{"order":1}', (1 << 63) - 1)
@@ -56,18 +56,20 @@ class TestGet:
 
 class TestDelete:
     @pytest.mark.parametrize(("form", "release"), [({}, False), ({"release": "true"}, True)])
-    async def test_what_lives(
+    async def test_delete_passes_release_to_the_service(
         self, client: httpx2.AsyncClient, service: StandIn, form: dict[str, str], release: bool
     ) -> None:
         service.live["m-1"] = message()
         assert await post(client, "deleteMsg", topic="orders", msgId="m-1", **form) == SUCCESS
         assert service.asked == [("get", ("orders", "m-1")), ("delete", ("orders", "m-1", release))]
 
-    async def test_what_is_unknown_is_code_404(self, client: httpx2.AsyncClient) -> None:
+    async def test_delete_of_an_unknown_message_is_code_404(self, client: httpx2.AsyncClient) -> None:
         assert await post(client, "deleteMsg", topic="orders", msgId="m-1") == {"code": 404, "msg": None}
 
     @pytest.mark.parametrize("state", [State.ACKED, State.EXPIRED, State.DEAD, State.DELETED])
-    async def test_what_has_ended_is_code_404(self, client: httpx2.AsyncClient, service: StandIn, state: State) -> None:
+    async def test_delete_of_an_ended_message_is_code_404(
+        self, client: httpx2.AsyncClient, service: StandIn, state: State
+    ) -> None:
         service.live["m-1"] = message(state=state)
         assert await post(client, "deleteMsg", topic="orders", msgId="m-1") == {"code": 404, "msg": None}
         assert service.asked == [("get", ("orders", "m-1"))]
@@ -85,7 +87,7 @@ class TestUnavailable:
             ("getMsg", {"code": 500, "msg": None, "delayMsg": None}),
         ],
     )
-    async def test_it_is_code_500(
+    async def test_an_unavailable_server_is_code_500(
         self, client: httpx2.AsyncClient, service: StandIn, call: str, answer: dict[str, Any]
     ) -> None:
         service.error = StoreUnavailable("Redis is away")

@@ -1,4 +1,4 @@
-"""The camellia wire to the letter: topics, the monitor, health."""
+"""Tests topic sizes, the monitor and health on camellia's wire."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class TestTopicInfo:
         "ackQueueSize": 3,
     }
 
-    async def test_of_one(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_topic_info_shows_the_sizes(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         service.known_topics = [topic_info("orders")]
         answer = await client.get("/delayQueue/getTopicInfo", params={"topic": "orders"})
         assert answer.json() == {"code": 200, "data": self.ORDERS}
         assert sum(self.SIZES.values()) == self.ORDERS["waitingQueueSize"]
 
     @pytest.mark.parametrize("topic", ["unknown", "a b", ""])
-    async def test_of_an_unknown_one(self, client: httpx2.AsyncClient, topic: str) -> None:
+    async def test_topic_info_of_an_unknown_topic_is_zeros(self, client: httpx2.AsyncClient, topic: str) -> None:
         answer = await client.get("/delayQueue/getTopicInfo", params={"topic": topic})
         assert answer.json()["data"] == {
             "topic": topic,
@@ -49,10 +49,10 @@ class TestTopicInfo:
             "ackQueueSize": 0,
         }
 
-    async def test_the_topic_is_required(self, client: httpx2.AsyncClient) -> None:
+    async def test_topic_info_requires_a_topic(self, client: httpx2.AsyncClient) -> None:
         assert (await client.get("/delayQueue/getTopicInfo")).status_code == 400
 
-    async def test_of_all(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_topic_info_list_shows_all_topics(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         service.known_topics = [topic_info("orders"), topic_info("mails")]
         answer = await client.get("/delayQueue/getTopicInfoList")
         assert answer.json() == {"code": 200, "data": [self.ORDERS, {**self.ORDERS, "topic": "mails"}]}
@@ -91,7 +91,7 @@ class TestMonitor:
         await post(client, "getMsg", topic="orders", msgId="unknown")
         return client
 
-    async def test_the_first_minute_is_not_told_before_it_is_over(self, used: httpx2.AsyncClient, clock: Clock) -> None:
+    async def test_the_current_minute_is_not_reported(self, used: httpx2.AsyncClient, clock: Clock) -> None:
         clock.now_s = 59.9
         data = (await used.get("/delayQueue/getMonitorData")).json()["data"]
         assert data == {
@@ -100,7 +100,7 @@ class TestMonitor:
             "readyQueueTimeGapStatsList": [self.READY_GAP],
         }
 
-    async def test_the_last_full_minute_is_told(self, used: httpx2.AsyncClient, clock: Clock) -> None:
+    async def test_the_last_full_minute_is_reported(self, used: httpx2.AsyncClient, clock: Clock) -> None:
         clock.now_s = 60
         await post(used, "sendMsg", topic="mails", msg="abc", delayMillis=0)
         clock.now_s = 119
@@ -113,11 +113,11 @@ class TestMonitor:
             },
         }
 
-    async def test_a_minute_without_requests_is_empty(self, used: httpx2.AsyncClient, clock: Clock) -> None:
+    async def test_a_minute_without_requests_is_reported_empty(self, used: httpx2.AsyncClient, clock: Clock) -> None:
         clock.now_s = 120
         assert (await used.get("/delayQueue/getMonitorData")).json()["data"]["requestStatsList"] == []
 
-    async def test_the_string_is_one_flat_document(self, used: httpx2.AsyncClient, clock: Clock) -> None:
+    async def test_monitor_string_is_one_flat_document(self, used: httpx2.AsyncClient, clock: Clock) -> None:
         clock.now_s = 60
         answer = await used.get("/delayQueue/getMonitorString")
         assert answer.headers["content-type"] == "text/plain;charset=UTF-8"
@@ -134,11 +134,11 @@ class TestMonitor:
 class TestHealth:
     @pytest.mark.parametrize("verb", ["GET", "POST", "PUT", "PATCH", "DELETE"])
     @pytest.mark.parametrize("name", ["status", "check", "online"])
-    async def test_online(self, client: httpx2.AsyncClient, verb: str, name: str) -> None:
+    async def test_an_online_process_answers_200(self, client: httpx2.AsyncClient, verb: str, name: str) -> None:
         answer = await client.request(verb, f"/health/{name}")
         assert (answer.status_code, answer.text) == (200, '{"code":200}')
 
-    async def test_offline_is_500_until_no_call_has_come_for_20_seconds(
+    async def test_offline_is_500_until_the_process_is_idle_for_20_seconds(
         self, client: httpx2.AsyncClient, clock: Clock
     ) -> None:
         clock.now_s = 15
@@ -150,7 +150,7 @@ class TestHealth:
         clock.now_s = 35.1
         assert (await client.get("/health/offline")).status_code == 200
 
-    async def test_offline_shows_in_the_status_alone(self, client: httpx2.AsyncClient) -> None:
+    async def test_offline_changes_only_the_status(self, client: httpx2.AsyncClient) -> None:
         await client.get("/health/offline")
         answer = await client.get("/health/status")
         assert (answer.status_code, answer.json()) == (500, {"code": 500})

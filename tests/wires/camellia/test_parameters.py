@@ -1,4 +1,4 @@
-"""The camellia wire to the letter: how parameters may come, and what is wrong with some."""
+"""Tests how camellia's wire reads parameters, and how it refuses them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.wires.camellia_service import StandIn
 
 
 class TestParameters:
-    async def test_they_come_as_a_form(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_parameters_may_come_as_a_form(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         answer = await client.post(
             "/delayQueue/sendMsg",
             content="topic=orders&msg=%E4%BD%A0+%26&delayMillis=5000",
@@ -20,7 +20,7 @@ class TestParameters:
         )
         assert answer.json()["delayMsg"]["msg"] == "你 &"
 
-    async def test_bytes_that_are_not_escaped_are_utf_8(self, client: httpx2.AsyncClient) -> None:
+    async def test_unescaped_bytes_are_read_as_utf_8(self, client: httpx2.AsyncClient) -> None:
         answer = await client.post(
             "/delayQueue/sendMsg",
             content="topic=orders&msg=你&delayMillis=5000".encode(),
@@ -28,31 +28,31 @@ class TestParameters:
         )
         assert answer.json()["delayMsg"]["msg"] == "你"
 
-    async def test_they_come_in_the_query_string(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_parameters_may_come_in_the_query_string(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         answer = await client.post("/delayQueue/sendMsg?topic=orders&msg=abc&msgId=m-1&delayMillis=5000")
         assert answer.json()["code"] == 200
         assert service.asked[0][1].id == "m-1"
 
-    async def test_they_come_as_a_multipart_form(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_parameters_may_come_as_a_multipart_form(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         fields = {name: (None, value) for name, value in {"topic": "orders", "msgId": "m-1"}.items()}
         assert (await client.post("/delayQueue/ackMsg", files=fields)).json() == SUCCESS
 
-    async def test_a_broken_multipart_form_is_a_bad_request(self, client: httpx2.AsyncClient) -> None:
+    async def test_a_malformed_multipart_form_is_a_bad_request(self, client: httpx2.AsyncClient) -> None:
         for content_type in ("multipart/form-data", "multipart/form-data; boundary=b"):
             answer = await client.post("/delayQueue/ackMsg", content=b"--c", headers={"content-type": content_type})
             assert answer.status_code == 400
 
-    async def test_the_query_string_goes_first(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_query_string_values_precede_form_values(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         await client.post("/delayQueue/pullMsg?topic=a&batch=2", data={"topic": "b", "batch": "3"})
         await client.post("/delayQueue/pullMsg?batch=2", data={"topic": "b", "batch": "3"})
-        # Strings given more than once are joined by commas, as Spring does it, and "a,b" is no topic here.
+        # Spring joins the values of one name by commas, and "a,b" is not a valid topic.
         assert [given[:2] for _, given in service.asked] == [(["b"], 2)]
 
-    async def test_other_bodies_hold_no_parameters(self, client: httpx2.AsyncClient) -> None:
+    async def test_other_content_types_contain_no_parameters(self, client: httpx2.AsyncClient) -> None:
         answer = await client.post("/delayQueue/getMsg", json={"topic": "orders", "msgId": "m-1"})
         assert answer.status_code == 400
 
-    async def test_one_that_is_missing_is_answered_as_by_spring_boot(
+    async def test_a_missing_parameter_gets_spring_boots_answer(
         self, client: httpx2.AsyncClient, service: StandIn
     ) -> None:
         answer = await client.post("/delayQueue/sendMsg", data={"topic": "orders", "msg": "abc"})
@@ -79,13 +79,15 @@ class TestParameters:
             ("getMsg", "msgId"),
         ],
     )
-    async def test_what_is_required(self, client: httpx2.AsyncClient, call: str, missing: str) -> None:
+    async def test_each_required_parameter_is_required(
+        self, client: httpx2.AsyncClient, call: str, missing: str
+    ) -> None:
         form = {"topic": "orders", "msgId": "m-1", "msg": "abc", "delayMillis": "0"}
         del form[missing]
         assert (await client.post(f"/delayQueue/{call}", data=form)).status_code == 400
 
     @pytest.mark.parametrize("number", ["x", "1.5", "1e3", "", "1_0", "9223372036854775808", "--1"])
-    async def test_a_number_that_is_none_is_a_bad_request(self, client: httpx2.AsyncClient, number: str) -> None:
+    async def test_a_malformed_number_is_a_bad_request(self, client: httpx2.AsyncClient, number: str) -> None:
         form = {"topic": "orders", "msg": "abc", "delayMillis": number}
         assert (await client.post("/delayQueue/sendMsg", data=form)).status_code == 400
 
@@ -102,10 +104,12 @@ class TestParameters:
         [(word, "ack_ids") for word in ("true", "on", "YES", "1", " true ", "")]
         + [(word, "nack") for word in ("false", "Off", "no", "0")],
     )
-    async def test_booleans(self, client: httpx2.AsyncClient, service: StandIn, word: str, asked: str) -> None:
+    async def test_each_boolean_word_has_its_value(
+        self, client: httpx2.AsyncClient, service: StandIn, word: str, asked: str
+    ) -> None:
         assert await post(client, "ackMsg", topic="orders", msgId="m-1", ack=word) == SUCCESS
         assert service.asked[0][0] == asked
 
-    async def test_a_boolean_that_is_none_is_a_bad_request(self, client: httpx2.AsyncClient) -> None:
+    async def test_a_malformed_boolean_is_a_bad_request(self, client: httpx2.AsyncClient) -> None:
         form = {"topic": "orders", "msgId": "m-1", "ack": "maybe"}
         assert (await client.post("/delayQueue/ackMsg", data=form)).status_code == 400

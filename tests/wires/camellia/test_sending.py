@@ -1,4 +1,4 @@
-"""The camellia wire to the letter: sends."""
+"""Tests sends on camellia's wire: literal requests and answers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.wires.camellia_service import StandIn, message
 
 
 class TestSend:
-    async def test_the_answer_shows_the_message(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_send_returns_the_message(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         service.live["m-1"] = message()
         answer = await post(client, "sendMsg", topic="orders", msgId="m-1", msg="abc", delayMillis=5000)
         assert answer == {**SUCCESS, "delayMsg": ABC}
         assert list(answer) == ["code", "msg", "delayMsg"]
         assert list(answer["delayMsg"]) == list(ABC)
 
-    async def test_what_is_given_is_taken(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_send_uses_the_given_parameters(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         await post(
             client, "sendMsg", topic="a/b", msgId="m-1", msg="你好", delayMillis=5000, ttlMillis=60000, maxRetry=0
         )
@@ -39,7 +39,7 @@ class TestSend:
             )
         ]
 
-    async def test_defaults(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_missing_parameters_have_their_defaults(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         await post(client, "sendMsg", topic="orders", msg="abc", delayMillis=0)
         await post(client, "sendMsg", topic="orders", msg="abc", delayMillis=-5, ttlMillis=0, maxRetry=-1)
         await post(client, "sendMsg", topic="orders", msg="abc", delayMillis=0, ttlMillis="", maxRetry="")
@@ -48,15 +48,15 @@ class TestSend:
         assert all(re.fullmatch(r"[0-9a-f]{32}", draft.id) for draft in drafts)
         assert len({draft.id for draft in drafts}) == 3
 
-    async def test_a_short_delay_is_kept(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_a_delay_of_1_to_100_ms_is_kept(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         await post(client, "sendMsg", topic="orders", msg="abc", delayMillis=100)
         assert service.asked[0][1].delay_ms == 100
 
-    async def test_the_longest_ttl_is_a_century(self, client: httpx2.AsyncClient, service: StandIn) -> None:
+    async def test_a_ttl_is_at_most_100_years(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         await post(client, "sendMsg", topic="orders", msg="abc", delayMillis=0, ttlMillis=(1 << 63) - 1)
         assert service.asked[0][1].ttl_ms == 100 * 365 * 86_400_000
 
-    async def test_a_second_send_of_a_live_id_is_answered_with_the_first(
+    async def test_a_second_send_of_a_living_id_returns_the_first_message(
         self, client: httpx2.AsyncClient, service: StandIn
     ) -> None:
         service.live["m-1"] = message()
@@ -79,7 +79,7 @@ class TestSend:
         ],
         ids=str,
     )
-    async def test_what_is_wrong_is_code_400(
+    async def test_an_invalid_parameter_is_code_400(
         self, client: httpx2.AsyncClient, service: StandIn, wrong: dict[str, str]
     ) -> None:
         form = {"topic": "orders", "msg": "abc", "delayMillis": "0", **wrong}
