@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import Copy, Envelope
+from bridge.model.values import MAX_DELAY_MS
 from bridge.store.calls import Call
 from bridge.store.records import Claim, Confirmation, Outcome, Records, read
 from bridge.store.scripts import SCRIPTS
 from tests.property.test_transitions import (
-    MAX_DELAY_MS,
     asked,
     delays_ms,
     envelopes,
