@@ -112,7 +112,7 @@ def test_a_name_is_one_that_lists_can_show(name: str) -> None:
 def test_without_redis_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_REDIS_URL", "redis://127.0.0.1:1/0")
     for arguments in (("list",), ("revoke", "x"), ("create", "x", "--scope", "send", "--every-topic")):
-        assert "Redis did not answer" in run(*arguments, code=3).stderr
+        assert "Redis at 127.0.0.1:1 did not answer" in run(*arguments, code=3).stderr
 
 
 def test_a_file_of_tokens_is_listed_and_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,18 +60,18 @@ async def test_after_one_call_has_waited_for_a_frozen_server_the_next_is_refused
     await api.sent(topic, "before")
     async with outage(stage):
         first_s, _ = await refused_send(api, topic, 0)
-        refusal = f"{SERVERS[part]} did not answer in time; asked again in "
+        refusal = " did not answer in time; asked again in "
         # The first of them, but where the test was held up so long that the server was asked again.
         for number in range(1, TRIES):
             next_s, reason = await refused_send(api, topic, number)
-            if reason.startswith(refusal):
+            if reason.startswith(SERVERS[part]) and refusal in reason:
                 break
         else:
             pytest.fail(f"not refused by the breaker: {reason}")
         assert next_s < first_s / 3
         assert OPEN in [await breaker(api, part) for _ in range(TRIES)]
         states = [(await api.call("GET", "/health/ready")).json()["parts"][part] for _ in range(TRIES)]
-        assert any(state.startswith(refusal) for state in states), states
+        assert any(refusal in state for state in states), states
     await api.sent(topic, "after")
     assert await breaker(api, part) == CLOSED
     assert {"before", "after"} <= {one["id"] for one in await api.drain(topic, 2)}
