@@ -67,6 +67,5 @@ def all_is_released(stage: Stage) -> bool:
 
 def delayed(stage: Stage) -> dict[str, tuple[int, int]]:
     """How many messages stand in each queue of the wheel and in the checkpoint's, and how many of them were read."""
-    columns = ("name", "messages", "messages_unacknowledged")
-    lines = [line.split() for line in stage.rabbit.ctl("list_queues", *columns, "--no-table-headers").splitlines()]
-    return {name: (int(messages), int(read)) for name, messages, read in lines if name.startswith("delay.")}
+    listed = stage.list_queues("messages", "messages_unacknowledged")
+    return {name: (messages, read) for name, (messages, read) in listed.items() if name.startswith("delay.")}

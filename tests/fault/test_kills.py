@@ -13,6 +13,8 @@ from tests.fault.history import History
 from tests.fault.load import Load
 from tests.fault.stage import Stage, killed, started
 
+pytestmark = pytest.mark.private_rabbit
+
 RATE_PER_S = 200
 MAX_RETRY = 3
 PULLED, CONSUMED = "pulled", "consumed"

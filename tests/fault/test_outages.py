@@ -14,6 +14,8 @@ import pytest_asyncio
 from tests.fault.api import Api, instant_ms, now_ms
 from tests.fault.stage import Bridge, Stage, killed, started
 
+pytestmark = pytest.mark.private_rabbit
+
 ANSWERED_WITHIN_S = 4.0
 Outage = Callable[[Stage], AbstractAsyncContextManager[None]]
 

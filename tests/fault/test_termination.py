@@ -122,11 +122,9 @@ async def test_a_bridge_that_drains_says_that_it_is_not_ready_and_takes_calls_al
 
 
 def consumers_of(stage: Stage, queue: str) -> int:
-    lines = stage.rabbit.ctl("list_queues", "name", "consumers", "--no-table-headers").splitlines()
-    return int(dict(line.split() for line in lines)[queue])
+    return stage.list_queues("consumers")[queue][0]
 
 
 def unacknowledged(stage: Stage, queue: str) -> int:
     """How many of the queue's messages a consumer has and has not acknowledged."""
-    lines = stage.rabbit.ctl("list_queues", "name", "messages_unacknowledged", "--no-table-headers").splitlines()
-    return int(dict(line.split() for line in lines)[queue])
+    return stage.list_queues("messages_unacknowledged")[queue][0]

@@ -699,10 +699,7 @@ def asked(redis_node: RedisNode) -> Iterator[tuple[asyncio.Runner, Store]]:
     with asyncio.Runner() as run:
         store = Store(redis_node.url, timeout_ms=10_000)
         try:
-            # No server is killed here, and a disk that is waited for at each step leaves time for a few steps only.
-            run.run(store.command("CONFIG", "SET", "appendfsync", "no"))
             yield run, store
-            run.run(store.command("CONFIG", "SET", "appendfsync", "always"))
         finally:
             run.run(store.close())
 
