@@ -90,7 +90,10 @@ class SharedRabbit(RabbitNode):
 
 
 class SharedRedis(RedisNode):
-    """The run's Redis, which the keeper runs. `url` names this worker's database. No test may stop, kill or freeze it."""
+    """The run's Redis, which the keeper runs. `url` names this worker's database.
+
+    No test may stop, kill or freeze it.
+    """
 
     def __init__(self, folder: Path, servers: Servers, addresses: Addresses, database: int) -> None:
         super().__init__(folder, addresses.redis_port, installation=servers.redis_installation)

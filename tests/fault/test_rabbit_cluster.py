@@ -22,6 +22,7 @@ from tests.fault.history import History
 from tests.fault.load import Load
 from tests.fault.stage import Bridge, killed, start_all, started
 from tests.matrix.servers import Servers
+from tests.waiting import pause
 
 GOES_ON_WITHIN_S = 10.0  # what users are promised
 RATE_PER_S = 100
@@ -128,7 +129,7 @@ async def test_the_loss_of_one_node_of_three_is_felt_for_seconds_and_of_two_is_t
         second.freeze()
         # Queues that it leads take nothing until the others hold it for dead.
         while (await apis[0].send(PROBED, "stalls", delay=2_500)).status_code != 503:
-            pass
+            await pause()
         await killed(second)
         assert await probe.accepted() < GOES_ON_WITHIN_S
         await started(second)

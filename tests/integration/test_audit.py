@@ -16,6 +16,7 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, due_ms
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -60,7 +61,7 @@ async def by_hand(own: Own, *options: str) -> tuple[int, list[Json]]:
 async def listed_by_hand(own: Own, *options: str) -> Json:
     """Runs it until it lists something; the test's time limit bounds it."""
     while not (listed := (await by_hand(own, *options))[1]):
-        pass
+        await pause()
     (one,) = listed
     return one
 
@@ -122,7 +123,7 @@ async def test_what_has_no_kept_body_is_reported_and_left(own: Own) -> None:
     one = await listed_by_hand(own, "--repair")
     assert (one["id"], one["body_kept"], one["done"]) == ("large", False, None)
     while await measured(own, "overdue") != 1:
-        pass
+        await pause()
     assert await own.topic.state("large") == "waiting"
 
 

@@ -20,6 +20,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.fault.stage import Bridge, killed, started
+from tests.waiting import pause
 from tests.wires.lmstfy import Answer, ask
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ async def test_a_pool_that_is_away_takes_its_own_topics_with_it_and_no_others(
         # A broker that has just started may take longer for an answer than a request waits.
         pull = f"/v1/topics/{quote(away.name, safe='')}/pull"
         while (pulled := await pooled.client.post(pull, json={"wait": "30s"})).status_code == 503:
-            pass
+            await pause()
     (message,) = pulled.json()["messages"]
     assert message["body"] == "before"
 

@@ -13,6 +13,7 @@ from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.lmstfy import Holder, LmstfyStore
+from tests.waiting import pause
 
 LONG_MS = 600_000
 
@@ -57,7 +58,7 @@ async def test_a_unit_is_given_back_to_no_later_window(kept: LmstfyStore, holder
     first_ms = await kept.take(holder, "consume", limit=1, length_ms=300)
     async with asyncio.timeout(30):
         while not (second_ms := await kept.take(holder, "consume", limit=1, length_ms=LONG_MS)):
-            pass
+            await pause()
     assert second_ms > first_ms
     await kept.give_back(holder, "consume", first_ms)
     assert not await kept.take(holder, "consume", limit=1, length_ms=LONG_MS)
