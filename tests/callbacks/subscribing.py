@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.callbacks.receiver import Received, Receiver
 from tests.integration.topic import Json, Topic
+from tests.waiting import pause
 
 SECRET, OTHER_SECRET = ("whsec_" + base64.b64encode(bytes([byte]) * 32).decode() for byte in (7, 8))
 SOON = ["300ms"]
@@ -26,7 +27,7 @@ async def standing(topic: Topic) -> Json:
 async def until_standing(topic: Topic, **wanted: Any) -> Json:
     """Looks until the subscription stands so; the test's time limit bounds it. A poll of nothing paces it."""
     while not wanted.items() <= (found := await standing(topic)).items():
-        await Topic(topic.client, "idle").pull(wait=20)
+        await pause()
     return found
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 from uuid import uuid4
 
 import aio_pika
@@ -27,6 +28,10 @@ class Own:
     topic: Topic
     vhost: str
     settings: dict[str, str]  # for further bridges beside it
+
+    def with_fresh_topic(self) -> Self:
+        """The same bridge for a further test, with a topic that no other test uses."""
+        return replace(self, topic=Topic(self.topic.client, f"own-{uuid4().hex[:12]}"))
 
 
 @asynccontextmanager

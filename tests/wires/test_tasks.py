@@ -19,6 +19,7 @@ from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.task_ids import TaskIds
 from tests.integration.topic import Topic
+from tests.waiting import pause
 
 WELL = {"dm_error": 0, "error_msg": "操作成功"}
 NONE_DUE = {**WELL, "task_id": None, "content": None}
@@ -49,7 +50,7 @@ class Tasks:
     async def pull_until_one(self) -> dict[str, Any]:
         """The wire has no long poll: another topic's paces it, and the test's time limit bounds it."""
         while (pulled := await self.pull()) == NONE_DUE:
-            await Topic(self.client, "idle").pull(wait=20)
+            await pause()
         return pulled
 
 
