@@ -73,7 +73,7 @@ setup: ## Install Python packages into .venv, and RabbitMQ and Redis where they 
 	@sh deploy/setup.sh develop >&2
 
 # uv makes the second lock within the first, so that tests run with the versions that are deployed.
-lock: ## Write the lock files anew from pyproject.toml; versions that still fit stay
+lock: ## Write the lock files again from pyproject.toml; versions that still fit are kept
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group build pyproject.toml --output-file deploy/requirements.lock
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
@@ -15,6 +15,7 @@ from bridge.model.message import Copy, Envelope
 from bridge.store.calls import Call
 from bridge.store.records import Claim, Confirmation, Outcome, Records, read
 from bridge.store.scripts import SCRIPTS
+from tests.examples import examples
 from tests.property.test_transitions import (
     MAX_DELAY_MS,
     asked,
@@ -84,7 +85,7 @@ def asking(redis_node: RedisNode) -> Iterator[Any]:
         yield runner, store
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60)
 @given(sent=st.lists(rounds, max_size=3))
 def test_messages_of_one_call_end_as_those_of_many_calls_do(asking: Any, sent: Rounds) -> None:
     together, by_turns = World(*asking), World(*asking)

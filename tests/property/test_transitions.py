@@ -26,6 +26,7 @@ from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.records import Claim as Asked
 from bridge.store.records import Confirmation, Outcome
+from tests.examples import TIMES
 from tests.property import model
 from tests.property.world import Broker, Kept, Standing, World, one_of
 
@@ -710,7 +711,7 @@ def test_every_transition_keeps_every_promise(redis_node: RedisNode) -> None:
         run_state_machine_as_test(
             lambda: Transitions(run, store),  # type: ignore[arg-type]
             settings=settings(
-                max_examples=200,
+                max_examples=80 * TIMES,
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),
