@@ -8,6 +8,6 @@ from typing import Final
 PAUSE_S: Final = 0.05
 
 
-async def pause() -> None:
+async def pause(seconds: float = PAUSE_S) -> None:
     """The pause between two looks. Without one, a waiting test takes the CPU from the servers it waits for."""
-    await asyncio.sleep(PAUSE_S)
+    await asyncio.sleep(seconds)
