@@ -20,6 +20,7 @@ from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from tests.access.conftest import Mint, id_of
 from tests.integration.own import own_bridge
+from tests.waiting import pause
 
 MESSAGES = "/v1/topics/orders/messages"
 SEND = {"body": 1, "delay": "1h"}
@@ -180,7 +181,7 @@ async def test_tokens_may_come_from_a_file_and_follow_it(
             assert await status(client, two) == 200
             file.write_text("[{}]")
             while (ready := await client.get("/health/ready")).status_code == 200:
-                pass
+                await pause()
             assert "BRIDGE_TOKENS_FILE" in ready.json()["parts"]["access"]
             assert [await status(client, header) for header in (two, one)] == [200, 503]
             write(one)

@@ -16,8 +16,8 @@ from bridge.service.service import Service
 from bridge.settings.settings import Settings
 from bridge.store.calls import Call
 from tests.fault.api import now_ms
-from tests.fault.proxy import Proxy
 from tests.fault.stage import Stage
+from tests.proxy import Proxy
 
 Publish = Callable[[Sequence[Publication]], Coroutine[Any, Any, list[BrokerUnavailable | None]]]
 PATIENCE_S = 30.0

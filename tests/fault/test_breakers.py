@@ -22,6 +22,8 @@ from tests.fault.test_outages import (
     redis_killed,
 )
 
+pytestmark = pytest.mark.private_rabbit
+
 CLOSED, OPEN = 0.0, 2.0
 SERVERS = {"store": "Redis", "broker": "RabbitMQ"}
 LONGER_THAN_OTHERS_S = 2.5  # who have 1.9

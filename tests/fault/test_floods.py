@@ -13,6 +13,7 @@ from bridge.service.service import Service
 from tests.fault.api import now_ms
 from tests.fault.inside import Gate, running
 from tests.fault.stage import Stage
+from tests.waiting import pause
 
 BATCH = 50
 PATIENCE_S = 60.0
@@ -35,11 +36,11 @@ async def test_a_message_overtakes_another_topics_flood_that_was_read_before_it(
             while (
                 not await asyncio.to_thread(all_is_read, stage) or service.context.store.clock.now_ms() <= other_due_ms
             ):
-                pass
+                await pause()
             under_way = len(gate.begun)
             gate.open()
             while not await asyncio.to_thread(all_is_released, stage):
-                pass
+                await pause()
     assert under_way == _AT_ONCE
     # In the first batch that is begun after those under way.
     assert [at for at, ids in enumerate(gate.begun) if f"{other}-0" in ids] == [under_way]
@@ -67,6 +68,5 @@ def all_is_released(stage: Stage) -> bool:
 
 def delayed(stage: Stage) -> dict[str, tuple[int, int]]:
     """How many messages stand in each queue of the wheel and in the checkpoint's, and how many of them were read."""
-    columns = ("name", "messages", "messages_unacknowledged")
-    lines = [line.split() for line in stage.rabbit.ctl("list_queues", *columns, "--no-table-headers").splitlines()]
-    return {name: (int(messages), int(read)) for name, messages, read in lines if name.startswith("delay.")}
+    listed = stage.list_queues("messages", "messages_unacknowledged")
+    return {name: (messages, read) for name, (messages, read) in listed.items() if name.startswith("delay.")}

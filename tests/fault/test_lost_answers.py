@@ -10,8 +10,8 @@ import pytest_asyncio
 
 from bridge.store.scripts import SCRIPTS
 from tests.fault.api import Api, instant_ms, now_ms
-from tests.fault.proxy import Proxy
 from tests.fault.stage import Bridge, Stage, started
+from tests.proxy import Proxy
 
 
 @pytest_asyncio.fixture(scope="module")

@@ -13,6 +13,9 @@ import pytest_asyncio
 
 from tests.fault.api import Api, instant_ms, now_ms
 from tests.fault.stage import Bridge, Stage, killed, started
+from tests.waiting import pause
+
+pytestmark = pytest.mark.private_rabbit
 
 ANSWERED_WITHIN_S = 4.0
 Outage = Callable[[Stage], AbstractAsyncContextManager[None]]
@@ -120,7 +123,7 @@ async def test_an_outage_is_answered_in_time_and_passes_without_loss_or_restart(
         # Also where a frozen broker brings it nothing to decide, and one in alarm lets its first publish through.
         async with asyncio.timeout(30):
             while "checkpoint" not in await waiting_parts(api):
-                pass
+                await pause()
     assert (await api.insist("GET", "/health/ready")).status_code == 200
     await api.sent(topic, "refused", delay=100)
     wanted = {"ready", "due-meanwhile", "refused"}
@@ -145,7 +148,7 @@ async def test_a_pull_in_vain_during_an_alarm_costs_no_delivery(
     await api.sent("patient", "one")
     async with memory_alarm(stage):
         while not await refused(api, "/v1/topics/patient/messages", {"id": "two", "body": 1}):
-            pass
+            await pause()
         # More often than the ready queue's delivery limit.
         for _ in range(25):
             assert await refused(api, "/v1/topics/patient/pull", {})

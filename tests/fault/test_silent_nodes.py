@@ -3,65 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from typing import Self
-from urllib.parse import urlsplit
 
 import aio_pika
 import httpx2
 
 from tests.fault.api import PATIENCE_S, Api
 from tests.fault.stage import Stage, killed, started
-
-
-class Route:
-    """A way to RabbitMQ, as if to a node of its own."""
-
-    def __init__(self, url: str) -> None:
-        self._target = urlsplit(url)
-        self._speaks = asyncio.Event()
-        self._speaks.set()
-        self._passing: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1")
-        port = self._server.sockets[0].getsockname()[1]
-        self.url = self._target._replace(netloc=f"guest:guest@127.0.0.1:{port}").geturl()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        for task in self._passing:
-            task.cancel()
-        await asyncio.gather(*self._passing, return_exceptions=True)
-
-    @property
-    def used(self) -> bool:
-        return bool(self._passing)
-
-    def fall_silent(self) -> None:
-        self._speaks.clear()
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        up_reader, up_writer = await asyncio.open_connection(self._target.hostname, self._target.port)
-        for source, target in ((reader, up_writer), (up_reader, writer)):
-            task = asyncio.create_task(self._pass(source, target))
-            self._passing.add(task)
-            task.add_done_callback(self._passing.discard)
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            with suppress(OSError):
-                while chunk := await reader.read(65_536):
-                    await self._speaks.wait()
-                    writer.write(chunk)
-                    await writer.drain()
-        finally:
-            writer.transport.abort()
+from tests.proxy import Proxy
 
 
 async def test_sends_and_the_checkpoint_leave_a_node_that_fell_silent(stage: Stage, http: httpx2.AsyncClient) -> None:
-    async with Route(stage.rabbit.amqp_url) as one, Route(stage.rabbit.amqp_url) as other:
+    async with Proxy(stage.rabbit.amqp_url) as one, Proxy(stage.rabbit.amqp_url) as other:
         bridge = stage.bridge(amqp_url=f"{one.url},{other.url}")
         await started(bridge)
         api = Api(http, bridge.url)

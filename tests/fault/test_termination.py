@@ -10,6 +10,7 @@ import pytest
 
 from tests.fault.api import Api
 from tests.fault.stage import Stage, killed, started
+from tests.waiting import pause
 
 
 @pytest.mark.parametrize("workers", ["1", "3"])
@@ -71,7 +72,7 @@ async def test_what_the_checkpoint_holds_when_it_is_told_to_end_is_delivered_by_
     try:
         async with asyncio.timeout(60):
             while await asyncio.to_thread(unacknowledged, stage, "delay.checkpoint") < len(ids):
-                pass
+                await pause()
         told.ask_to_stop()
         await asyncio.to_thread(told.wait_until_stopped)
         assert told.exit_code == 0
@@ -93,7 +94,7 @@ async def test_a_long_poll_is_answered_when_its_bridge_is_told_to_end_and_its_co
     poll = asyncio.create_task(api.call("POST", "/v1/topics/polled/pull", {"wait": 60_000}))
     async with asyncio.timeout(55):
         while await asyncio.to_thread(consumers_of, stage, "ready.polled") == 0:
-            pass
+            await pause()
     told.ask_to_stop()
     response = await poll
     assert (response.status_code, response.json()) == (200, {"messages": []})
@@ -112,7 +113,7 @@ async def test_a_bridge_that_drains_says_that_it_is_not_ready_and_takes_calls_al
     told.ask_to_stop()
     async with asyncio.timeout(30):
         while (ready := await api.call("GET", "/health/ready")).status_code == 200:
-            pass
+            await pause()
     assert (ready.status_code, ready.json()["parts"]["process"]) == (503, "stopping")
     async with httpx2.AsyncClient() as another:
         response = await Api(another, told.url).send("drained", "meanwhile")
@@ -122,11 +123,9 @@ async def test_a_bridge_that_drains_says_that_it_is_not_ready_and_takes_calls_al
 
 
 def consumers_of(stage: Stage, queue: str) -> int:
-    lines = stage.rabbit.ctl("list_queues", "name", "consumers", "--no-table-headers").splitlines()
-    return int(dict(line.split() for line in lines)[queue])
+    return stage.list_queues("consumers")[queue][0]
 
 
 def unacknowledged(stage: Stage, queue: str) -> int:
     """How many of the queue's messages a consumer has and has not acknowledged."""
-    lines = stage.rabbit.ctl("list_queues", "name", "messages_unacknowledged", "--no-table-headers").splitlines()
-    return int(dict(line.split() for line in lines)[queue])
+    return stage.list_queues("messages_unacknowledged")[queue][0]

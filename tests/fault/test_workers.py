@@ -11,6 +11,7 @@ import httpx2
 
 from tests.fault.api import Api
 from tests.fault.stage import Bridge, Stage, killed, started
+from tests.waiting import pause
 
 ALL = {"api-1", "api-2", "checkpoint-1"}
 
@@ -96,7 +97,7 @@ async def test_roles_run_apart_are_one_bridge_and_each_answers_for_its_health(
 async def until_shown(api: Api, line: str) -> str:
     """The metrics, once they have the line: a release counts when its topic's queues would outlive a kill."""
     while line not in (page := (await api.call("GET", "/metrics")).text):
-        pass
+        await pause()
     return page
 
 

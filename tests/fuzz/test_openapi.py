@@ -15,7 +15,7 @@ from schemathesis.engine import events, from_schema
 from bridge.http.v1.scalars import ID_FORM
 from bridge.model.durations import parse_duration_ms
 from bridge.model.message import valid_topic
-from tests.fuzz.conftest import TIMES
+from tests.examples import TIMES
 from tests.integration.own import Own
 
 TOPICS = ("fuzz-a", "fuzz-b", "fuzz-c")  # a new topic is two new queues
@@ -99,7 +99,7 @@ def failures(schema: schemathesis.BaseSchema) -> Iterator[str]:
 
 @pytest.mark.timeout(180 + 120 * TIMES)
 async def test_every_answer_is_in_the_document(fuzzed: Own, seed: int) -> None:
-    schema = schemathesis.openapi.from_url(f"{fuzzed.bridge.url}/openapi.json", config=config(seed, 5 * TIMES))
+    schema = schemathesis.openapi.from_url(f"{fuzzed.bridge.url}/openapi.json", config=config(seed, 2 * TIMES))
     schema.hook("filter_failure")(only_what_a_schema_says)
 
     found = await asyncio.to_thread(lambda: list(failures(schema)))

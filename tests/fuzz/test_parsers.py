@@ -19,7 +19,7 @@ from bridge.model.errors import InvalidRequest
 from bridge.model.message import Copy, Envelope, valid_id
 from bridge.service import receipts
 from bridge.store.envelopes import pack, unpack
-from tests.fuzz.conftest import examples
+from tests.examples import examples
 from topology.deaths import deaths, latest_death, strip
 from topology.names import Names
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -14,30 +13,40 @@ import pytest_asyncio
 
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.command import command
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, due_ms
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(90)
 
 GRACE_MS = 1_000
 SLOT_OF_FOUR_SECONDS = "delay.3s"  # where a message stands that aims 100-200 ms short of them
 SLOT_OF_A_LEASE_OF_FOUR_SECONDS = "delay.4s"
-BY_HAND = pytest.mark.parametrize("own", ["0"], indirect=True)
+BY_HAND = pytest.mark.parametrize("own", ["not_auditing"], indirect=True)
 
 
-@pytest_asyncio.fixture
-async def own(
-    rabbit: RabbitNode,
-    redis_node: RedisNode,
-    local_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
-) -> AsyncIterator[Own]:
-    """A bridge that audits every second, or as the parameter says."""
-    monkeypatch.setenv("BRIDGE_AUDIT_GRACE", str(GRACE_MS))
-    monkeypatch.setenv("BRIDGE_AUDIT_EVERY", getattr(request, "param", "1s"))
-    async with own_bridge(rabbit, redis_node.url, local_dir) as own:
+@pytest_asyncio.fixture(scope="module")
+async def auditing(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
+    """A bridge that audits every second."""
+    settings = {"BRIDGE_AUDIT_GRACE": str(GRACE_MS), "BRIDGE_AUDIT_EVERY": "1s"}
+    async with own_bridge(rabbit, redis_node.url, local_dir, **settings) as own:
         yield own
+
+
+@pytest_asyncio.fixture(scope="module")
+async def not_auditing(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
+    """A bridge that leaves audits to the command."""
+    settings = {"BRIDGE_AUDIT_GRACE": str(GRACE_MS), "BRIDGE_AUDIT_EVERY": "0"}
+    async with own_bridge(rabbit, redis_node.url, local_dir, **settings) as own:
+        yield own
+
+
+@pytest.fixture
+def own(request: pytest.FixtureRequest) -> Own:
+    """A bridge that audits every second, or the one that the parameter names, with a topic of this test."""
+    bridge: Own = request.getfixturevalue(getattr(request, "param", "auditing"))
+    return bridge.with_fresh_topic()
 
 
 async def purge(own: Own, queue: str) -> int:
@@ -49,18 +58,15 @@ async def purge(own: Own, queue: str) -> int:
 
 async def by_hand(own: Own, *options: str) -> tuple[int, list[Json]]:
     """Runs `delaybridge audit`; its exit code and what it lists."""
-    command = (sys.executable, "-m", "bridge", "audit", "--json", *options)
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, env=own.bridge.environment(), stdout=pipe, stderr=pipe)
-    out, err = await process.communicate()
-    assert process.returncode in (0, 1, 3), err.decode()
-    return process.returncode, json.loads(out) if out else []
+    ended = await command("audit", "--json", *options, settings=own.bridge.environment())
+    assert ended.exit_code in (0, 1, 3), ended.stderr
+    return ended.exit_code, json.loads(ended.stdout) if ended.stdout else []
 
 
 async def listed_by_hand(own: Own, *options: str) -> Json:
     """Runs it until it lists something; the test's time limit bounds it."""
     while not (listed := (await by_hand(own, *options))[1]):
-        pass
+        await pause()
     (one,) = listed
     return one
 
@@ -70,6 +76,13 @@ async def measured(own: Own, name: str) -> float | None:
     text = (await own.topic.client.get("/metrics")).text
     found = re.search(rf'^delaybridge_{name}{{topic="{re.escape(own.topic.name)}"}} (\S+)$', text, re.MULTILINE)
     return None if found is None else float(found[1])
+
+
+def overdue_events(own: Own, *topics: str) -> list[Json]:
+    """What the bridge has logged of overdue messages of these topics."""
+    lines = own.bridge.log_file.read_text().splitlines()
+    events = [json.loads(line) for line in lines if '"audit.overdue"' in line]
+    return [event for event in events if event["topic"] in topics]
 
 
 async def nothing_else_comes(own: Own) -> bool:
@@ -87,7 +100,7 @@ async def test_what_was_purged_with_its_slot_is_delivered_once_all_the_same(own:
     assert {(await own.topic.look(one))["attempts"] for one in ids} == {1}
     assert await measured(own, "resent_total") == len(ids)
     assert await measured(own, "overdue") == 0
-    events = [json.loads(line) for line in own.bridge.log_file.read_text().splitlines() if "audit.overdue" in line]
+    events = overdue_events(own, own.topic.name)
     assert sorted(event["id"] for event in events) == ids
     assert all(event["body_kept"] and event["overdue_ms"] >= GRACE_MS for event in events)
 
@@ -122,7 +135,7 @@ async def test_what_has_no_kept_body_is_reported_and_left(own: Own) -> None:
     one = await listed_by_hand(own, "--repair")
     assert (one["id"], one["body_kept"], one["done"]) == ("large", False, None)
     while await measured(own, "overdue") != 1:
-        pass
+        await pause()
     assert await own.topic.state("large") == "waiting"
 
 
@@ -138,7 +151,7 @@ async def test_what_a_direct_topic_has_released_is_not_taken_for_lost(own: Own) 
     await other.send(id="marker", delay="4s")
     assert await other.drain("marker") == []
     assert [await topic.pull(wait=0) for topic in (now_direct, was_direct)] == [[], []]
-    assert "audit.overdue" not in own.bridge.log_file.read_text()
+    assert overdue_events(own, now_direct.name, was_direct.name, other.name) == []
 
 
 @BY_HAND

@@ -14,6 +14,7 @@ from tests.integration.amqp import Amqp
 from tests.integration.own import own_bridge
 from tests.integration.topic import Json, Topic
 from tests.matrix.servers import Servers
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -25,7 +26,7 @@ async def test_a_ready_queue_deleted_while_messages_wait_stands_again_when_they_
     await amqp.delete_queue(topic.ready_queue)
     # RabbitMQ 4.0 ends the connection of who consumes from a queue that it is still declaring.
     while not await amqp.count(topic.ready_queue):
-        pass
+        await pause()
     message = await amqp.take(topic.ready_queue)
     assert message.message_id == "waiting"
 

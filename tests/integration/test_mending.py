@@ -15,6 +15,7 @@ from bridge.local.redis import RedisNode
 from tests.integration.amqp import Amqp
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, Topic
+from tests.waiting import pause
 from topology import plan
 from topology.channels import look
 from topology.names import Names
@@ -115,7 +116,7 @@ async def test_what_waits_is_delivered_and_what_was_taken_away_stands_again(
     wanted = {f"{name}-{which}" for which in ("far", "near", "after")}
     assert set(await topic.pull_ids(3, max=10)) == wanted
     while not (await bound(rabbit, own, item) if isinstance(item, Binding) else await stands(own.amqp, item)):
-        pass
+        await pause()
 
 
 async def test_acks_of_amqp_consumers_are_recorded_again_after_their_queue_was_deleted(
@@ -127,7 +128,7 @@ async def test_acks_of_amqp_consumers_are_recorded_again_after_their_queue_was_d
     (binding,) = (binding for binding in CORE.bindings if binding.destination == NAMES.acks)
     await taken_away(own.amqp, queue)
     while not await bound(rabbit, own, binding):
-        pass
+        await pause()
     await own.amqp.publish(NAMES.acks, topic.name, b"", message_id=message.message_id)
     await topic.until_state("acked", "acked")
 
@@ -148,11 +149,11 @@ async def test_a_topic_gets_its_queues_and_bindings_back_unasked(own: Own, topic
     await taken_away(own.amqp, item)
     if isinstance(item, Queue):
         while not await stands(own.amqp, item):
-            pass
+            await pause()
     else:
         key = direct.name if item.source == NAMES.ready_exchange else f"0.0.0.0.0.0.0.{direct.name}"
         while not await routed(own.amqp, item.source, key, direct.ready_queue):
-            pass
+            await pause()
 
 
 async def test_more_dead_letters_than_a_slot_hands_out_at_once_wait_for_their_exchange_and_go_on(

@@ -21,6 +21,7 @@ from bridge.store.client import Store
 from tests.integration.amqp import Amqp, header
 from tests.integration.own import own_bridge
 from tests.integration.topic import Topic
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -197,7 +198,7 @@ async def test_what_is_put_straight_into_a_dead_letter_queue_holds_up_no_replay(
     await publish_straight(amqp, topic.dead_queue, FORGED)
     await topic.nack(await topic.pull_one())
     while (await topic.call("POST", "/dead/replay", {"max": 100}))["replayed"]:
-        pass
+        await pause()
     ids: list[str] = []
     while "dead" not in ids:
         ids += await topic.pull_ids(1)

@@ -74,7 +74,7 @@ async def redis_of_watched(local_dir: Path, servers: Servers) -> AsyncIterator[R
 
 @pytest_asyncio.fixture(scope="module")
 async def watched(rabbit: RabbitNode, redis_of_watched: RedisNode, local_dir: Path) -> AsyncIterator[Watched]:
-    settings = {"BRIDGE_VERIFY_EVERY": "200ms", "BRIDGE_MANAGEMENT_URL": rabbit.management_url}
+    settings = {"BRIDGE_VERIFY_EVERY": "500ms", "BRIDGE_MANAGEMENT_URL": rabbit.management_url}
     async with (
         own_bridge(rabbit, redis_of_watched.url, local_dir, **settings) as own,
         httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=60) as management,

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +16,7 @@ from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.command import command as run
 
 USER = "keeper"
 # Each with what a URL would take for its own, and one that is no ASCII.
@@ -183,18 +181,6 @@ async def test_a_server_that_is_killed_is_complained_of_and_no_password_shown(
     await until_ready(bridge)
 
 
-async def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "bridge", *arguments],
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 BAD_URLS = [
     ("BRIDGE_AMQP_URL", f"amqp://{USER}:{BROKER_PASSWORD}@127.0.0.1:5672/"),
     ("BRIDGE_AMQP_URL", f"http://{USER}:{quote(BROKER_PASSWORD)}@127.0.0.1:5672/"),
@@ -211,8 +197,8 @@ BAD_URLS = [
     [*(("serve", *bad) for bad in BAD_URLS), ("audit", *BAD_URLS[3]), ("topology verify", *BAD_URLS[0])],
 )
 async def test_a_malformed_url_is_complained_of_and_not_shown(command: str, name: str, url: str) -> None:
-    ended = await run(*command.split(), COLUMNS="200", **{name: url})
-    assert ended.returncode == 2
+    ended = await run(*command.split(), settings={"COLUMNS": "200", name: url})
+    assert ended.exit_code == 2
     assert "the URL must have the form" in ended.stderr or "of the URL is malformed" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert_silent(ended.stdout + ended.stderr)
@@ -223,6 +209,6 @@ async def test_the_commands_show_no_password_where_they_are_let_in_and_where_not
     guarded: Guarded, command: tuple[str, ...]
 ) -> None:
     for broker, codes in ((BROKER_PASSWORD, (0, 1)), (WRONG_PASSWORD, (2,))):
-        ended = await run(*command, **guarded.settings(broker=broker))
-        assert ended.returncode in codes, ended.stderr
+        ended = await run(*command, settings=guarded.settings(broker=broker))
+        assert ended.exit_code in codes, ended.stderr
         assert_silent(ended.stdout + ended.stderr)

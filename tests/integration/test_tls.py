@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +19,7 @@ from bridge.local.certificates import Certificates
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.command import command
 from tests.matrix.servers import Servers
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -252,10 +250,6 @@ async def test_a_server_without_tls_is_told_apart_and_told_nothing(secured: Secu
 async def test_files_that_can_not_be_used_end_the_bridge_at_its_start(
     settings: Mapping[str, str], complaint: str
 ) -> None:
-    command = [sys.executable, "-m", "bridge", "serve"]
-    environment = {**os.environ, **settings}
-    ended = await asyncio.to_thread(
-        subprocess.run, command, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ended.returncode == 2
+    ended = await command("serve", settings=settings)
+    assert ended.exit_code == 2
     assert ended.stderr.startswith(complaint)

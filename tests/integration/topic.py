@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx2
 
 from bridge.model.durations import parse_instant_ms
+from tests.waiting import pause
 
 Json = dict[str, Any]
 
@@ -58,7 +59,7 @@ class Topic:
     async def until_state(self, message_id: str, state: str) -> Json:
         """Looks until the message has the state; the test's time limit bounds it. A poll of nothing paces it."""
         while (found := await self.look(message_id))["state"] != state:
-            await Topic(self.client, "idle").pull(wait=20)
+            await pause()
         return found
 
     async def delete(self, message_id: str, *, expect: int = 200, query: str = "") -> Json:

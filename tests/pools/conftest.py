@@ -20,6 +20,7 @@ from tests.fault.stage import start_all
 from tests.integration.own import own_bridge
 from tests.integration.topic import Topic
 from tests.matrix.servers import Servers
+from tests.shared_servers import vhost_url
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +86,7 @@ async def pooled(
             client=own.topic.client,
             lmstfy_port=port,
             lmstfy_admin_port=admin_port,
-            amqp_url=f"{rabbit.amqp_url}{own.vhost}",
+            amqp_url=vhost_url(rabbit, own.vhost),
             eu_rabbit=eu[0],
             eu_redis=eu[1],
             us_prefix=us_prefix,

@@ -20,6 +20,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.fault.stage import Bridge, killed, started
+from tests.waiting import pause
 from tests.wires.lmstfy import Answer, ask
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ async def test_a_pool_that_is_away_affects_its_own_topics_only(
         # A broker that has just started may answer later than a request's timeout.
         pull = f"/v1/topics/{quote(away.name, safe='')}/pull"
         while (pulled := await pooled.client.post(pull, json={"wait": "30s"})).status_code == 503:
-            pass
+            await pause()
     (message,) = pulled.json()["messages"]
     assert message["body"] == "before"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
@@ -16,6 +16,7 @@ from bridge.model.values import MAX_DELAY_MS
 from bridge.store.calls import Call
 from bridge.store.records import Claim, Confirmation, Outcome, Records, read
 from bridge.store.scripts import SCRIPTS
+from tests.examples import examples
 from tests.property.test_transitions import (
     connected_store,
     delays_ms,
@@ -84,7 +85,7 @@ def asking(redis_node: RedisNode) -> Iterator[Any]:
         yield runner, store
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60)
 @given(sent=st.lists(rounds, max_size=3))
 def test_messages_of_a_joined_call_end_as_those_of_separate_calls(asking: Any, sent: Rounds) -> None:
     joined, separate = World(*asking), World(*asking)

@@ -11,13 +11,14 @@ from subprocess import run as run_program
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import SHOWN_STATES
 from bridge.store import pages
 from bridge.store.keys import INDEXES
+from tests.examples import examples
 from tests.property.test_transitions import connected_store
 from tests.property.world import BORN_MS, World
 
@@ -69,7 +70,7 @@ def world(redis_node: RedisNode, request: pytest.FixtureRequest) -> Any:
         yield World(run, store, buckets=request.param)
 
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = examples(25)
 
 
 @QUICK

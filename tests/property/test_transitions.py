@@ -27,6 +27,7 @@ from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.records import Claim as Asked
 from bridge.store.records import Confirmation, Outcome
+from tests.examples import TIMES
 from tests.property import model
 from tests.property.world import Broker, Kept, PlacedCopy, World, one_of
 
@@ -697,10 +698,7 @@ def connected_store(redis_node: RedisNode) -> Iterator[tuple[asyncio.Runner, Sto
     with asyncio.Runner() as run:
         store = Store(redis_node.url, timeout_ms=10_000)
         try:
-            # No server is killed here, and waiting for the disk at each step would leave time for a few steps only.
-            run.run(store.command("CONFIG", "SET", "appendfsync", "no"))
             yield run, store
-            run.run(store.command("CONFIG", "SET", "appendfsync", "always"))
         finally:
             run.run(store.close())
 
@@ -711,7 +709,7 @@ def test_every_transition_keeps_every_promise(redis_node: RedisNode) -> None:
         run_state_machine_as_test(
             lambda: Transitions(run, store),  # type: ignore[arg-type]
             settings=settings(
-                max_examples=200,
+                max_examples=80 * TIMES,
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

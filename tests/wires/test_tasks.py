@@ -19,6 +19,7 @@ from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.task_ids import TaskIds
 from tests.integration.topic import Topic
+from tests.waiting import pause
 
 SUCCESS = {"dm_error": 0, "error_msg": "操作成功"}
 NONE_DUE = {**SUCCESS, "task_id": None, "content": None}
@@ -49,7 +50,7 @@ class Tasks:
     async def pull_until_one(self) -> dict[str, Any]:
         """The wire has no long poll, so an empty pull of another topic paces the loop. The test's timeout bounds it."""
         while (pulled := await self.pull()) == NONE_DUE:
-            await Topic(self.client, "idle").pull(wait=20)
+            await pause()
         return pulled
 
 

@@ -11,6 +11,7 @@ from aio_pika.abc import AbstractIncomingMessage
 from pamqp.commands import Basic
 
 from tests.integration.topology.conftest import Broker
+from tests.waiting import pause
 from topology import plan
 from topology.channels import with_lanes_found
 from topology.deaths import deaths
@@ -261,5 +262,5 @@ async def test_an_old_queue_that_is_consumed_stops_the_drain_before_it_begins(br
 
 async def _drain_once_consumed(broker: Broker, channel: aio_pika.abc.AbstractChannel) -> None:
     while not (await channel.declare_queue(OLD.checkpoint, passive=True)).declaration_result.consumer_count:
-        pass
+        await pause()
     await drain(broker.connection, OLD, NEW, timeout_s=60)
