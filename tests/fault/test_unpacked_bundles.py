@@ -23,7 +23,7 @@ PATIENCE_S = 30.0
 
 
 async def test_stopping_bridge_finishes_the_held_copies_of_an_unpacked_bundle(stage: Stage) -> None:
-    topic, ids = "parted-ended", ["m-0", "m-1", "m-2"]
+    topic, ids = "unpacked-ended", ["m-0", "m-1", "m-2"]
     async with running(stage) as service, ready_queue(stage, service, topic) as (channel, ready):
         drafts = [Draft(topic=topic, id=one, envelope=Envelope(body=b"1"), delay_ms=3_000) for one in ids]
         (sent, *_) = await service.sending.send_many(drafts)
@@ -41,7 +41,7 @@ async def test_stopping_bridge_finishes_the_held_copies_of_an_unpacked_bundle(st
 
 
 async def test_failure_of_one_copy_in_a_bundle_loses_none_and_repeats_none(stage: Stage) -> None:
-    topic = "parted-failed"
+    topic = "unpacked-failed"
     async with running(stage) as service, ready_queue(stage, service, topic) as (channel, ready):
         ways = service.context.broker.releases
         refuse, failed = ways.refuse, asyncio.Event()

@@ -153,7 +153,7 @@ async def test_queues_and_bindings_of_a_topic_are_restored_without_a_call(own: O
             pass
 
 
-async def test_many_unroutable_dead_letters_wait_for_their_exchange_and_go_on(own: Own, topic: Topic) -> None:
+async def test_unroutable_dead_letters_are_delivered_once_their_exchange_is_back(own: Own, topic: Topic) -> None:
     """A slot has at most 32 unconfirmed dead letters. Messages behind unroutable ones must not stay stuck."""
     ids = [f"held-{number}" for number in range(40)]
     await topic.send_many(*({"id": one, "body": 1, "delay": "1.5s"} for one in ids))
