@@ -85,22 +85,22 @@ async def test_clock_that_goes_back_locks_nobody_out(store: Store) -> None:
 
 
 async def test_directions_and_tokens_do_not_share_a_limit(store: Store) -> None:
-    rates, whose = Rates(store, Keys("delay")), uuid4().hex
+    rates, token_id = Rates(store, Keys("delay")), uuid4().hex
     rate = Rate(1, interval_ms=60_000)
-    assert await rates.admit(whose, "send", rate) == 0
-    assert await rates.admit(whose, "send", rate) > 0
-    assert await rates.admit(whose, "consume", rate) == 0
+    assert await rates.admit(token_id, "send", rate) == 0
+    assert await rates.admit(token_id, "send", rate) > 0
+    assert await rates.admit(token_id, "consume", rate) == 0
     assert await rates.admit(uuid4().hex, "send", rate) == 0
 
 
 async def test_concurrent_requests_get_no_more_than_the_limit(store: Store) -> None:
-    rates, whose = Rates(store, Keys("delay")), uuid4().hex
+    rates, token_id = Rates(store, Keys("delay")), uuid4().hex
     rate = Rate(20, interval_ms=600_000)
-    waits_ms = await asyncio.gather(*(rates.admit(whose, "send", rate) for _ in range(100)))
+    waits_ms = await asyncio.gather(*(rates.admit(token_id, "send", rate) for _ in range(100)))
     assert waits_ms.count(0) == 20
 
 
 async def test_idle_bucket_expires(store: Store) -> None:
-    rates, keys, whose = Rates(store, Keys("delay")), Keys("delay"), uuid4().hex
-    await rates.admit(whose, "send", Rate(1, interval_ms=5_000))
-    assert 0 < await store.command("PTTL", keys.rate(whose, "send")) <= 5_000
+    rates, keys, token_id = Rates(store, Keys("delay")), Keys("delay"), uuid4().hex
+    await rates.admit(token_id, "send", Rate(1, interval_ms=5_000))
+    assert 0 < await store.command("PTTL", keys.rate(token_id, "send")) <= 5_000

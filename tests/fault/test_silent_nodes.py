@@ -15,7 +15,7 @@ from tests.fault.stage import Stage, killed, started
 
 
 class Route:
-    """A TCP proxy to RabbitMQ that stands for a second node and can fall silent."""
+    """A TCP proxy to RabbitMQ that looks like a second node and can fall silent."""
 
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)

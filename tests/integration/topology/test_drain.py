@@ -102,12 +102,12 @@ async def test_messages_in_flight_during_a_drain_arrive_once_and_not_early(broke
         await publish(broker, taken.exchange, taken.routing_key, str(number).encode())
 
     async with asyncio.TaskGroup() as group:
-        came = group.create_task(_arrival_times(broker, NEW.checkpoint, count))
+        arrived = group.create_task(_arrival_times(broker, NEW.checkpoint, count))
         drained = group.create_task(drain(broker.connection, OLD, NEW, timeout_s=60))
 
-    assert sorted(came.result()) == sorted(published_at)
+    assert sorted(arrived.result()) == sorted(published_at)
     assert sum(drained.result().moved.values()) >= count
-    for body, at in came.result().items():
+    for body, at in arrived.result().items():
         began, delay_ms = published_at[body]
         assert at - began >= delay_ms / 1000
     await _assert_nothing_old(broker)
@@ -140,18 +140,18 @@ async def test_drain_moves_every_message_of_a_long_queue(broker: Broker) -> None
 
 async def _arrival_times(broker: Broker, queue: str, count: int) -> dict[bytes, float]:
     await apply(broker.connection, plan.core(NEW))
-    came: dict[bytes, float] = {}
+    arrived: dict[bytes, float] = {}
     async with broker.connection.channel() as channel:
         source = await channel.get_queue(queue, ensure=False)
         async with source.iterator() as messages:
             async for message in messages:
                 assert MARKER not in message.headers
-                assert message.body not in came
-                came[message.body] = time.time()
+                assert message.body not in arrived
+                arrived[message.body] = time.time()
                 await message.ack()
-                if len(came) == count:
+                if len(arrived) == count:
                     break
-    return came
+    return arrived
 
 
 async def _assert_nothing_old(broker: Broker) -> None:

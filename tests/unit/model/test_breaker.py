@@ -40,7 +40,7 @@ STORIES: dict[str, list[Event]] = {
         (0.5, "failed", 0.5, CLOSED),
         (0.6, "admitted", None, CLOSED),
     ],
-    "half-open it admits one trial call, whose answer closes it": [
+    "half-open it admits one probe, whose answer closes it": [
         (1.5, "timed out", 0.0, OPEN),
         (2.5, "admitted", None, HALF_OPEN),
         (2.5, "refused", None, HALF_OPEN),
@@ -49,7 +49,7 @@ STORIES: dict[str, list[Event]] = {
         (2.7, "admitted", None, CLOSED),
         (2.7, "admitted", None, CLOSED),
     ],
-    "each trial that times out doubles the open time, up to two seconds": [
+    "each probe that times out doubles the open time, up to two seconds": [
         (1.5, "timed out", 0.0, OPEN),
         (2.4, "refused", None, OPEN),
         (2.5, "admitted", None, HALF_OPEN),
@@ -70,12 +70,12 @@ STORIES: dict[str, list[Event]] = {
         (8.6, "refused", None, OPEN),
         (8.7, "admitted", None, HALF_OPEN),
     ],
-    "a trial that fails at once closes it, as failing fast holds up no caller": [
+    "a probe that fails at once closes it, as failing fast holds up no caller": [
         (1.5, "timed out", 0.0, OPEN),
         (2.5, "admitted", None, HALF_OPEN),
         (2.6, "failed", 2.5, CLOSED),
     ],
-    "a cancelled trial leaves the trial to the next call": [
+    "a cancelled probe leaves the probe to the next call": [
         (1.5, "timed out", 0.0, OPEN),
         (2.5, "admitted", None, HALF_OPEN),
         (2.6, "given up", 2.5, OPEN),
@@ -85,7 +85,7 @@ STORIES: dict[str, list[Event]] = {
         (6.0, "refused", None, OPEN),
         (6.1, "admitted", None, HALF_OPEN),
     ],
-    "a trial that does not end is followed by another trial": [
+    "a probe that does not end is followed by another probe": [
         (1.5, "timed out", 0.0, OPEN),
         (2.5, "admitted", None, HALF_OPEN),
         (4.4, "refused", None, HALF_OPEN),
@@ -152,8 +152,8 @@ def open_breaker() -> Breaker:
     return breaker
 
 
-def breaker_before_trial() -> Breaker:
-    """An open breaker that admits the next call as its trial."""
+def breaker_before_probe() -> Breaker:
+    """An open breaker that admits the next call as its probe."""
     breaker = Breaker(open_s=0.0, longest_s=3_600.0)
     with pytest.raises(TimeoutError), asking(breaker, "Redis", StoreUnavailable):
         raise TimeoutError
@@ -181,8 +181,8 @@ def test_refused_call_is_not_made() -> None:
     ],
     ids=repr,
 )
-def test_outcome_of_the_trial_call_sets_the_state(raised: BaseException | None, state: State) -> None:
-    breaker = breaker_before_trial()
+def test_outcome_of_the_probe_sets_the_state(raised: BaseException | None, state: State) -> None:
+    breaker = breaker_before_probe()
 
     with suppress(BaseException), asking(breaker, "Redis", StoreUnavailable, timeouts=(TimeoutError, KeyError)):
         if raised is not None:
@@ -191,8 +191,8 @@ def test_outcome_of_the_trial_call_sets_the_state(raised: BaseException | None, 
 
 
 @pytest.mark.parametrize("raised", [None, TimeoutError()], ids=repr)
-def test_inconclusive_trial_leaves_the_trial_to_the_next_call(raised: Exception | None) -> None:
-    breaker = breaker_before_trial()
+def test_inconclusive_probe_leaves_the_probe_to_the_next_call(raised: Exception | None) -> None:
+    breaker = breaker_before_probe()
 
     with suppress(TimeoutError), asking(breaker, "RabbitMQ", StoreUnavailable) as call:
         call.telling = False
