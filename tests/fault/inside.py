@@ -1,4 +1,4 @@
-"""A bridge in this process, whose steps can be held up and made to fail."""
+"""Runs a bridge in this process, so that tests can block its steps and make them fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def running(stage: Stage, **settings: Any) -> AsyncIterator[Service]:
 
 
 class Gate:
-    """Before the checkpoint does a batch: it waits until this is opened. `begun`: the ids of each, in their order."""
+    """Blocks each batch of the checkpoint until `open` is called. `begun`: the ids of each batch, in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun: list[list[str]] = []

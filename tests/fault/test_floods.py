@@ -1,4 +1,4 @@
-"""A flood of one topic at the checkpoint, and a message of another topic behind it."""
+"""Tests that a flood of one topic at the checkpoint does not hold up another topic."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PATIENCE_S = 60.0
 
 
 @pytest.mark.parametrize(("bundles", "flood"), [(False, 1_000), (True, 3_000)])
-async def test_a_message_overtakes_another_topics_flood_that_was_read_before_it(
+async def test_message_overtakes_another_topics_flood_that_was_read_before_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, bundles: bool, flood: int
 ) -> None:
     flooded, other = (f"{name}-{bundles}" for name in ("flood", "other"))
     async with running(stage, checkpoint_batch=BATCH, bundles=bundles) as service:
-        # What is due waits from here on, so all of the flood is read before any is released.
+        # The gate blocks every batch, so the checkpoint reads the whole flood before it releases a message.
         gate = Gate(monkeypatch)
         flood_due_ms = now_ms() + 8_000
         other_due_ms = flood_due_ms + 300
@@ -56,10 +56,10 @@ async def send(service: Service, topic: str, count: int, due_ms: int) -> None:
 
 
 def all_is_read(stage: Stage) -> bool:
-    """Whether all that is delayed stands before the checkpoint, and was delivered to it."""
-    of_each = delayed(stage)
-    standing, read = of_each["delay.checkpoint"]
-    return read > 1 and read == standing == sum(messages for messages, _ in of_each.values())
+    """Whether every delayed message is in the checkpoint's queue and was delivered to the checkpoint."""
+    counts = delayed(stage)
+    queued, read = counts["delay.checkpoint"]
+    return read > 1 and read == queued == sum(messages for messages, _ in counts.values())
 
 
 def all_is_released(stage: Stage) -> bool:

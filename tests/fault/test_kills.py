@@ -1,4 +1,4 @@
-"""`kill -9` of every part in turn, under load, keeps every promise."""
+"""Tests that `kill -9` of each process, one after another and under load, breaks no promise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PULLED, CONSUMED = "pulled", "consumed"
 
 
 @pytest.mark.timeout(150)
-async def test_kill_9_of_every_part_in_turn_loses_nothing_and_brings_nothing_early_or_back(
+async def test_kill_9_of_each_process_loses_no_message_and_delivers_none_early(
     stage: Stage, http: httpx2.AsyncClient
 ) -> None:
     producing, consuming = stage.bridge(max_retry=str(MAX_RETRY)), stage.bridge(max_retry=str(MAX_RETRY))
@@ -37,7 +37,7 @@ async def test_kill_9_of_every_part_in_turn_loses_nothing_and_brings_nothing_ear
     stop = asyncio.Event()
     sending = asyncio.create_task(load.run(stop))
     try:
-        # By then every queue is older than RabbitMQ takes to note it down.
+        # By then RabbitMQ has persisted every queue.
         await history.more_accepted(3 * RATE_PER_S, within_s=30)
         for victim in (consuming, producing, stage.redis, stage.rabbit):
             await killed(victim)

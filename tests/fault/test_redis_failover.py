@@ -1,4 +1,4 @@
-"""A failover of Redis under Sentinel loses no message and needs no restart."""
+"""Tests that a Redis failover under Sentinel loses no message and needs no restart."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sentinels(local_dir: Path, servers: Servers) -> Iterator[RedisSentinels]:
 
 
 @pytest.mark.timeout(200)
-async def test_a_killed_master_under_load_loses_no_accepted_message_and_its_replica_takes_the_next_ones(
+async def test_kill_of_the_redis_master_loses_no_message_and_the_replica_takes_over(
     stage: Stage, sentinels: RedisSentinels, http: httpx2.AsyncClient
 ) -> None:
     bridge = stage.bridge(redis_url=sentinels.url)

@@ -1,4 +1,4 @@
-"""A node that keeps its connections and answers nothing is left for another."""
+"""Tests that a bridge leaves a node that keeps its connections open but stops answering."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fault.stage import Stage, killed, started
 from tests.proxy import Proxy
 
 
-async def test_sends_and_the_checkpoint_leave_a_node_that_fell_silent(stage: Stage, http: httpx2.AsyncClient) -> None:
+async def test_publisher_and_checkpoint_leave_a_silent_node(stage: Stage, http: httpx2.AsyncClient) -> None:
     async with Proxy(stage.rabbit.amqp_url) as one, Proxy(stage.rabbit.amqp_url) as other:
         bridge = stage.bridge(amqp_url=f"{one.url},{other.url}")
         await started(bridge)
@@ -21,7 +21,7 @@ async def test_sends_and_the_checkpoint_leave_a_node_that_fell_silent(stage: Sta
         assert one.used != other.used
         (one if one.used else other).fall_silent()
         await api.sent("moved", "after", delay=1_000)
-        # Nobody pulls, so that the connection which consumes has to find out by itself.
+        # Nobody pulls, so the consuming connection must detect the silence itself.
         connection = await aio_pika.connect(stage.rabbit.amqp_url)
         async with connection, asyncio.timeout(PATIENCE_S):
             queue = await (await connection.channel()).get_queue("ready.moved")

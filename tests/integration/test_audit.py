@@ -1,4 +1,4 @@
-"""What an operator purges with its queue comes back by itself, and what is merely late is left alone."""
+"""Tests that the audit sends purged messages again and leaves late ones alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.waiting import pause
 pytestmark = pytest.mark.timeout(90)
 
 GRACE_MS = 1_000
-SLOT_OF_FOUR_SECONDS = "delay.3s"  # where a message stands that aims 100-200 ms short of them
+SLOT_OF_FOUR_SECONDS = "delay.3s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
 SLOT_OF_A_LEASE_OF_FOUR_SECONDS = "delay.4s"
 BY_HAND = pytest.mark.parametrize("own", ["not_auditing"], indirect=True)
 
@@ -50,7 +50,7 @@ def own(request: pytest.FixtureRequest) -> Own:
 
 
 async def purge(own: Own, queue: str) -> int:
-    """Purges the queue; how many messages that took away."""
+    """Purges the queue. Returns the number of messages removed."""
     async with own.amqp.connection.channel() as channel:
         purged = await (await channel.get_queue(queue, ensure=False)).purge()
     return purged.message_count or 0
@@ -64,7 +64,7 @@ async def by_hand(own: Own, *options: str) -> tuple[int, list[Json]]:
 
 
 async def listed_by_hand(own: Own, *options: str) -> Json:
-    """Runs it until it lists something; the test's time limit bounds it."""
+    """Runs the command until it lists a message. The test's time limit bounds it."""
     while not (listed := (await by_hand(own, *options))[1]):
         await pause()
     (one,) = listed
@@ -72,7 +72,7 @@ async def listed_by_hand(own: Own, *options: str) -> Json:
 
 
 async def measured(own: Own, name: str) -> float | None:
-    """The topic's value of a metric; None where there is none."""
+    """The topic's value of a metric. None when it is missing."""
     text = (await own.topic.client.get("/metrics")).text
     found = re.search(rf'^delaybridge_{name}{{topic="{re.escape(own.topic.name)}"}} (\S+)$', text, re.MULTILINE)
     return None if found is None else float(found[1])
@@ -86,15 +86,15 @@ def overdue_events(own: Own, *topics: str) -> list[Json]:
 
 
 async def nothing_else_comes(own: Own) -> bool:
-    """Whether two more audits bring nothing."""
+    """Whether two more audits deliver nothing."""
     await own.topic.send(id="marker", delay="3s")
     return await own.topic.drain("marker") == []
 
 
-async def test_what_was_purged_with_its_slot_is_delivered_once_all_the_same(own: Own) -> None:
+async def test_message_purged_with_its_slot_is_delivered_once(own: Own) -> None:
     ids = [f"m-{number:03}" for number in range(150)]
     await own.topic.send_many(*({"id": one, "body": one, "delay": "4s"} for one in ids))
-    assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1  # bundle
+    assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1  # one bundle has them all
     assert sorted(await own.topic.pull_ids(len(ids), max=100)) == ids
     assert await nothing_else_comes(own)
     assert {(await own.topic.look(one))["attempts"] for one in ids} == {1}
@@ -105,7 +105,7 @@ async def test_what_was_purged_with_its_slot_is_delivered_once_all_the_same(own:
     assert all(event["body_kept"] and event["overdue_ms"] >= GRACE_MS for event in events)
 
 
-async def test_a_lease_whose_copy_was_purged_ends_all_the_same(own: Own) -> None:
+async def test_lease_whose_copy_was_purged_still_ends(own: Own) -> None:
     await own.topic.send(id="again")
     await own.topic.send(id="last", max_retry=0)
     leased = [*await own.topic.pull(lease="4s"), *await own.topic.pull(lease="4s")]
@@ -116,20 +116,20 @@ async def test_a_lease_whose_copy_was_purged_ends_all_the_same(own: Own) -> None
     dead = await own.topic.until_state("last", "dead")
     assert (dead["attempts"], dead["reason"]) == (1, "retries used up")
     assert await nothing_else_comes(own)
-    # A busy machine lets two audits send it again, and then its dead letter stands twice; the record names one of them.
+    # On a slow machine two audits may send it again. Then it has two dead letters, and the record names one.
     assert await own.topic.call("POST", "/dead/replay", {"max": 10}) == {"replayed": 1}
     assert await own.topic.pull_ids(1) == ["last"]
     assert await nothing_else_comes(own)
 
 
-async def test_what_was_purged_and_has_passed_its_time_to_live_expires(own: Own) -> None:
+async def test_purged_message_past_its_ttl_expires(own: Own) -> None:
     await own.topic.send(id="short", delay="4s", ttl=500)
     assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1
     await own.topic.until_state("short", "expired")
     assert await nothing_else_comes(own)
 
 
-async def test_what_has_no_kept_body_is_reported_and_left(own: Own) -> None:
+async def test_overdue_message_without_a_kept_body_is_reported_only(own: Own) -> None:
     await own.topic.send("x" * 70_000, id="large", delay="4s")
     assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1
     one = await listed_by_hand(own, "--repair")
@@ -139,7 +139,7 @@ async def test_what_has_no_kept_body_is_reported_and_left(own: Own) -> None:
     assert await own.topic.state("large") == "waiting"
 
 
-async def test_what_a_direct_topic_has_released_is_not_taken_for_lost(own: Own) -> None:
+async def test_message_released_directly_is_not_reported_as_overdue(own: Own) -> None:
     now_direct, was_direct, other = own.topic.beside("a"), own.topic.beside("b"), own.topic.beside("c")
     await now_direct.send(delay="2s")
     await now_direct.put_policy(release="direct")
@@ -155,7 +155,7 @@ async def test_what_a_direct_topic_has_released_is_not_taken_for_lost(own: Own) 
 
 
 @BY_HAND
-async def test_the_command_lists_what_is_lost_and_changes_nothing_until_it_is_to_repair(own: Own) -> None:
+async def test_audit_command_changes_nothing_without_repair(own: Own) -> None:
     sent = await own.topic.send(id="m-1", delay="4s")
     assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1
     one = await listed_by_hand(own)
@@ -174,7 +174,7 @@ async def test_the_command_lists_what_is_lost_and_changes_nothing_until_it_is_to
 
 
 @BY_HAND
-async def test_nothing_is_sent_again_while_the_checkpoint_is_merely_behind(
+async def test_audit_sends_nothing_again_while_the_checkpoint_is_late(
     own: Own, store_now_ms: Callable[[], Awaitable[int]]
 ) -> None:
     sent = await own.topic.send(id="m-1", delay="3s")
