@@ -12,7 +12,7 @@ import pytest
 from tests.docs.documents import DOCUMENTS, PROJECT, rows, section, text
 
 ARCHITECTURE = text("docs/architecture.md")
-_NAMED = re.compile(r"`((?:bridge|topology)/[\w/]+\.(?:py|lua))::([\w.]+)`")
+_NAMED = re.compile(r"`((?:bridge|topology|benchmarks)/[\w/]+\.(?:py|lua))::([\w.]+)`")
 _PATH = re.compile(r"`((?:bridge|topology|benchmarks|deploy|tests|docs)/[\w/.-]*)(?:::[\w.]+)?`")
 _WAYS = ("A send", "A release", "A pull", "An ack", "A lmstfy publish")
 
@@ -38,10 +38,11 @@ def names_of(file: Path) -> set[str]:
     return names
 
 
-def test_every_named_function_exists() -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_every_named_function_exists(document: Path) -> None:
     missing = [
         f"{path}::{name}"
-        for path, name in _NAMED.findall(ARCHITECTURE)
+        for path, name in _NAMED.findall(document.read_text())
         if not (PROJECT / path).is_file() or name not in names_of(PROJECT / path)
     ]
 
