@@ -13,7 +13,9 @@ _PARTS = ["Context", "Decision", "Consequence"]
 
 
 def test_every_entry_has_context_decision_and_consequence() -> None:
-    incomplete = [entry.splitlines()[0] for entry in ENTRIES if re.findall(r"^\*\*(\w+)\.\*\*", entry, re.M) != _PARTS]
+    incomplete = [
+        entry.splitlines()[0] for entry in ENTRIES if re.findall(r"^\*\*(\w+)\.\*\*", entry, re.MULTILINE) != _PARTS
+    ]
 
     assert incomplete == []
 
