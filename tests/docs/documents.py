@@ -38,9 +38,14 @@ def anchors(document: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
 
 
+def without_code(document: str) -> str:
+    """The document without code blocks, with each piece of inline code as one word."""
+    return _INLINE_CODE.sub("CODE", _BLOCK.sub("", document))
+
+
 def sentences(document: str) -> list[str]:
     """The sentences of paragraphs and list items, without code blocks, drawings, tables and headings."""
-    prose = _LINKED_TEXT.sub(r"\1", _INLINE_CODE.sub("CODE", _BLOCK.sub("", document)))
+    prose = _LINKED_TEXT.sub(r"\1", without_code(document))
     paragraphs: list[list[str]] = [[]]
     for line in prose.splitlines():
         if not line.strip() or line.startswith(("|", "#", "    ")):
