@@ -26,7 +26,7 @@ from tests.integration.topic import Json, Topic
 
 pytestmark = pytest.mark.timeout(45)
 
-OUTLIVES_A_KILL_AFTER_S = 1.2  # as measured: docs/decisions.md
+OUTLIVES_A_KILL_AFTER_S = 1.2  # as measured: docs/profiles.md
 
 Polling = Callable[[Topic], Awaitable[asyncio.Task[Json]]]
 
