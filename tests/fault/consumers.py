@@ -48,7 +48,7 @@ async def over_amqp(urls: str, queue_name: str, history: History) -> None:
         due_ms, attempt = int(str(headers["x-delay-due"])), int(str(headers["x-delay-attempt"]))
         history.note(message_id, What.CONSUMED, due_ms=due_ms, attempt=attempt)
         history.note(message_id, What.ACKING)
-        with suppress(AMQPError, ChannelInvalidStateError, OSError):  # then it comes again
+        with suppress(AMQPError, ChannelInvalidStateError, OSError):  # RabbitMQ then redelivers it
             await message.ack()
 
     for url in cycle(urls.split(",")):

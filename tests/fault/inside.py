@@ -18,7 +18,7 @@ from tests.fault.stage import Stage
 
 @asynccontextmanager
 async def running(stage: Stage, **settings: Any) -> AsyncIterator[Service]:
-    """A service on these servers. It may be stopped before the end."""
+    """A service on the servers of the stage. A test may stop it earlier."""
     own = Settings(amqp_url=stage.rabbit.amqp_url, redis_url=stage.redis.url, camellia=False, **settings)
     service = assemble(own).default
     await service.start()

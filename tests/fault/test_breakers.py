@@ -63,7 +63,7 @@ async def test_calls_after_a_time_out_of_a_frozen_server_are_refused_at_once(
     async with outage(stage):
         first_s, _ = await refused_send(api, topic, 0)
         refusal = " did not answer in time; asked again in "
-        # The first of them, but where the test was held up so long that the server was asked again.
+        # The first of these calls is refused by the breaker, unless a slow test let another probe begin.
         for number in range(1, TRIES):
             next_s, reason = await refused_send(api, topic, number)
             if reason.startswith(SERVERS[part]) and refusal in reason:

@@ -37,13 +37,13 @@ async def test_message_overtakes_another_topics_flood_that_was_read_before_it(
                 not await asyncio.to_thread(all_is_read, stage) or service.context.store.clock.now_ms() <= other_due_ms
             ):
                 await pause()
-            under_way = len(gate.begun)
+            in_flight = len(gate.begun)
             gate.open()
             while not await asyncio.to_thread(all_is_released, stage):
                 await pause()
-    assert under_way == _AT_ONCE
-    # In the first batch that is begun after those under way.
-    assert [at for at, ids in enumerate(gate.begun) if f"{other}-0" in ids] == [under_way]
+    assert in_flight == _AT_ONCE
+    # The other topic's message is in the first batch after those in flight.
+    assert [at for at, ids in enumerate(gate.begun) if f"{other}-0" in ids] == [in_flight]
 
 
 async def send(service: Service, topic: str, count: int, due_ms: int) -> None:
@@ -67,6 +67,6 @@ def all_is_released(stage: Stage) -> bool:
 
 
 def delayed(stage: Stage) -> dict[str, tuple[int, int]]:
-    """How many messages stand in each queue of the wheel and in the checkpoint's, and how many of them were read."""
+    """The number of messages and of unacknowledged messages of each queue of the wheel and of the checkpoint."""
     listed = stage.list_queues("messages", "messages_unacknowledged")
     return {name: (messages, read) for name, (messages, read) in listed.items() if name.startswith("delay.")}

@@ -150,7 +150,7 @@ async def test_refused_pull_during_an_alarm_counts_as_no_delivery(
     async with memory_alarm(stage):
         while not await refused(api, "/v1/topics/patient/messages", {"id": "two", "body": 1}):
             await pause()
-        # More often than the ready queue's delivery limit.
+        # 25 is more than the delivery limit of the ready queue.
         for _ in range(25):
             assert await refused(api, "/v1/topics/patient/pull", {})
     await api.insist("GET", "/health/ready")

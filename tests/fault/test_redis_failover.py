@@ -50,11 +50,11 @@ async def test_kill_of_the_redis_master_loses_no_message_and_the_replica_takes_o
         assert sentinels.master is not before
         stop.set()
         await sending
-        # A lease that the replica had not heard of is believed after a minute.
+        # The bridge accepts a lease copy that the replica does not know after a minute.
         await history.nothing_lost(within_s=100)
     finally:
         await ended(sending, *consumers)
-    assert max(history.counts(What.SENDING).values()) > 1  # the failover was felt
+    assert max(history.counts(What.SENDING).values()) > 1  # some sends were refused during the failover
     verdict = history.verdict()
     assert (verdict.lost, verdict.early) == ((), ())
     assert bridge.running

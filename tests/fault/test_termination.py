@@ -123,5 +123,5 @@ def consumers_of(stage: Stage, queue: str) -> int:
 
 
 def unacknowledged(stage: Stage, queue: str) -> int:
-    """How many of the queue's messages a consumer has and has not acknowledged."""
+    """The number of the queue's messages that are in flight to a consumer."""
     return stage.list_queues("messages_unacknowledged")[queue][0]

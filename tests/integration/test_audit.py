@@ -57,7 +57,7 @@ async def purge(own: Own, queue: str) -> int:
 
 
 async def by_hand(own: Own, *options: str) -> tuple[int, list[Json]]:
-    """Runs `delaybridge audit`; its exit code and what it lists."""
+    """Runs `delaybridge audit`. Returns its exit code and its findings."""
     ended = await command("audit", "--json", *options, settings=own.bridge.environment())
     assert ended.exit_code in (0, 1, 3), ended.stderr
     return ended.exit_code, json.loads(ended.stdout) if ended.stdout else []
@@ -67,8 +67,8 @@ async def listed_by_hand(own: Own, *options: str) -> Json:
     """Runs the command until it lists a message. The test's time limit bounds it."""
     while not (listed := (await by_hand(own, *options))[1]):
         await pause()
-    (one,) = listed
-    return one
+    (message,) = listed
+    return message
 
 
 async def measured(own: Own, name: str) -> float | None:

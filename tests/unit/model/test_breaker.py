@@ -13,7 +13,7 @@ from bridge.model.errors import NotFound, StoreUnavailable
 
 CLOSED, HALF_OPEN, OPEN = BreakerState.CLOSED, BreakerState.HALF_OPEN, BreakerState.OPEN
 
-# (second, what happens, the second the call began at where it ends, the state then)
+# (second of the event, event, second at which the ended call began, state after the event)
 Event = tuple[
     float, Literal["admitted", "refused", "answered", "failed", "timed out", "given up"], float | None, BreakerState
 ]
