@@ -14,8 +14,8 @@ NO_REDIS_URL = {"BRIDGE_REDIS_URL": "http://127.0.0.1:6379/0"}
 @pytest.mark.parametrize(
     ("arguments", "settings", "code", "said"),
     [
-        ("serve", NO_REDIS_URL, 2, "BRIDGE_REDIS_URL: the URL has to be"),
-        ("audit", NO_REDIS_URL, 2, "BRIDGE_REDIS_URL: the URL has to be"),
+        ("serve", NO_REDIS_URL, 2, "BRIDGE_REDIS_URL: the URL must begin with"),
+        ("audit", NO_REDIS_URL, 2, "BRIDGE_REDIS_URL: the URL must begin with"),
         ("topology show --no-slots", {}, 0, "delay.checkpoint"),
         ("token create shop --scope all --every-topic", {}, 2, "'all'"),
         ("dev", {"BRIDGE_HTTP_PORT": "x"}, 1, "BRIDGE_HTTP_PORT is 'x'"),

@@ -27,7 +27,7 @@ def test_clock_without_an_answer_cannot_be_read() -> None:
     clock = StoreClock()
 
     assert not clock.known
-    with pytest.raises(RuntimeError, match="before the store was first asked"):
+    with pytest.raises(RuntimeError, match="unknown until Redis has answered"):
         clock.now_ms()
 
 

@@ -56,5 +56,5 @@ def test_other_queue_has_no_topic(name: str) -> None:
     ],
 )
 def test_prefixes_that_could_collide_are_refused(prefix: str, ready: str, dead: str) -> None:
-    with pytest.raises(ValueError, match="start"):
+    with pytest.raises(ValueError, match="no prefix may begin with another"):
         Names(prefix=prefix, ready=ready, dead=dead)
