@@ -30,16 +30,16 @@ class Settling:
         self._topics = context.topics
         self._lookup = lookup
 
-    async def ack_receipts(self, topic: str, shown: Sequence[str]) -> list[AckResult]:
+    async def ack_receipts(self, topic: str, receipt_texts: Sequence[str]) -> list[AckResult]:
         """Acks leases by their receipts. The result for an unreadable receipt is `UNKNOWN`.
 
         Raises:
             StoreUnavailable: some leases may be acked.
         """
         leases: list[tuple[str, int | None] | None] = []
-        for receipt in shown:
+        for text in receipt_texts:
             try:
-                epoch, message_id = receipts.read(receipt)
+                epoch, message_id = receipts.read(text)
                 leases.append((message_id, epoch))
             except InvalidRequest:
                 leases.append(None)
@@ -177,9 +177,9 @@ def _result(message_id: str, outcome: Outcome) -> AckResult:
     return AckResult(id=message_id, verdict=AckVerdict(outcome.verdict), message=message)
 
 
-def _delay_ms(asked_ms: int | None, policy: Policy, failures: int) -> int:
-    if asked_ms is not None:
-        return asked_ms
+def _delay_ms(requested_ms: int | None, policy: Policy, failures: int) -> int:
+    if requested_ms is not None:
+        return requested_ms
     return policy.backoff.delay_ms(max(1, failures)) if policy.backoff is not None else 0
 
 
