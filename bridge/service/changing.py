@@ -5,12 +5,12 @@ from __future__ import annotations
 from bridge import metrics
 from bridge.model.errors import BodyNotKept, Conflict, InvalidRequest, NotFound
 from bridge.model.message import CopyKind, Message, State, new_nonce
-from bridge.model.values import MAX_DELAY_MS, Release
+from bridge.model.values import MAX_DELAY_MS, Policy, Release
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import at_once, later, successor
-from bridge.store.records import read, read_envelope
+from bridge.store.records import Records, read, read_envelope
 from bridge.store.verdicts import Verdict
 
 _OVERDUE_MS = 1_000  # a copy that is this late may have been lost with its queue
@@ -60,7 +60,7 @@ class Changing:
             BodyNotKept: the message would come earlier, and its body was not kept.
         """
         message = await self._lookup.get(topic, message_id)
-        record, envelope = message.record, message.envelope
+        record = message.record
         if record.state is not State.WAITING:
             raise Conflict(f"the message no longer waits: it is {record.state.label}", state=record.state.label)
         now_ms = self._store.clock.now_ms()
@@ -68,29 +68,39 @@ class Changing:
         if due_ms - now_ms > MAX_DELAY_MS:
             field, value = ("delay", delay_ms) if deliver_at_ms is None else ("deliver_at", deliver_at_ms)
             raise InvalidRequest.of(field, value, MAX_DELAY_MS, "is beyond the longest delay of 999 days")
-        kept = envelope is not None and envelope.body is not None
         policy = await self._topics.policy(topic)
-        # No bridge sees the copies of a direct topic arrive, so an overdue one may be in its ready queue.
-        overdue = policy.release is Release.CHECKED and record.arrives_ms + _OVERDUE_MS <= now_ms
-        if due_ms >= record.arrives_ms and not (overdue and kept):
-            step = Step(name=self._records.move(record, next_nonce=None, due_ms=due_ms, ready=False))
-        elif envelope is None or not kept:
-            raise BodyNotKept(
-                "the message can't come earlier: its body was not kept in Redis (BRIDGE_KEEP_BODY_MAX)",
-                state=record.state.label,
-            )
-        else:
-            nonce = new_nonce()
-            copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
-            ready = due_ms <= now_ms and not policy.paused
-            step = Step(
-                publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE),
-                name=self._records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready),
-            )
+        step = move_step(self._records, message, policy, now_ms=now_ms, due_ms=due_ms)
         outcome = await self._succession.perform_one(step)
         if outcome.verdict is Verdict.UNKNOWN:
             raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
         if outcome.verdict is not Verdict.MOVED:
             state = outcome.found.state.label
             raise Conflict(f"the message was changed meanwhile: it is {state}", state=state)
-        return Message(record=outcome.found, envelope=envelope)
+        return Message(record=outcome.found, envelope=message.envelope)
+
+
+def move_step(records: Records, message: Message, policy: Policy, *, now_ms: float, due_ms: int) -> Step:
+    """Decides what a move does: it changes only the record where the live copy arrives early enough, else it publishes
+    a successor. Pure.
+
+    Raises:
+        BodyNotKept: a successor is needed, and the body was not kept.
+    """
+    record, envelope = message.record, message.envelope
+    kept = envelope is not None and envelope.body is not None
+    # No bridge sees the copies of a direct topic arrive, so an overdue one may be in its ready queue.
+    overdue = policy.release is Release.CHECKED and record.arrives_ms + _OVERDUE_MS <= now_ms
+    if due_ms >= record.arrives_ms and not (overdue and kept):
+        return Step(name=records.move(record, next_nonce=None, due_ms=due_ms, ready=False))
+    if envelope is None or not kept:
+        raise BodyNotKept(
+            "the message can't come earlier: its body was not kept in Redis (BRIDGE_KEEP_BODY_MAX)",
+            state=record.state.label,
+        )
+    nonce = new_nonce()
+    copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
+    ready = due_ms <= now_ms and not policy.paused
+    return Step(
+        publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE),
+        name=records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready),
+    )

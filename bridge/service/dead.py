@@ -9,12 +9,12 @@ from dataclasses import replace
 from bridge.broker.copies.copies import from_properties
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
-from bridge.model.message import Copy, Message, Record, State, new_nonce
+from bridge.model.message import Copy, Message, Record, State
 from bridge.model.values import Page
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession, named
-from bridge.service.successors import at_once, successor
+from bridge.service.successors import at_once, replay_copy, successor
 from bridge.store.records import Outcome
 from bridge.store.verdicts import Verdict
 
@@ -177,15 +177,7 @@ class Dead:
     ) -> Step:
         """Publishes the letter into its ready queue, as a message that was never delivered."""
         now_ms = int(self._store.clock.now_ms())
-        copy = replace(
-            letter,
-            epoch=letter.epoch + 1,
-            nonce=new_nonce(),
-            attempt=1,
-            max_retry=letter.max_retry if max_retry is None else max_retry,
-            due_ms=now_ms,
-            expires_ms=0 if ttl_ms is None else now_ms + ttl_ms,
-        )
+        copy = replay_copy(letter, now_ms, max_retry=max_retry, ttl_ms=ttl_ms)
         name = self._records.replay(letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms)
         return Step(publication=at_once(copy, now_ms), name=name, delivery=delivery)
 

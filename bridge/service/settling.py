@@ -16,7 +16,7 @@ from bridge.service.context import Context
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import at_once, dead, later, successor
-from bridge.store.records import Outcome, outcome_of, read, read_envelope
+from bridge.store.records import Outcome, Records, outcome_of, read, read_envelope
 from bridge.store.verdicts import Verdict
 
 _GROUP = 256
@@ -30,16 +30,16 @@ class Settling:
         self._topics = context.topics
         self._lookup = lookup
 
-    async def ack_receipts(self, topic: str, shown: Sequence[str]) -> list[AckResult]:
+    async def ack_receipts(self, topic: str, receipt_texts: Sequence[str]) -> list[AckResult]:
         """Acks leases by their receipts. The result for an unreadable receipt is `UNKNOWN`.
 
         Raises:
             StoreUnavailable: some leases may be acked.
         """
         leases: list[tuple[str, int | None] | None] = []
-        for receipt in shown:
+        for text in receipt_texts:
             try:
-                epoch, message_id = receipts.read(receipt)
+                epoch, message_id = receipts.read(text)
                 leases.append((message_id, epoch))
             except InvalidRequest:
                 leases.append(None)
@@ -99,37 +99,18 @@ class Settling:
     async def _nack(
         self, message: Message, receipt: str | None, *, delay_ms: int | None, reason: str | None, counted: bool
     ) -> Message:
-        record, envelope = message.record, message.envelope
-        topic = record.topic
+        topic = message.record.topic
         policy = await self._topics.policy(topic)
         now_ms = self._store.clock.now_ms()
-        delay_ms = _delay_ms(delay_ms, policy, record.attempts)
-        due_ms = int(now_ms) + delay_ms
-        nonce = new_nonce()
-        if envelope is None or envelope.body is None:
-            step = Step(
-                name=self._records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason or "", ready=False)
-            )
-        else:
-            copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + counted, due_ms=due_ms)
-            if counted and record.attempts > record.max_retry:
-                reason = reason or "retries used up"
-                step = Step(
-                    publication=dead(copy, reason),
-                    name=self._records.bury(record, next_nonce=nonce, attempts=record.attempts, reason=reason),
-                )
-            else:
-                ready = delay_ms == 0 and not policy.paused
-                step = Step(
-                    publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.RETRY),
-                    name=self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason or "", ready=ready),
-                )
+        step = nack_step(
+            self._records, message, policy, now_ms=now_ms, delay_ms=delay_ms, reason=reason or "", counted=counted
+        )
         outcome = await self._succession.perform_one(step)
         if outcome.verdict is Verdict.BURIED:
             metrics.DEAD.add(topic)
         elif outcome.verdict is not Verdict.NACKED:
             raise _stale(Message(record=outcome.found, envelope=None) if outcome.record else None, receipt)
-        return Message(record=outcome.found, envelope=envelope)
+        return Message(record=outcome.found, envelope=message.envelope)
 
     async def extend(self, topic: str, message_id: str, *, receipt: str | None, lease_ms: int) -> Message:
         """Makes a lease last until `lease_ms` from now. A lease that lasts longer does not change.
@@ -171,15 +152,48 @@ class Settling:
         return results
 
 
+def nack_step(
+    records: Records,
+    message: Message,
+    policy: Policy,
+    *,
+    now_ms: float,
+    delay_ms: int | None,
+    reason: str,
+    counted: bool = True,
+) -> Step:
+    """Decides what a nack does. Pure.
+
+    With the body it publishes a retry or a dead letter. Without the body it changes only the record."""
+    record, envelope = message.record, message.envelope
+    delay_ms = _delay_ms(delay_ms, policy, record.attempts)
+    due_ms = int(now_ms) + delay_ms
+    if envelope is None or envelope.body is None:
+        return Step(name=records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason, ready=False))
+    nonce = new_nonce()
+    copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + counted, due_ms=due_ms)
+    if counted and record.attempts > record.max_retry:
+        reason = reason or "retries used up"
+        return Step(
+            publication=dead(copy, reason),
+            name=records.bury(record, next_nonce=nonce, attempts=record.attempts, reason=reason),
+        )
+    ready = delay_ms == 0 and not policy.paused
+    return Step(
+        publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.RETRY),
+        name=records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason, ready=ready),
+    )
+
+
 def _result(message_id: str, outcome: Outcome) -> AckResult:
     record = outcome.record
     message = None if record is None else Message(record=record, envelope=None)
     return AckResult(id=message_id, verdict=AckVerdict(outcome.verdict), message=message)
 
 
-def _delay_ms(asked_ms: int | None, policy: Policy, failures: int) -> int:
-    if asked_ms is not None:
-        return asked_ms
+def _delay_ms(requested_ms: int | None, policy: Policy, failures: int) -> int:
+    if requested_ms is not None:
+        return requested_ms
     return policy.backoff.delay_ms(max(1, failures)) if policy.backoff is not None else 0
 
 

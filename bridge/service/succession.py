@@ -14,6 +14,9 @@ checkpoint with its releases, retries and returns into the wheel.
                    v                  v
                  the alternative    the alternative of steps with a delivery
 
+A release and a return into the wheel publish the live copy again, with its epoch and nonce. So there is nothing to
+name: `fire` has changed the record before.
+
 Who is authoritative:
 
 * RabbitMQ, for the existence of a copy. Only a publisher confirm counts: a quorum queue has the copy on a majority of
@@ -35,7 +38,8 @@ What a failure leaves behind:
 * Redis does not answer: some records may name their new copies, and others not. Deliveries are put back by their
   alternatives, or requeued. If the record names the new copy after all, the copy that was put back is a ghost.
 
-So a message may be delivered twice, and is never lost: at every moment the record names a copy that RabbitMQ has.
+So a message may be delivered twice and is never lost: as long as nobody deletes or purges queues, RabbitMQ has the copy
+that the record names.
 """
 
 from __future__ import annotations

@@ -52,6 +52,19 @@ def lease_copy(copy: Copy, due_ms: int, *, counted: bool) -> Copy:
     )
 
 
+def replay_copy(letter: Copy, now_ms: int, *, max_retry: int | None = None, ttl_ms: int | None = None) -> Copy:
+    """The copy that makes a dead letter ready again. `max_retry` None: as before. `ttl_ms` None: no time to live."""
+    return replace(
+        letter,
+        epoch=letter.epoch + 1,
+        nonce=new_nonce(),
+        attempt=1,
+        max_retry=letter.max_retry if max_retry is None else max_retry,
+        due_ms=now_ms,
+        expires_ms=0 if ttl_ms is None else now_ms + ttl_ms,
+    )
+
+
 def as_recorded(copy: Copy, record: Record) -> Copy:
     """The copy with what its record knows better: the record may have been moved or extended since."""
     if (copy.epoch, copy.nonce, copy.due_ms, copy.expires_ms, copy.max_retry, copy.asked) == (

@@ -19,10 +19,13 @@ from bridge.broker.copies import bundles
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
 from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
-from bridge.model.message import Copy, CopyKind, Envelope, Record, State
+from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State
 from bridge.model.values import MAX_DELAY_MS, Backoff, Policy
+from bridge.service.changing import move_step
 from bridge.service.leasing import AHEAD_PARKED_MS
-from bridge.service.successors import at_once, dead, first_copy, later, lease_copy, successor
+from bridge.service.settling import nack_step
+from bridge.service.succession import Step
+from bridge.service.successors import at_once, first_copy, later, lease_copy, replay_copy, successor
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.records import Claim as Asked
@@ -467,22 +470,11 @@ class Transitions(RuleBasedStateMachine):
     def nack(self, at: int, delay_ms: int, body_kept: bool, twice: bool, dies: str) -> None:
         record = one_of(self.reads(State.LEASED), at // 2)
         name = record.id
-        now_ms, nonce = self.world.now_ms, self.world.nonce()
-        due_ms = now_ms + delay_ms
-        records, parked = self.world.records, None
-        if not body_kept:
-            call = records.nack(record, next_nonce=None, due_ms=due_ms, reason="later", ready=False)
-        else:
-            copy = successor(record, Envelope(), nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
-            if record.attempts > record.max_retry:
-                publication = dead(copy, "no more")
-                call = records.bury(record, next_nonce=nonce, attempts=record.attempts, reason="no more")
-            else:
-                ready = delay_ms == 0
-                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.RETRY)
-                call = records.nack(record, next_nonce=nonce, due_ms=due_ms, reason="later", ready=ready)
-            parked = self.put(name, publication, recorded=False)
-        self.name_successor(name, call, record, parked, twice=twice, dies=dies)
+        message = Message(record=record, envelope=Envelope(body=b"" if body_kept else None))
+        step = nack_step(
+            self.world.records, message, Policy(), now_ms=self.world.now_ms, delay_ms=delay_ms, reason="later"
+        )
+        self.perform_step(name, step, record, twice=twice, dies=dies)
 
     # -- changes
 
@@ -503,17 +495,10 @@ class Transitions(RuleBasedStateMachine):
     def move(self, at: int, delay_ms: int, twice: bool, dies: str) -> None:
         record = one_of(self.reads(State.WAITING), at // 2)
         name = record.id
-        now_ms, nonce, parked = self.world.now_ms, self.world.nonce(), None
-        due_ms = now_ms + delay_ms
-        if due_ms >= record.arrives_ms:
-            call = self.world.records.move(record, next_nonce=None, due_ms=due_ms, ready=False)
-        else:
-            copy = successor(record, Envelope(), nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
-            ready = delay_ms == 0
-            publication = at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE)
-            parked = self.put(name, publication, recorded=False)
-            call = self.world.records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready)
-        self.name_successor(name, call, record, parked, twice=twice, dies=dies)
+        message = Message(record=record, envelope=Envelope(body=b""))
+        due_ms = self.world.now_ms + delay_ms
+        step = move_step(self.world.records, message, Policy(), now_ms=self.world.now_ms, due_ms=due_ms)
+        self.perform_step(name, step, record, twice=twice, dies=dies)
 
     @precondition(lambda self: self.reads(*LIVE))
     @rule(at=at, delay_ms=delays_ms, ttl_ms=ttls_ms, max_retry=retries, kept=envelopes, twice=twice, dies=dies)
@@ -548,26 +533,18 @@ class Transitions(RuleBasedStateMachine):
     @rule(at=at, max_retry=retries, ttl_ms=ttls_ms, twice=twice, dies=dies)
     def replay(self, at: int, max_retry: int, ttl_ms: int, twice: bool, dies: str) -> None:
         name, placed = one_of(self.copies("dead"), at)
-        broker, nonce = self.broker(name), self.world.nonce()
+        broker = self.broker(name)
         if dies == "before publishing":
             return
         letter = placed.copy
         now_ms = self.world.now_ms
-        expires_ms = now_ms + ttl_ms if ttl_ms >= 0 else 0
-        copy = replace(
-            letter,
-            epoch=letter.epoch + 1,
-            nonce=nonce,
-            attempt=1,
-            max_retry=max_retry,
-            due_ms=now_ms,
-            expires_ms=expires_ms,
-        )
+        copy = replay_copy(letter, now_ms, max_retry=max_retry, ttl_ms=ttl_ms if ttl_ms >= 0 else None)
+        expires_ms = copy.expires_ms
         self.put(name, at_once(copy, now_ms), recorded=False)
         if dies == "before naming":
             return
         before = self.record(name)
-        call = self.world.records.replay(letter, next_nonce=nonce, max_retry=max_retry, expires_ms=expires_ms)
+        call = self.world.records.replay(letter, next_nonce=copy.nonce, max_retry=max_retry, expires_ms=expires_ms)
         outcome = self.run_script(name, call, twice=twice)
         if before is None or (before.state is State.DEAD and placed.is_named_by(before)):
             assert outcome.verdict == "replayed"
@@ -652,6 +629,11 @@ class Transitions(RuleBasedStateMachine):
     def in_bundle(self, placed: PlacedCopy) -> list[tuple[str, PlacedCopy]]:
         """The copies in the same bundle, with the ids of their messages; none for a copy without a bundle."""
         return [(name, one) for name, one in self.copies("wheel") if one.bundle == placed.bundle > 0]
+
+    def perform_step(self, name: str, step: Step, record: Record, *, twice: bool, dies: str) -> None:
+        parked = None if step.publication is None else self.put(name, step.publication, recorded=False)
+        assert step.name is not None
+        self.name_successor(name, step.name, record, parked, twice=twice, dies=dies)
 
     def name_successor(
         self, name: str, call: Call, record: Record, parked: PlacedCopy | None, *, twice: bool, dies: str
