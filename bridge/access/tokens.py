@@ -39,7 +39,7 @@ class Tokens:
         self._verified: dict[bytes, Token] = {}
         self._reading = asyncio.Lock()
         self._next_read: asyncio.Task[None] | None = None
-        self._asked_s = 0.0
+        self._last_read_s = 0.0
         self.state = "ok"
 
     async def run(self) -> None:
@@ -90,23 +90,23 @@ class Tokens:
             raise InvalidToken(f"the token is malformed: {_HOW}")
         token_id, secret = presented_token
         if token_id not in self._known:
-            await self._look()
+            await self._read_again()
         token = self._known.get(token_id)
         if token is None or not token.is_of(secret):
             raise _not_valid(token)
         self._verified[authorization] = token
         return token
 
-    async def _look(self) -> None:
+    async def _read_again(self) -> None:
         """Reads the source, or waits for a read that has not begun yet."""
         if self._next_read is None:
-            self._next_read = asyncio.create_task(self._paced())
-            self._next_read.add_done_callback(_retrieved)
+            self._next_read = asyncio.create_task(self._paced_read())
+            self._next_read.add_done_callback(_retrieve_error)
         await asyncio.shield(self._next_read)
 
-    async def _paced(self) -> None:
-        await asyncio.sleep(self._asked_s + _PACE_S - monotonic())
-        self._next_read, self._asked_s = None, monotonic()
+    async def _paced_read(self) -> None:
+        await asyncio.sleep(self._last_read_s + _PACE_S - monotonic())
+        self._next_read, self._last_read_s = None, monotonic()
         await self.run_once()
 
 
@@ -114,7 +114,7 @@ def _not_valid(token: Token | None) -> InvalidToken:
     return InvalidToken(NOT_VALID, token_id=None if token is None else token.id)
 
 
-def _retrieved(done: asyncio.Task[None]) -> None:
+def _retrieve_error(done: asyncio.Task[None]) -> None:
     # Every waiting request may have been cancelled. asyncio would then complain about an error nobody retrieved.
     if not done.cancelled():
         done.exception()

@@ -56,7 +56,7 @@ class NoQuery(Request):
 
 
 class PageQuery(Request):
-    limit: Count = 100
+    limit: Annotated[Count, Field(description="The most items of the page")] = 100
     cursor: Annotated[
         StrictStr | None, Field(description="`next_cursor` of the page before; without it, the first page")
     ] = None
@@ -84,7 +84,7 @@ class DeleteQuery(Request):
 
 
 class DropQuery(Request):
-    max: Count = 100
+    max: Annotated[Count, Field(description="The most dead letters to delete")] = 100
 
 
 class RemoveQuery(Request):

@@ -112,7 +112,8 @@ class AckManyRequest(Request):
 
 
 class AckRequest(Request):
-    """`receipt`: of the pull that leased the message. Without it, the current lease counts, whoever has it."""
+    """`receipt`: from the pull that leased the message. Without it, an ack works in any live state; a nack or an extend
+    applies to the current lease."""
 
     receipt: StrictStr | None = None
 

@@ -128,10 +128,10 @@ OPERATIONS = (
         examples=examples.SENDS,
         answers={
             201: ResponseDoc(
-                description="Accepted",
+                description="The message is durable",
                 model=MessageOut,
                 example=examples.MESSAGE,
-                headers={"Location": "the message's path"},
+                headers={"Location": "The path of the message"},
             ),
             200: ResponseDoc(
                 description="A live message already has this id: that message",

@@ -42,7 +42,7 @@ async def ack(pools: Pools, call: ApiCall) -> Response:
 
 
 async def nack(pools: Pools, call: ApiCall) -> Response:
-    """Returns a message that could not be processed, with an optional `reason`.
+    """Gives back a message that the caller could not process, with an optional `reason`.
 
     It is delivered again after `delay`, else after the topic's back-off. If its retries are used up, it becomes a dead
     letter. If its body was not kept in Redis, it comes back when its lease would have ended instead.
@@ -110,7 +110,7 @@ OPERATIONS = (
         examples={"deliver again in 30 s": {"receipt": examples.RECEIPT, "delay": "30s", "reason": "card refused"}},
         answers={
             200: ResponseDoc(
-                description="The message, which waits again or is dead", model=MessageOut, example=examples.MOVED
+                description="The message, which is waiting, ready or dead", model=MessageOut, example=examples.MOVED
             )
         },
         problems=_PROBLEMS,
