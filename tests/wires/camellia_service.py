@@ -104,7 +104,7 @@ class StandIn:
 
     async def ack_ids(self, topic: str, ids: Sequence[str]) -> list[AckResult]:
         self._ask("ack_ids", (topic, list(ids)))
-        return [AckResult(id=one, verdict=AckVerdict.UNKNOWN) for one in ids]
+        return [AckResult(id=message_id, verdict=AckVerdict.UNKNOWN) for message_id in ids]
 
     async def nack(
         self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None

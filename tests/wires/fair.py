@@ -63,8 +63,8 @@ class V1(Wire):
         return message_id
 
     async def find(self, topic: str, message_id: str) -> Any:
-        found = await self.client.get(f"/v1/topics/{quote(topic, safe='')}/messages/{message_id}")
-        return {200: found.json().get("state"), 404: None}[found.status_code]
+        answer = await self.client.get(f"/v1/topics/{quote(topic, safe='')}/messages/{message_id}")
+        return {200: answer.json().get("state"), 404: None}[answer.status_code]
 
     async def pull(self, topic: str) -> Pulled:
         message = await self.topic(topic).pull_one(lease="60s")
@@ -90,8 +90,8 @@ class Camellia(Wire):
         return message_id
 
     async def find(self, topic: str, message_id: str) -> Any:
-        found = (await self.asked("getMsg", topic=topic, msgId=message_id))["delayMsg"]
-        return found and found["status"]
+        message = (await self.asked("getMsg", topic=topic, msgId=message_id))["delayMsg"]
+        return message and message["status"]
 
     async def pull(self, topic: str) -> Pulled:
         terms = {"ackTimeoutMillis": 60_000, "longPollingTimeoutMillis": 60_000}
@@ -119,8 +119,8 @@ class LmstfyWire(Wire):
         return job_id
 
     async def find(self, topic: str, message_id: str) -> Any:
-        found = await self.asked("GET", topic, f"/job/{message_id}")
-        return {200: "found", 404: None}[found.status_code]
+        answer = await self.asked("GET", topic, f"/job/{message_id}")
+        return {200: "found", 404: None}[answer.status_code]
 
     async def pull(self, topic: str) -> Pulled:
         job = (await self.asked("GET", topic, "?timeout=60&ttr=60")).json()

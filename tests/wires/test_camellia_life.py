@@ -231,11 +231,11 @@ async def test_topic_info_shows_the_sizes_of_a_topic(topic: Topic) -> None:
 
 
 async def test_the_documented_script_prints_the_life_of_an_order(topic: Topic, bridge_url: str) -> None:
-    said = await lines_of("camellia.sh", CAMELLIA_API=bridge_url, TOPIC=topic.name)
-    sent, waiting, first, again, refused, last, acked, ended, _, deleted, nothing = said
+    printed = await lines_of("camellia.sh", CAMELLIA_API=bridge_url, TOPIC=topic.name)
+    sent, waiting, first, again, refused, last, acked, ended, _, deleted, nothing = printed
     assert (sent["delayMsg"], waiting["delayMsg"]["status"]) == (waiting["delayMsg"], 1)
     pulls = [pull["delayMsgList"][0] for pull in (first, again, last)]
-    assert [(one["msgId"], one["msg"], one["retry"]) for one in pulls] == [
+    assert [(msg["msgId"], msg["msg"], msg["retry"]) for msg in pulls] == [
         ("1001", '{"order": 1001}', retry) for retry in (1, 2, 3)
     ]
     assert [answer["code"] for answer in (refused, acked, deleted)] == [200, 200, 200]

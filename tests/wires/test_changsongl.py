@@ -31,8 +31,8 @@ class Changsongl(Caller):
     async def ask(self, method: str, rest: str = "", **members: Any) -> Json:
         answer = await self.client.request(method, self.jobs + rest, json=members or None)
         assert (answer.status_code, answer.headers["content-type"]) == (200, JSON)
-        found: Json = answer.json()
-        return found
+        content: Json = answer.json()
+        return content
 
     async def add(self, job_id: str, body: str = "x", *, delay: int = 1, ttr: int = 60, **more: Any) -> Json:
         return await self.ask("POST", id=job_id, delay=delay, ttr=ttr, body=body, **more)
@@ -140,8 +140,8 @@ class TestRequests:
     async def test_a_name_too_long_or_missing_is_refused(
         self, wire: Changsongl, request_line: str, fields: list[tuple[str, str]]
     ) -> None:
-        says = "\n".join(failed(*field) for field in fields)
-        assert (await wire.raw(request_line)).json == {"message": f"uri invalid: {says}", "success": False}
+        message = "\n".join(failed(*field) for field in fields)
+        assert (await wire.raw(request_line)).json == {"message": f"uri invalid: {message}", "success": False}
 
     @pytest.mark.parametrize("given", ["x", "-1", "%2B1", "1.5", "1s"])
     async def test_a_malformed_timeout_is_refused(self, wire: Changsongl, given: str) -> None:
@@ -254,7 +254,7 @@ class TestLife:
     async def test_concurrent_pops_never_get_the_same_job(self, wire: Changsongl) -> None:
         popping = [asyncio.create_task(wire.pop()) for _ in range(10)]
         await asyncio.gather(*(wire.add(str(number)) for number in range(10)))
-        popped = [one for one in await asyncio.gather(*popping) if one is not None]
+        popped = [job for job in await asyncio.gather(*popping) if job is not None]
         assert sorted(int(job_id) for job_id, _ in popped) == list(range(10))
 
     async def test_another_wires_message_can_be_popped_and_finished(self, wire: Changsongl) -> None:
@@ -265,8 +265,8 @@ class TestLife:
         assert await wire.finish("1") == OK
 
     async def test_the_documented_script_prints_the_life_of_an_order(self, wire: Changsongl) -> None:
-        said = await lines_of("changsongl.sh", CHANGSONGL_API=f"http://127.0.0.1:{wire.port}", TOPIC=wire.name)
-        added, again, overridden, first, second, finished, unknown, added_2, deleted, nothing = said
+        printed = await lines_of("changsongl.sh", CHANGSONGL_API=f"http://127.0.0.1:{wire.port}", TOPIC=wire.name)
+        added, again, overridden, first, second, finished, unknown, added_2, deleted, nothing = printed
         assert added == overridden == finished == added_2 == deleted == OK
         assert (again, unknown) == (EXISTS, UNKNOWN)
         assert first == second

@@ -33,7 +33,7 @@ SENT: dict[str, dict[str, Any]] = {
     "youzan": {"delay": 5_000, "ttl": None, "max_retry": FOR_EVER, "content_type": "text/plain; charset=utf-8"},
     "tasks": {"delay": None, "ttl": None, "max_retry": 3, "content_type": "text/plain; charset=utf-8"},
 }
-# What a message of its own is called by a wire that can look at one.
+# The names that each wire with a look-up has for the states of its own messages.
 STATES: dict[str, dict[str, Any]] = {
     "v1": {state: state for state in ("waiting", "ready", "leased", "acked", "deleted")},
     "camellia": {"waiting": 1, "ready": 2, "leased": 3, "acked": 4, "deleted": 7},
@@ -121,17 +121,17 @@ async def test_each_wire_shows_its_own_name_of_a_state(wire: str, named: Named) 
     one, topic = named(wire), fresh_topic(wire)
     own = named("v1").topic(topic)
     waiting_id = await one.send(topic, fresh_id(), delay_s=LONG_S)
-    found = {"waiting": await one.find(topic, waiting_id)}
+    states = {"waiting": await one.find(topic, waiting_id)}
     await own.delete(waiting_id)
-    found["deleted"] = await one.find(topic, waiting_id)
+    states["deleted"] = await one.find(topic, waiting_id)
     ready_id = await one.send(topic, fresh_id(), delay_s=1)
     await own.until_state(ready_id, "ready")
-    found["ready"] = await one.find(topic, ready_id)
+    states["ready"] = await one.find(topic, ready_id)
     await own.pull_one(lease="1h")
-    found["leased"] = await one.find(topic, ready_id)
+    states["leased"] = await one.find(topic, ready_id)
     await own.call("POST", "/ack", {"ids": [ready_id]})
-    found["acked"] = await one.find(topic, ready_id)
-    assert found == STATES[wire]
+    states["acked"] = await one.find(topic, ready_id)
+    assert states == STATES[wire]
 
 
 @pytest.mark.parametrize(("sends", "pulls"), PAIRS)

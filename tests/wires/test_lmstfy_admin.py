@@ -165,9 +165,9 @@ class TestOtherCalls:
             assert f"{line}\n" in text
 
     async def test_the_access_log_can_be_switched_on_and_off(self, lmstfy: Lmstfy) -> None:
-        for wanted, told in (("enable", "enabled"), ("disable", "disabled")):
-            assert (await lmstfy.admin(f"POST /accesslog?status={wanted}")).json == {"status": told}
-            assert (await lmstfy.admin("GET /accesslog")).json == {"status": told}
+        for status, shown in (("enable", "enabled"), ("disable", "disabled")):
+            assert (await lmstfy.admin(f"POST /accesslog?status={status}")).json == {"status": shown}
+            assert (await lmstfy.admin("GET /accesslog")).json == {"status": shown}
 
 
 class TestSettings:

@@ -308,8 +308,8 @@ class TestDocumentation:
         )
         output, errors = await process.communicate()
         assert (process.returncode, errors) == (0, b"")
-        said = [line for line in output.decode().splitlines() if not line.endswith(":")]
-        published, looked, first, second, acked, deleted, nothing = said
+        printed = [line for line in output.decode().splitlines() if not line.endswith(":")]
+        published, looked, first, second, acked, deleted, nothing = printed
         job_id = json.loads(published)["job_id"]
         shown = [json.loads(line) for line in (looked, first, second)]
         assert {job["job_id"] for job in shown} == {job_id}

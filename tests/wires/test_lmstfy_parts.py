@@ -89,7 +89,7 @@ class TestIds:
         ids = JobIds()
         made = [ids.new(3, versioned=False) for _ in range(2_000)]
         assert sorted(set(made)) == made
-        assert {ULID.from_str(one).bytes[-4:] for one in made} == {b"\x03\x00\x00\x00"}
+        assert {ULID.from_str(job_id).bytes[-4:] for job_id in made} == {b"\x03\x00\x00\x00"}
         assert len(ids.new(2**32 - 1, versioned=True)) == 27
 
 
@@ -134,15 +134,15 @@ def test_answers_escape_html_characters_as_go_does() -> None:
 
 
 def test_metrics_are_rendered_in_prometheus_text_format() -> None:
-    counter, histogram = Counter("c", "says", ("a",)), Histogram("h", "says", (), [1.5, 15])
+    counter, histogram = Counter("c", "help", ("a",)), Histogram("h", "help", (), [1.5, 15])
     counter.add('"\\\n')
     for value in (1, 15, 16):
         histogram.observe(value=value)
     assert render([counter, histogram]).splitlines() == [
-        "# HELP c says",
+        "# HELP c help",
         "# TYPE c counter",
         r'c{a="\"\\\n"} 1',
-        "# HELP h says",
+        "# HELP h help",
         "# TYPE h histogram",
         'h_bucket{le="1.5"} 1',
         'h_bucket{le="15"} 2',
@@ -162,7 +162,7 @@ def test_a_reachable_admin_port_requires_accounts(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("port", "path", "content_type", "says"),
+    ("port", "path", "content_type", "text"),
     [
         (8080, "/api/sh.op/q", "application/json; charset=utf-8", "namespace name contains forbidden characters"),
         (8080, "/apis", "text/plain; charset=utf-8", "the rest"),
@@ -172,7 +172,7 @@ def test_a_reachable_admin_port_requires_accounts(host: str) -> None:
     ],
 )
 async def test_a_request_belongs_to_the_wire_by_port_or_by_path(
-    *, port: int, path: str, content_type: str, says: str
+    *, port: int, path: str, content_type: str, text: str
 ) -> None:
     service = StandIn()
     service.settings = Settings(lmstfy_port=7777, lmstfy_admin_port=7778)
@@ -180,7 +180,7 @@ async def test_a_request_belongs_to_the_wire_by_port_or_by_path(
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=f"http://bridge:{port}") as client:
         answer = await client.get(path)
     assert answer.headers["content-type"] == content_type
-    assert says in answer.text
+    assert text in answer.text
 
 
 def test_metrics_have_the_originals_names() -> None:

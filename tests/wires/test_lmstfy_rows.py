@@ -185,7 +185,7 @@ async def test_each_step_in_the_life_of_a_job_has_its_answer(lmstfy: Lmstfy, tok
     await then(f"DELETE {queue}/job/never-there", 204, "")
     await then(f"PUT {queue}/bulk?ttl=0", 201, '{"job_ids":["<id>","<id>"],"msg":"published"}', b' [{"a": 1} , "b"]')
     both = await ask(lmstfy.port, f"GET {queue}?count=2&timeout=30", {"X-Token": token})
-    assert [one["data"] for one in both.json] == ["eyJhIjogMX0=", "ImIi"]  # {"a": 1} and "b", byte for byte
+    assert [job["data"] for job in both.json] == ["eyJhIjogMX0=", "ImIi"]  # {"a": 1} and "b", byte for byte
     await then(f"PUT {queue}?ttl=0", 201, published, b"hello")
     await then(f"GET {queue}?count=2&timeout=30", 200, f"[{job(0, 0, msg=True)}]")
     await then(f"DELETE {queue}", 204, "")

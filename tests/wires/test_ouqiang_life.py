@@ -39,8 +39,8 @@ class Ouqiang(Caller):
         assert await self.post(f"/{how}", id=f"{self.name}-{job_id}") == DONE
 
     async def get(self, job_id: str) -> Json | None:
-        found: Json | None = (await self.post("/get", id=f"{self.name}-{job_id}"))["data"]
-        return found
+        job: Json | None = (await self.post("/get", id=f"{self.name}-{job_id}"))["data"]
+        return job
 
     async def state(self, job_id: str, topic: str = "a") -> str:
         return await self.topic(topic).state(f"{self.name}-{job_id}")
@@ -53,7 +53,7 @@ async def wire(bridge: BridgeProcess) -> AsyncIterator[Ouqiang]:
 
 
 @pytest_asyncio.fixture
-async def places(redis_node: RedisNode) -> AsyncIterator[TopicsById]:
+async def notes(redis_node: RedisNode) -> AsyncIterator[TopicsById]:
     store = Store(redis_node.url, timeout_ms=10_000)
     yield TopicsById(store, Keys("delay"))
     await store.close()
@@ -187,12 +187,12 @@ async def test_another_wires_message_can_be_popped_and_finished_by_id(wire: Ouqi
     assert await wire.state("1") == "acked"
 
 
-async def test_a_job_without_a_note_is_found(wire: Ouqiang, places: TopicsById) -> None:
+async def test_a_job_without_a_note_is_found(wire: Ouqiang, notes: TopicsById) -> None:
     await wire.push("1", delay=600)
     await wire.push("2", delay=600)
     for job_id in ("1", "2"):
-        await places.shorten(f"{wire.name}-{job_id}", keep_ms=0)
-        assert await places.of(f"{wire.name}-{job_id}") == []
+        await notes.shorten(f"{wire.name}-{job_id}", keep_ms=0)
+        assert await notes.of(f"{wire.name}-{job_id}") == []
     looked = await wire.get("1")
     assert looked is not None
     assert looked["topic"] == f"{wire.name}.a"
@@ -202,11 +202,11 @@ async def test_a_job_without_a_note_is_found(wire: Ouqiang, places: TopicsById) 
 
 
 @pytest.mark.parametrize("then", ["push", "finish", "delete"])
-async def test_repeating_an_interrupted_push_leaves_one_job(wire: Ouqiang, places: TopicsById, then: str) -> None:
+async def test_repeating_an_interrupted_push_leaves_one_job(wire: Ouqiang, notes: TopicsById, then: str) -> None:
     job_id = f"{wire.name}-1"
     await wire.push("1", delay=600, topic="a")
     # This is the state after a push that died before it deleted the job in the former topic.
-    await places.note(job_id, f"{wire.name}.b", keep_ms=60_000)
+    await notes.note(job_id, f"{wire.name}.b", keep_ms=60_000)
     await wire.topic("b").send("x", id=job_id, delay="10m", headers={"job-ttr": 60})
     if then == "push":
         await wire.push("1", "again", delay=600, topic="b")
@@ -217,16 +217,16 @@ async def test_repeating_an_interrupted_push_leaves_one_job(wire: Ouqiang, place
         assert [await wire.state("1", topic) for topic in "ab"] == [ended, ended]
 
 
-async def test_a_note_without_a_job_finds_nothing(wire: Ouqiang, places: TopicsById) -> None:
-    await places.note(f"{wire.name}-1", f"{wire.name}.b", keep_ms=60_000)
+async def test_a_note_without_a_job_finds_nothing(wire: Ouqiang, notes: TopicsById) -> None:
+    await notes.note(f"{wire.name}-1", f"{wire.name}.b", keep_ms=60_000)
     assert await wire.get("1") is None
     await wire.push("1", topic="a")
     assert await wire.pop("ba") == ("1", "x")
 
 
 async def test_the_documented_script_prints_the_life_of_an_order(wire: Ouqiang) -> None:
-    said = await lines_of("ouqiang.sh", OUQIANG_API=f"http://127.0.0.1:{wire.port}", TOPIC=wire.name)
-    pushed, looked, first, second, finished, gone, pushed_2, deleted, pushed_3, popped_3, finished_3 = said
+    printed = await lines_of("ouqiang.sh", OUQIANG_API=f"http://127.0.0.1:{wire.port}", TOPIC=wire.name)
+    pushed, looked, first, second, finished, gone, pushed_2, deleted, pushed_3, popped_3, finished_3 = printed
     assert pushed == pushed_2 == pushed_3 == {"code": 0, "message": "添加成功", "data": None}
     assert (looked["data"]["id"], looked["data"]["ttr"]) == (f"{wire.name}-1001", 1)
     assert first == second == {**DONE, "data": {"id": f"{wire.name}-1001", "body": '{"order": 1001}'}}

@@ -191,23 +191,23 @@ async def test_reading_a_due_task_by_its_number_consumes_it(tasks: Tasks) -> Non
     ],
 )  # fmt: skip
 async def test_an_invalid_member_is_400_and_named(tasks: Tasks, call: str, fields: dict[str, Any], text: str) -> None:
-    told = await tasks.call(call, **fields)
-    assert told == {"dm_error": 400, "error_msg": told["error_msg"]}
-    assert told["error_msg"].startswith("参数错误: ")
-    assert text in told["error_msg"]
+    answer = await tasks.call(call, **fields)
+    assert answer == {"dm_error": 400, "error_msg": answer["error_msg"]}
+    assert answer["error_msg"].startswith("参数错误: ")
+    assert text in answer["error_msg"]
 
 
 @pytest.mark.parametrize("body", ["{", "{x}", b"\xff=\xff", "&".join(f"a{n}=1" for n in range(200))])
 async def test_a_malformed_body_is_400(bridge_url: str, body: str | bytes) -> None:
     async with httpx2.AsyncClient(base_url=bridge_url, timeout=60) as client:
-        told = (await client.post("/delay/task/add", content=body)).json()
-    assert told["dm_error"] == 400
-    assert told["error_msg"].startswith("参数错误: ")
+        answer = (await client.post("/delay/task/add", content=body)).json()
+    assert answer["dm_error"] == 400
+    assert answer["error_msg"].startswith("参数错误: ")
 
 
 async def test_an_unknown_task_is_404(tasks: Tasks) -> None:
-    told = await tasks.pull(task_id=5)
-    assert told == {"dm_error": 404, "error_msg": "任务不存在: there is no task 5, or its content was not kept"}
+    answer = await tasks.pull(task_id=5)
+    assert answer == {"dm_error": 404, "error_msg": "任务不存在: there is no task 5, or its content was not kept"}
 
 
 async def test_a_deleted_task_is_404(tasks: Tasks) -> None:

@@ -97,7 +97,7 @@ async def test_a_busy_receiver_does_not_delay_another(tasks: Tasks) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "text"),
     [
         ({"sn": "other", "url": "/x"}, "sn: there is no such service"),
         ({"sn": "shop", "url": "https://hooks.example/"}, "url: is not of the service that sn names"),
@@ -108,12 +108,12 @@ async def test_a_busy_receiver_does_not_delay_another(tasks: Tasks) -> None:
     ],
 )
 async def test_a_task_with_a_forbidden_receiver_is_refused(
-    tasks: Tasks, service: Receiver, content: dict[str, Any], says: str | None
+    tasks: Tasks, service: Receiver, content: dict[str, Any], text: str | None
 ) -> None:
-    told = await tasks.call("add", timing_moment=1, content=content)
-    if says is None:  # a path of the service
-        assert told["dm_error"] == 0
+    refused = await tasks.call("add", timing_moment=1, content=content)
+    if text is None:  # a path of the service
+        assert refused["dm_error"] == 0
         assert (await service.some(1))[0].target == "//hooks.example/"
     else:
-        assert told["dm_error"] == 400
-        assert says in told["error_msg"]
+        assert refused["dm_error"] == 400
+        assert text in refused["error_msg"]

@@ -185,12 +185,12 @@ class TestLife:
         assert await wire.pop(wait_s=0) == (None, None)
 
     async def test_the_documented_script_prints_the_life_of_an_order(self, wire: Youzan) -> None:
-        said = await lines_of("youzan.sh", YOUZAN_API=f"http://127.0.0.1:{wire.port}/youzan", TOPIC=wire.name)
-        added, waits, first, taken, second, finished, gone, added_2, deleted, nothing = said
-        assert {one["success"] for one in said} == {True}
+        printed = await lines_of("youzan.sh", YOUZAN_API=f"http://127.0.0.1:{wire.port}/youzan", TOPIC=wire.name)
+        added, waits, first, taken, second, finished, gone, added_2, deleted, nothing = printed
+        assert {answer["success"] for answer in printed} == {True}
         assert added["id"] == finished["id"] == f"{wire.name}-1001"
         assert added_2["id"] == deleted["id"] == f"{wire.name}-1002"
-        assert [one["value"] for one in (first, second)] == ['{"order":1001}'] * 2
+        assert [answer["value"] for answer in (first, second)] == ['{"order":1001}'] * 2
         assert (waits["value"], gone["value"]) == ("delay", "deleted")
         assert taken["value"] in ("reserved", "ready")
         assert (nothing["id"], nothing["value"]) == (None, None)
