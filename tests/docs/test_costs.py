@@ -10,7 +10,7 @@ from tests.docs.documents import PROJECT, rows, section, text
 REDIS = text("docs/redis.md")
 _IN_LUA = re.compile(r"redis\.call\('([A-Z]+)'")
 # The first word of what is asked: of a call, or of one of several.
-_IN_PYTHON = re.compile(r'(?:\bcommand(?:_each)?\(|\[\(|, \(|packed\([\w"]*, )"([A-Z]{3,})"')
+_IN_PYTHON = re.compile(r'(?:\bcommand(?:_each)?\(|\[\(|, \(|pack\([\w"]*, )"([A-Z]{3,})"')
 
 
 def test_every_script_is_in_the_table_of_scripts() -> None:

@@ -27,7 +27,7 @@ def test_a_clock_that_heard_nothing_is_not_read() -> None:
     clock = StoreClock()
 
     assert not clock.known
-    with pytest.raises(RuntimeError, match="before the store was first asked"):
+    with pytest.raises(RuntimeError, match="unknown until Redis has answered"):
         clock.now_ms()
 
 

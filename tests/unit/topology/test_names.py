@@ -56,5 +56,5 @@ def test_another_queue_has_no_topic(name: str) -> None:
     ],
 )
 def test_names_that_could_be_taken_for_each_other_are_refused(prefix: str, ready: str, dead: str) -> None:
-    with pytest.raises(ValueError, match="start"):
+    with pytest.raises(ValueError, match="begin with"):
         Names(prefix=prefix, ready=ready, dead=dead)
