@@ -1,18 +1,18 @@
-"""The benchmark: measures the figures the project promises, on a private stack, beside other delay queues.
+"""Measures the figures that the project promises, on private servers, and compares them with other delay queues.
 
 figures.py     rows, goals, percentiles; pure
-size.py        how much each run does
-stack.py       the servers under test: private ones, or ones that run already
-processes.py   CPU, memory and disk of processes, as the kernel counts them
+size.py        the size of each run
+stack.py       the servers under test: private ones, or ones that already run
+processes.py   CPU, memory and disk use of processes, as the kernel counts them
 bodies.py      the body of every message
-client.py      HTTP as cheap as it gets
-loops.py       the open and the closed loop of requests, and the sustained flow
-deliveries.py  an AMQP consumer as cheap as it gets
-amqp.py        what arrives in ready queues, and how deep queues are
-bench.py       what a run is given: the stack, the size, the rows
-runs/          one file a group of rows
+client.py      an HTTP client with little overhead
+loops.py       the open loop, the closed loop and the sustained flow of requests
+deliveries.py  an AMQP consumer with little overhead
+amqp.py        arrivals in ready queues, and depths of queues
+bench.py       the context of a run: the stack, the size, the rows
+runs/          one file for each group of rows
 peers/         other delay queues under the same loads, one file each
-document.py    all of it as JSON
+document.py    all results as JSON
 page.py        docs/benchmarks.md from that JSON; pure
-plots.py       its plots; pure
+plots.py       the plots of the page; pure
 """

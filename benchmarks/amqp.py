@@ -1,4 +1,4 @@
-"""The broker's side: what arrives in a queue and when, and how many messages stand in one."""
+"""Observes the broker: the arrivals in a queue, and the number of messages in it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ POLL_S = 0.005
 
 
 class Arrival(NamedTuple):
-    """Both in Unix ms: when the message came, and when its `x-delay-due` says it was due."""
+    """When a message came, and when it was due by its `x-delay-due`. Both are Unix ms."""
 
     came_ms: float
     due_ms: int
 
 
 class Arrivals:
-    """What a consumer of one queue got, by message id."""
+    """The deliveries of one queue by message id. `twice`: how many came again."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Arrival] = {}
@@ -35,10 +35,7 @@ class Arrivals:
         self._here = asyncio.Event()
 
     async def until(self, ids: Collection[str], timeout_s: float) -> set[str]:
-        """Waits until all of these have come.
-
-        Returns: those that have not after `timeout_s`.
-        """
+        """Waits until all these messages have come. Returns the ids that are missing after `timeout_s`."""
         self._awaited = set(ids) - self.by_id.keys()
         self._here.clear()
         if self._awaited:
@@ -66,19 +63,18 @@ class Broker:
         self._channel = channel
 
     async def depth(self, queue: str) -> int:
-        """How many messages stand in the queue, without those that are delivered and unacknowledged."""
+        """Returns the number of ready messages in the queue, without those delivered and unacknowledged."""
         declared = await self._channel.declare_queue(queue, passive=True)
         return declared.declaration_result.message_count or 0
 
     async def until_depth(
         self, queue: str, count: int, timeout_s: float, sampled: Callable[[float, int], None] = lambda at_s, depth: None
     ) -> float:
-        """Waits until the queue holds so many messages; `sampled` is told each moment (Unix s) and depth on the way.
-
-        Returns: the moment, in Unix seconds.
+        """Waits until the queue holds at least `count` messages, and returns that moment in Unix seconds. Calls
+        `sampled` with the moment and the depth of each look-up.
 
         Raises:
-            BenchError: it did not come in time.
+            BenchError: the queue held fewer for `timeout_s`.
         """
         give_up_s = time() + timeout_s
         while True:
@@ -92,10 +88,10 @@ class Broker:
             await asyncio.sleep(POLL_S)
 
     async def until_steady(self, queue: str, for_s: float, timeout_s: float) -> None:
-        """Waits until the queue has held as many messages for so long; how many they are is for its owner to say.
+        """Waits until the queue is not empty and its depth has not changed `for_s`.
 
         Raises:
-            BenchError: it did not come in time.
+            BenchError: that did not happen within `timeout_s`.
         """
         give_up_s = time() + timeout_s
         depth, since_s = -1, time()
@@ -104,7 +100,7 @@ class Broker:
             if now != depth:
                 depth, since_s = now, time()
             if time() > give_up_s:
-                raise BenchError(f"{queue} was not filled after {timeout_s:.0f} s")
+                raise BenchError(f"{queue} was empty or its depth still changed after {timeout_s:.0f} s")
             await asyncio.sleep(POLL_S)
 
 
@@ -116,10 +112,11 @@ async def opened(url: str) -> AsyncIterator[Broker]:
 
 @asynccontextmanager
 async def consumed(url: str, queue: str, *, prefetch: int = 0) -> AsyncIterator[Arrivals]:
-    """Consumes the queue; with a `prefetch` it acknowledges, without one the broker does for it.
+    """Consumes the queue. With a `prefetch` the consumer acknowledges; without one the broker counts deliveries as
+    acknowledged.
 
     Raises:
-        BenchError: it could not, or not to the end.
+        BenchError: the consumer could not start, or ended too early.
     """
     arrivals = Arrivals()
     deliveries = Deliveries(arrivals.received, prefetch)
@@ -127,6 +124,6 @@ async def consumed(url: str, queue: str, *, prefetch: int = 0) -> AsyncIterator[
         await deliveries.consume(url, queue)
         yield arrivals
         if deliveries.error is not None:
-            raise BenchError(f"{queue} was consumed no further: {deliveries.error}")
+            raise BenchError(f"the consumer of {queue} ended too early: {deliveries.error}")
     finally:
         deliveries.close()

@@ -1,4 +1,4 @@
-"""What a run is given."""
+"""Holds the context of a run: the stack, the size, and the rows that it adds."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from benchmarks.stack import CpuSeconds, OwnStack, Stack
 
 
 class Bench:
-    """The stack and the size of the runs, and what they add.
+    """The stack and the size of the runs, and their results.
 
-    `peers`: what "accepted" means, by name. `failed`: why a run, or a part of one, could not be done, by name.
-    `took_s`: by run.
+    `peers`: by peer, what its answer to a send guarantees. `failed`: by run or part of a run, why it failed. `took_s`:
+    the duration of each run.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Bench:
         *,
         may_install: bool = False,
     ) -> None:
-        """`added` is told each row. `may_install`: peers may be fetched from PyPI, npm and Debian."""
+        """`added` is called with each row. `may_install`: peers may be downloaded from PyPI, npm and Debian."""
         self.stack = stack
         self.size = size
         self.may_install = may_install
@@ -40,71 +40,72 @@ class Bench:
 
     @property
     def own(self) -> OwnStack:
-        """
+        """The stack, if its servers are private.
+
         Raises:
-            BenchError: the stack is not ours.
+            BenchError: the servers were running before.
         """
         if not isinstance(self.stack, OwnStack):
-            raise BenchError("this run needs servers of its own")
+            raise BenchError("this run needs private servers; run it without an URL")
         return self.stack
 
     @contextmanager
     def attempt(self, name: str) -> Iterator[None]:
-        """Whatever ends a run or a part of one, the rows of the others are worth keeping."""
+        """Records the failure of a run or a part of it, so that the others still run."""
         try:
             yield
         except Exception as error:  # noqa: BLE001
             self.failed[name] = f"{type(error).__name__}: {error}"
 
     def add(self, name: str, value: float, unit: Unit) -> float:
-        """Adds a row; returns its value."""
+        """Adds a row and returns its value."""
         self._add(Row(name, value, unit, self._goal(name)))
         return value
 
     def add_not_run(self, name: str, unit: Unit, why: str) -> None:
-        """Adds a row that says why there is no figure."""
+        """Adds a row without a figure. `why` gives the reason."""
         self._add(Row(name, None, unit, self._goal(name), why))
 
     def add_best(self, name: str, by_processes: Mapping[int, float], unit: Unit, *, best: Callable[..., int]) -> None:
-        """Adds the best of what was measured with some numbers of processes, and with which it was.
+        """Adds the best of the figures measured with different numbers of processes, and that number.
 
         Raises:
-            BenchError: nothing was.
+            BenchError: there are no figures.
         """
         if not by_processes:
-            raise BenchError("with no number of processes could it be measured")
+            raise BenchError("the measurement failed with every number of processes")
         processes = best(by_processes, key=lambda count: by_processes[count])
         self.add(name, by_processes[processes], unit)
         self.add(f"{name} with", processes, "processes")
 
     def add_series(self, name: str, x: str, y: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> None:
         """Adds lines to the series of this name."""
-        former = next((series for series in self.series if series.name == name), None)
-        if former is not None:
-            self.series.remove(former)
-            lines = {**former.lines, **lines}
+        existing = next((series for series in self.series if series.name == name), None)
+        if existing is not None:
+            self.series.remove(existing)
+            lines = {**existing.lines, **lines}
         self.series.append(Series(name, x, y, lines))
 
     def value(self, name: str) -> float:
-        """The value of a row that an earlier run has added.
+        """Returns the value of a row that an earlier run has added.
 
         Raises:
-            BenchError: none has.
+            BenchError: there is no such value.
         """
         for row in self.rows:
             if row.name == name and row.value is not None:
                 return row.value
-        raise BenchError(f"it is compared with {name}, which was not measured")
+        raise BenchError(f"this run is compared with {name}, which was not measured")
 
     def topic(self, name: str) -> str:
         return f"bench-{name}{self.stack.topic_ending}"
 
     def processes(self, wanted: Iterable[int]) -> list[int]:
-        """Numbers of bridge processes to measure with: of a stack that runs already, the one it has."""
+        """Returns the numbers of bridge processes to measure with. For a stack that already runs: 1."""
         return list(wanted) if isinstance(self.stack, OwnStack) else [1]
 
     def add_cpu(self, name: str, before: CpuSeconds, messages: int) -> None:
-        """Adds what each part has used for so many messages since `before`, which `stack.cpu_s()` gave."""
+        """Adds the CPU time of each part for `messages` since `before`, an earlier value of `stack.cpu_s()`."""
         for part, after_s in self.stack.cpu_s().items():
             used_s = after_s - before.get(part, 0.0)
             self.add(f"{name} cpu {part}", used_s / max(1, messages) * 1_000, "CPU s/1,000")

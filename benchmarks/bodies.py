@@ -1,4 +1,4 @@
-"""The body of every message, ours and the peers': 200 bytes of JSON."""
+"""Defines the body of every message, for the bridge and for the peers: 200 bytes of JSON."""
 
 from __future__ import annotations
 

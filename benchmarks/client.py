@@ -1,4 +1,4 @@
-"""An HTTP/1.1 client that costs so little that the server is what is measured."""
+"""Sends HTTP/1.1 requests with so little overhead that the benchmark measures the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OK = 200
 UNAVAILABLE = 503
 _TRIES = 10
 _PAUSE_S = 0.05  # after a 503
-_MOST = 512  # connections: what an open loop has to send beyond that waits here, and its moment counts all the same
+_MOST = 512  # connections; further sends of an open loop wait here, and their lateness still counts from the plan
 Message = TypeVar("Message")
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _END_OF_HEAD = b"\r\n\r\n"
@@ -30,16 +30,16 @@ class Answer(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection: one request at a time."""
+    """One keep-alive connection. It sends one request at a time."""
 
     def __init__(self, host: str) -> None:
         self._host = host
         self._received = bytearray()
-        self._whole = 0  # bytes of the answer under way, 0 until its head is here
+        self._whole = 0  # length of the answer in bytes; 0 until its head has come
         self._body_at = 0
         self._answer: asyncio.Future[Answer] | None = None
         self._transport: asyncio.Transport
-        self.closed = False  # a server closes what is idle for some seconds
+        self.closed = False  # a server closes connections that are idle for some seconds
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
@@ -65,9 +65,10 @@ class Connection(asyncio.Protocol):
             self._answer.set_result(answer)
 
     async def request(self, method: str, path: str, body: bytes) -> Answer:
-        """
+        """Sends a request and returns its answer.
+
         Raises:
-            OSError: the connection is gone.
+            OSError: the connection is lost.
         """
         self._answer = asyncio.get_running_loop().create_future()
         head = f"{method} {path} HTTP/1.1\r\nhost: {self._host}\r\ncontent-type: application/json\r\n"
@@ -79,7 +80,7 @@ class Connection(asyncio.Protocol):
 
 
 class Api:
-    """The bridge's HTTP API over as many connections as there are requests at once, up to `_MOST`."""
+    """The bridge's HTTP API, over one connection for each request in flight, up to `_MOST`."""
 
     def __init__(self, url: str) -> None:
         self._turns = asyncio.Semaphore(_MOST)
@@ -89,7 +90,7 @@ class Api:
         self._all: list[Connection] = []
 
     async def connect(self, count: int) -> None:
-        """Opens connections ahead of their first request."""
+        """Opens connections before their first request."""
         self._idle += [await self._open() for _ in range(count)]
 
     async def request(self, method: str, path: str, body: bytes = b"") -> Answer:
@@ -108,20 +109,20 @@ class Api:
         return await self.request("POST", path, body)
 
     async def put_policy(self, topic: str, **policy: object) -> None:
-        """Makes the topic, or changes it.
+        """Creates the topic, or changes its policy.
 
         Raises:
-            BenchError: it was refused.
+            BenchError: the bridge refused it.
         """
         answer = await self.request("PUT", f"/v1/topics/{topic}", orjson.dumps(policy))
         if answer.status != OK:
             raise BenchError(f"the policy of {topic} was answered {answer.status}: {answer.body[:300]!r}")
 
     async def ask(self, path: str, content: object) -> Any:
-        """The content of a 200. A 503 promises nothing, so it is asked again.
+        """Returns the JSON of a 200. A 503 promises nothing, so the request is retried.
 
         Raises:
-            BenchError: it was answered otherwise, or time and again with 503.
+            BenchError: the answer was another one, or still 503 after `_TRIES`.
         """
         for _ in range(_TRIES):
             answer = await self.post(path, orjson.dumps(content))
@@ -136,16 +137,16 @@ class Api:
         """Sends up to 1000 messages in one request.
 
         Raises:
-            BenchError: one of them was not accepted.
+            BenchError: a message was not accepted.
         """
         if refused := await self.offer_batch(topic, messages):
             raise BenchError(f"{len(refused)} of {len(messages)} messages to {topic} were not accepted")
 
     async def offer_batch(self, topic: str, messages: Sequence[Message]) -> list[Message]:
-        """The same; returns those that were not accepted.
+        """Sends up to 1000 messages in one request, and returns those that were not accepted.
 
         Raises:
-            BenchError: the request was refused as a whole, otherwise than for now.
+            BenchError: the whole request was refused, but not with 503.
         """
         path = f"/v1/topics/{topic}/messages/batch"
         answer = await self.post(path, orjson.dumps({"messages": messages}))

@@ -1,7 +1,7 @@
-"""An AMQP consumer that costs so little that the server is what is measured.
+"""Consumes a queue over AMQP with so little overhead that the benchmark measures the server.
 
-A client library reads every header of every delivery; of two of them this one needs to know anything: the message's id
-and its `x-delay-due`. What it reads is acknowledged in one go, by multiple.
+A client library parses every header of every delivery. This consumer needs only the message's id and its
+`x-delay-due`. It acknowledges everything it has read with one multiple-ack.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pamqp.common import FieldValue
 from benchmarks.errors import BenchError
 
 Received = Callable[[str, int], None]
-"""Is told the id and the due moment, in Unix ms, of each delivery."""
+"""Called for each delivery with its id and its due moment in Unix ms."""
 
 _CHANNEL: Final = 1
 _METHOD, _HEADER, _BODY = 1, 2, 3
@@ -28,11 +28,11 @@ _HANDSHAKE_S: Final = 30.0
 
 
 class Deliveries(asyncio.Protocol):
-    """One connection with one consumer. `prefetch` 0: the broker acknowledges for it."""
+    """One connection with one consumer. `prefetch` 0: it does not acknowledge (`no_ack`)."""
 
     def __init__(self, received: Received, prefetch: int = 0) -> None:
         self.error: BaseException | None = None
-        self._told = received
+        self._received = received
         self._acks = prefetch > 0
         self._prefetch = prefetch
         self._buffer = bytearray()
@@ -40,14 +40,14 @@ class Deliveries(asyncio.Protocol):
         self._consuming = False
         self._tag = self._acked = 0
         self._properties = b""
-        self._left = 0  # bytes of the body that are still to come
+        self._left = 0  # bytes of the body that have not come yet
         self._transport: asyncio.Transport
 
     async def consume(self, url: str, queue: str) -> None:
         """Connects and begins to consume.
 
         Raises:
-            BenchError: the broker does not let us.
+            BenchError: the broker refuses.
         """
         parts = urlsplit(url)
         loop = asyncio.get_running_loop()
@@ -57,7 +57,7 @@ class Deliveries(asyncio.Protocol):
         credentials = f"\0{unquote(parts.username or 'guest')}\0{unquote(parts.password or 'guest')}"
         properties: dict[str, FieldValue] = {}
         await self._ask(commands.Connection.StartOk(properties, "PLAIN", credentials, "en_US"), 0)
-        # A heartbeat is not needed on loopback.
+        # Loopback needs no heartbeat.
         self._write(commands.Connection.TuneOk(8, _FRAME_MAX, 0), 0)
         await self._ask(commands.Connection.Open(unquote(parts.path[1:]) or "/"), 0)
         await self._ask(commands.Channel.Open())
@@ -88,7 +88,7 @@ class Deliveries(asyncio.Protocol):
             self._write(commands.Basic.Ack(self._tag, True))
 
     def _end(self, at: int) -> int:
-        """Where the frame ends that begins at `at`; 0 while it is not whole."""
+        """Returns the end of the frame that begins at `at`; 0: it is not complete yet."""
         if len(self._buffer) - at < 8:
             return 0
         end = at + 8 + int.from_bytes(self._buffer[at + 3 : at + 7], "big")
@@ -97,7 +97,7 @@ class Deliveries(asyncio.Protocol):
     def _answered(self, data: bytes) -> None:
         _, _, answer = frame.unmarshal(data)
         self._answers.put_nowait(answer)
-        # From here on, its deliveries come.
+        # Deliveries begin after ConsumeOk.
         self._consuming = isinstance(answer, commands.Basic.ConsumeOk)
 
     def _read(self, data: bytes) -> None:
@@ -119,7 +119,7 @@ class Deliveries(asyncio.Protocol):
     def _whole(self) -> None:
         if self._left == 0:
             properties, self._properties = self._properties, b""
-            self._told(*read(properties))
+            self._received(*id_and_due(properties))
 
     async def _ask(self, method: base.Frame, channel: int = _CHANNEL) -> None:
         self._write(method, channel)
@@ -129,9 +129,9 @@ class Deliveries(asyncio.Protocol):
         async with asyncio.timeout(_HANDSHAKE_S):
             answer = await self._answers.get()
         if isinstance(answer, BaseException):
-            raise BenchError(f"no consumer: {answer}") from answer
+            raise BenchError(f"the consumer could not start: {answer}") from answer
         if isinstance(answer, commands.Connection.Close | commands.Channel.Close):
-            raise BenchError(f"no consumer: {answer.reply_text}")
+            raise BenchError(f"the broker refused the consumer: {answer.reply_text}")
 
     def _write(self, method: base.Frame, channel: int = _CHANNEL) -> None:
         self._transport.write(frame.marshal(method, channel))
@@ -141,11 +141,11 @@ class Deliveries(asyncio.Protocol):
         self._answers.put_nowait(error)
 
 
-def read(properties: bytes) -> tuple[str, int]:
-    """The message's id and its due moment, in Unix ms, of the flags and properties of a header frame.
+def id_and_due(properties: bytes) -> tuple[str, int]:
+    """Returns the message's id and its due moment in Unix ms, from the flags and properties of a header frame.
 
     Raises:
-        BenchError: one of them is not in it.
+        BenchError: one of them is missing.
     """
     flags = int.from_bytes(properties[:2], "big")
     at = 2

@@ -1,4 +1,4 @@
-"""All that is worth keeping of a benchmark, as JSON: the rows, and where and with what they were measured."""
+"""Writes the results of a benchmark as JSON: the rows, the machine, and the versions of the software."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LIBRARIES: Final = (
 
 
 def document(measured: Bench, runs: Sequence[Run], about: Mapping[str, Any]) -> dict[str, Any]:
-    """`about`: what `versions` and `commit` gave in the beginning."""
+    """Returns the JSON document. `about`: the values of `versions` and `commit` at the start of the benchmark."""
     return {
         "machine": machine(),
         "versions": about["versions"] | measured.versions,
@@ -46,7 +46,7 @@ def document(measured: Bench, runs: Sequence[Run], about: Mapping[str, Any]) -> 
 
 
 def machine() -> dict[str, Any]:
-    """The machine, and how busy it was: `load` is the number of tasks that ran on average, 1, 5 and 15 minutes."""
+    """Describes the machine. `load` is its load average over 1, 5 and 15 minutes."""
     models = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     memory_kib = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
     return {
@@ -60,24 +60,24 @@ def machine() -> dict[str, Any]:
 
 
 def versions(stack: Stack) -> dict[str, str]:
-    """Of all that can be asked."""
-    found = {"delaybridge": version("delaybridge"), "python": platform.python_version()}
+    """Returns the versions of the bridge, its libraries and, if they are private, its servers."""
+    by_name = {"delaybridge": version("delaybridge"), "python": platform.python_version()}
     for library in _LIBRARIES:
         try:
-            found[library] = version(library)
+            by_name[library] = version(library)
         except PackageNotFoundError:
             continue
     if isinstance(stack, OwnStack) and stack.rabbitmq.running:
-        asked = 'io_lib:format("~s ~s", [rabbit_misc:version(), rabbit_misc:otp_release()]).'
-        printed = stack.rabbitmq.ctl("eval", f"lists:flatten({asked.rstrip('.')}).")
-        found["rabbitmq"], found["erlang"] = printed.strip().strip('"').split()
-        said = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
-        found["redis-server"] = next(word.removeprefix("v=") for word in said.split() if word.startswith("v="))
-    return found
+        expression = 'io_lib:format("~s ~s", [rabbit_misc:version(), rabbit_misc:otp_release()])'
+        printed = stack.rabbitmq.ctl("eval", f"lists:flatten({expression}).")
+        by_name["rabbitmq"], by_name["erlang"] = printed.strip().strip('"').split()
+        printed = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
+        by_name["redis-server"] = next(word.removeprefix("v=") for word in printed.split() if word.startswith("v="))
+    return by_name
 
 
 def commit(folder: Path) -> str | None:
-    """The commit that is checked out, with a plus sign where code differs from it; None outside a repository."""
+    """Returns the commit that is checked out, with a plus sign if the code differs from it. None: not a repository."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout

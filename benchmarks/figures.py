@@ -1,4 +1,4 @@
-"""Rows, the goals they are held against, percentiles. Pure."""
+"""Defines rows, their goals, and percentiles. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GOALS: Final[Mapping[str, Goal]] = MappingProxyType(
         "backlog lost": Goal("≤", 0),
         "backlog refused": Goal("≤", 0),
         "backlog p99 ratio": Goal("≤", 1.5),
-        "backlog memory bridge growth": Goal("≤", 16),  # what an allocator adds anyway
+        "backlog memory bridge growth": Goal("≤", 16),  # an allocator adds as much in any case
         "backlog memory by message, body kept": Goal("≤", 700),
         "memory by message, body not kept": Goal("≤", 400),
         "memory per waiting message": Goal("≤", 350),
@@ -52,14 +52,14 @@ GOALS: Final[Mapping[str, Goal]] = MappingProxyType(
         "checkpoint": Goal("≥", 6_000),
     }
 )
-"""Goals by row; a row without one is there to be compared."""
+"""Goals by row. A row without a goal is for comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure. `name` begins with the run's name. `goal` is None where there is none, or it is not to be judged.
+    """One figure. `name` begins with the run's name. `goal` None: the row has no goal, or this size is not judged.
 
-    `value` is None where nothing was measured, and `not_run` says why.
+    `value` None: the row was not measured, and `not_run` says why.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What a plot draws beside the rows: points (x, y) by the name of their line."""
+    """The data of a plot: points (x, y) by the name of their line."""
 
     name: str
     x: str
@@ -94,26 +94,27 @@ class Series:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The smallest of the values that `percent` of all do not exceed (nearest rank); `ordered` is ascending.
+    """Returns the smallest value that at least `percent` of all values do not exceed (nearest rank). `ordered` ascends.
 
-    ValueError: there are no values.
+    Raises:
+        ValueError: there are no values.
     """
     if not ordered:
-        raise ValueError("no values, so no percentile")
+        raise ValueError("there are no values, so there is no percentile")
     return ordered[max(0, ceil(len(ordered) * percent / 100) - 1)]
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """p50, p90, p99 and max."""
+    """Returns p50, p90, p99 and max."""
     ordered = sorted(values)
     return {f"p{percent}": percentile(ordered, percent) for percent in (50, 90, 99)} | {"max": ordered[-1]}
 
 
 CURVE: Final = (1, 5, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.9, 100)
-"""The percents of a curve."""
+"""The percents at which a curve has points."""
 
 
 def curve(values: Sequence[float]) -> list[tuple[float, float]]:
-    """(percent, value) for each of CURVE; none of no values."""
+    """Returns (percent, value) for each percent of CURVE; nothing without values."""
     ordered = sorted(values)
     return [(percent, percentile(ordered, percent)) for percent in CURVE] if ordered else []

@@ -1,8 +1,8 @@
-"""The loops of requests.
+"""Drives requests in three kinds of loops.
 
-An open loop sends by a schedule, whatever the answers, so a slow server can't slow its clients and hide how late it is.
-A closed loop sends the next request when the last one was answered, so it finds out how much a server can do.
-A sustained flow is a closed loop of two ends: what is sent is taken.
+An open loop sends by a schedule and does not wait for answers. So a slow server can't slow its clients down and hide
+its lateness. A closed loop sends the next request after the answer to the last one, so it finds the server's
+throughput. A sustained flow has senders and takers at the same time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 @asynccontextmanager
 async def together() -> AsyncIterator[asyncio.TaskGroup]:
-    """Tasks of which all are cancelled when one fails; its error is raised as it is."""
+    """Runs tasks as a group. If one fails, the others are cancelled, and its error is raised as it is."""
     try:
         async with asyncio.TaskGroup() as group:
             yield group
@@ -25,10 +25,8 @@ async def together() -> AsyncIterator[asyncio.TaskGroup]:
 
 
 async def open_loop(count: int, rate_per_s: float, send: Callable[[int], Awaitable[None]]) -> list[float]:
-    """Starts `send(0)`, `send(1)`, … at even distances, and returns when all have ended.
-
-    Returns: the moments they were to be started at, in Unix ms.
-    """
+    """Starts `send(0)`, `send(1)`, … at even intervals, and waits until all have ended. Returns their planned start
+    moments in Unix ms."""
     start_s = monotonic() + 0.05
     unix_ms = (time() - monotonic()) * 1_000
     moments_s = [start_s + number / rate_per_s for number in range(count)]
@@ -41,17 +39,15 @@ async def open_loop(count: int, rate_per_s: float, send: Callable[[int], Awaitab
 
 
 async def closed_loop(clients: int, seconds: float, request: Callable[[], Awaitable[int]]) -> float:
-    """Lets `clients` send one request after the other for so long.
-
-    Returns: the sum of what `request` returned, by second.
-    """
+    """Lets `clients` send one request after the other for `seconds`. Returns the sum of the results of `request`, per
+    second."""
     start_s = monotonic()
     done = 0
 
     async def client() -> None:
         nonlocal done
         while monotonic() - start_s < seconds:
-            # In two steps: `done += await …` would read `done` before it waits, and lose what others add meanwhile.
+            # In two steps: `done += await …` reads `done` before it waits, and loses what other clients add meanwhile.
             finished = await request()
             done += finished
 
@@ -72,11 +68,10 @@ async def sustained(
     seconds: float,
     begun: Callable[[], None] = lambda: None,
 ) -> tuple[float, int]:
-    """Lets senders send and takers take side by side, at most `window` messages sent and not yet taken.
+    """Lets senders send and takers take at the same time, with at most `window` messages sent and not yet taken.
 
-    `send` and `take` return how many. `begun` is called after `warm_s`, when counting begins.
-
-    Returns: messages taken by second, and their number.
+    `send` and `take` return a number of messages. Counting begins after `warm_s`, with a call of `begun`. Returns the
+    messages taken per second, and their number.
     """
     sent = taken = 0
 
@@ -108,7 +103,7 @@ async def sustained(
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancels them until they are done: a client may take a cancel for a connection that is lost, and try again."""
+    """Cancels the tasks until they are done: a client may take a cancel for a lost connection, and retry."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its plots, from what `document` gives or its JSON holds. Pure."""
+"""Writes docs/benchmarks.md and its plots from the document of a benchmark. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OURS_ACCEPTED: Final = "a quorum queue has confirmed it and Redis has its recor
 
 
 def line(row: Row) -> str:
-    """A row for the terminal."""
+    """Formats a row for the terminal."""
     if row.value is None:
         return f"{row.name:<48} not run: {row.not_run}"
     goal = "" if row.goal is None else f"{row.goal}"
@@ -33,7 +33,7 @@ def line(row: Row) -> str:
 
 
 def page(found: Found, before: Found | None = None) -> str:
-    """The page. With `before`, the figures of another document stand beside, row by row."""
+    """Returns the page. With `before`, it compares the figures with those of another document, row by row."""
     where = found["machine"]
     said = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     minutes = sum(found.get("took_s", {}).values()) / 60
@@ -65,7 +65,7 @@ def page(found: Found, before: Found | None = None) -> str:
 
 
 def drawings(found: Found) -> dict[str, str]:
-    """SVG files by their names."""
+    """Returns SVG files by their names."""
     drawn = {}
     cpu: dict[str, dict[str, float]] = {}
     for row in found["rows"]:
@@ -100,13 +100,13 @@ def drawings(found: Found) -> dict[str, str]:
 
 
 def number(value: float) -> str:
-    """With as many decimals as say something."""
+    """Formats a value with its significant decimals only."""
     size = abs(value)
     return f"{value:,.0f}" if size >= 100 or value == int(value) else f"{value:.1f}" if size >= 10 else f"{value:.3g}"
 
 
 def _wrapped(part: str) -> str:
-    """Prose in lines of 120 columns; tables, headings and images as they are."""
+    """Wraps prose at 120 columns. Leaves tables, headings and images as they are."""
     if part.startswith(("|", "#", "!")):
         return part
     return fill(part, 120, break_long_words=False, break_on_hyphens=False)

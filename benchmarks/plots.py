@@ -1,4 +1,4 @@
-"""Plots as SVG. Pure: the same content gives the same file."""
+"""Draws plots as SVG. Pure: the same content gives the same file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 
 _WIDTH, _HEIGHT = 760, 380
 _LEFT, _TOP, _RIGHT, _BOTTOM = 70, 52, 200, 50
-_BAR, _LABELS = 22, 240  # px: a bar with the space below it, and what stands left of it
+_BAR, _LABELS = 22, 240  # px: a bar with the space below it, and the label at its left
 _COLOURS: Final = ("#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22")
 
 Points = Sequence[tuple[float, float]]
 
 
 class Axis(NamedTuple):
-    """`place` maps a value to 0-1 of the axis' length; `ticks` are values and what stands beside them."""
+    """An axis. `place` maps a value to 0-1 of its length. `ticks` are values with their labels."""
 
     title: str
     place: Callable[[float], float]
@@ -24,7 +24,7 @@ class Axis(NamedTuple):
 
 
 def linear(title: str, values: Sequence[float]) -> Axis:
-    """From 0 to a round value that is not below any."""
+    """Makes an axis from 0 to a round value that is at least the highest."""
     top = max([*values, 0.0]) or 1.0
     step = _round_step(top / 5)
     ticks = [step * at for at in range(ceil(top / step - 1e-9) + 1)]
@@ -32,7 +32,7 @@ def linear(title: str, values: Sequence[float]) -> Axis:
 
 
 def logarithmic(title: str, values: Sequence[float]) -> Axis:
-    """Powers of ten around the values; what is below a tenth, such as nothing at all, is drawn there."""
+    """Makes an axis of powers of ten around the values. Values below 0.1, such as 0, are drawn at 0.1."""
     positive = [max(value, 0.1) for value in values] or [1.0]
     low, high = floor(log10(min(positive))), ceil(log10(max(positive)))
     high = max(high, low + 1)
@@ -45,7 +45,7 @@ def logarithmic(title: str, values: Sequence[float]) -> Axis:
 
 
 def percents(title: str) -> Axis:
-    """0-100 %, stretched towards 100 so that what is rare has its place: each nine is as long as the one before."""
+    """Makes an axis of 0-100 %, stretched towards 100 to show rare values: 90, 99 and 99.9 have equal distances."""
 
     def place(percent: float) -> float:
         return min(1.0, -log10(max(1 - percent / 100, 1e-3)) / 3)
@@ -54,19 +54,19 @@ def percents(title: str) -> Axis:
 
 
 def lines(title: str, x: Axis, y: Axis, series: Mapping[str, Points]) -> str:
-    """A line a series, named beside the plot."""
+    """Draws a line for each series, with its name beside the plot."""
     across, down = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
     def at(point: tuple[float, float]) -> tuple[float, float]:
         return _LEFT + x.place(point[0]) * across, _TOP + (1 - y.place(point[1])) * down
 
     parts = [_text(_LEFT, 22, title, weight="bold")]
-    for value, said in y.ticks:
+    for value, label in y.ticks:
         _, height = at((0, value))
-        parts += [_line(_LEFT, height, _LEFT + across, height), _text(_LEFT - 8, height + 4, said, anchor="end")]
-    for value, said in x.ticks:
+        parts += [_line(_LEFT, height, _LEFT + across, height), _text(_LEFT - 8, height + 4, label, anchor="end")]
+    for value, label in x.ticks:
         place, _ = at((value, 0))
-        parts += [_line(place, _TOP, place, _TOP + down), _text(place, _TOP + down + 18, said, anchor="middle")]
+        parts += [_line(place, _TOP, place, _TOP + down), _text(place, _TOP + down + 18, label, anchor="middle")]
     parts.append(_text(_LEFT + across / 2, _HEIGHT - 10, x.title, anchor="middle"))
     parts.append(_text(_LEFT, _TOP - 6, y.title))
     for number, (name, points) in enumerate(series.items()):
@@ -78,7 +78,7 @@ def lines(title: str, x: Axis, y: Axis, series: Mapping[str, Points]) -> str:
 
 
 def bars(title: str, groups: Mapping[str, Mapping[str, float]], unit: str) -> str:
-    """A row a group, in which the parts stand one behind the other; the whole stands at its end."""
+    """Draws a bar for each group. The parts of a group follow each other, and the sum is at the end of the bar."""
     parts_named = list(dict.fromkeys(name for group in groups.values() for name in group))
     colours = dict(zip(parts_named, _COLOURS * (1 + len(parts_named) // len(_COLOURS)), strict=False))
     most = max([sum(group.values()) for group in groups.values()] + [1e-9])
@@ -103,7 +103,7 @@ def bars(title: str, groups: Mapping[str, Mapping[str, float]], unit: str) -> st
 
 
 def short(value: float) -> str:
-    """With as many digits as say something."""
+    """Formats a value with its significant digits only."""
     size = abs(value)
     if size >= 1e6:
         return f"{value / 1e6:g}M" if value % 1e5 == 0 else f"{value / 1e6:.1f}M"

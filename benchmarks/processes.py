@@ -1,4 +1,4 @@
-"""What processes use, as the kernel counts it."""
+"""Reads what processes use, as the kernel counts it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGESIZE")
-_BLOCK_BYTES = 512  # of st_blocks, whatever the file system has
+_BLOCK_BYTES = 512  # the unit of st_blocks on every file system
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """User and system time of these and of all they have started and that still run."""
+    """Returns the user and system time of these processes and of their running descendants."""
     return sum(_cpu_s(pid) for pid in _trees(pids))
 
 
 def resident_mib(pids: Iterable[int]) -> float:
-    """Resident memory of these and of all they have started. Pages that two of them share count twice."""
+    """Returns the resident memory of these processes and of their descendants. Shared pages count several times."""
     return sum(_resident_mib(pid) for pid in _trees(pids))
 
 
 def disk_bytes(folder: Path) -> int:
-    """What the files below a folder take on the disk."""
+    """Returns the disk space of the files below a folder."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):  # a log may be replaced meanwhile
@@ -40,7 +40,7 @@ def _trees(pids: Iterable[int]) -> Iterator[int]:
 
 
 def _cpu_s(pid: int) -> float:
-    """Of all the process's threads (proc(5), fields 14 and 15 of stat); 0 once it has ended."""
+    """Returns the CPU time of all threads (proc(5), fields 14 and 15 of stat); 0: the process has ended."""
     with suppress(FileNotFoundError, ProcessLookupError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S

@@ -1,4 +1,4 @@
-"""How much each run does."""
+"""Defines the size of each run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Size:
-    """Counts are messages. `judged`: the figures may be held against the goals, which are meant for the full size."""
+    """The size of the runs. Counts are messages. `judged`: the goals, which are for the full size, apply."""
 
     rate_per_s: int = 500  # of the open loop
     lateness_s: float = 20
@@ -16,8 +16,8 @@ class Size:
     fast_rate_per_s: int = 2_000
     fast_s: float = 10
     backlog: int = 1_000_000
-    backlog_parts: int = 5  # after each of which memory is looked at
-    settles_s: float = 3  # before it is
+    backlog_parts: int = 5  # memory is measured after each part
+    settles_s: float = 3  # the wait before each measurement of memory
     instant: int = 10_000
     lone_rate_per_s: int = 20
     lone_s: float = 10
@@ -54,4 +54,4 @@ QUICK: Final = Size(
     processes=(1,),
     judged=False,
 )
-"""Everything small: shows that all runs work, and says nothing of the figures."""
+"""A small size for tests: it shows that all runs work. Its figures mean nothing."""

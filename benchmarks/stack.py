@@ -1,4 +1,4 @@
-"""The servers under test."""
+"""Runs the servers under test, or connects to running ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bridge.local.server import Server
 
 CpuSeconds = Mapping[str, float]
 OWN_TREE: Final = Path(__file__).parents[1]
-# What both happen in time anyway: the write-ahead log becomes segments, and garbage is collected.
+# RabbitMQ does both by itself sooner or later: it turns the write-ahead log into segments, and collects garbage.
 _SETTLE = "catch ra_log_wal:force_roll_over(ra_log_wal), [garbage_collect(P) || P <- processes()], ok."
 
 
@@ -40,19 +40,19 @@ class Stack(ABC):
 
     @abstractmethod
     async def fresh(self, *, processes: int = 1, **settings: str) -> None:
-        """An empty broker, an empty Redis and so many bridge processes with these settings beyond the defaults."""
+        """Provides an empty broker, an empty Redis, and bridge processes with these settings beside the defaults."""
 
     @abstractmethod
     def cpu_s(self) -> CpuSeconds:
-        """CPU seconds used so far by each part that can be seen."""
+        """Returns the CPU seconds that each visible part has used so far."""
 
     @abstractmethod
     def memory_mib(self) -> Mapping[str, float]:
-        """Resident memory of each part that can be seen."""
+        """Returns the resident memory of each visible part."""
 
 
 class GivenStack(Stack):
-    """A stack that runs already: it is not emptied, and its processes are not seen."""
+    """A stack that already runs. The benchmark does not empty it and does not see its processes."""
 
     def __init__(self, http_url: str, amqp_url: str) -> None:
         self.http_url, self.amqp_url = http_url.rstrip("/"), amqp_url
@@ -60,7 +60,7 @@ class GivenStack(Stack):
 
     async def fresh(self, *, processes: int = 1, **settings: str) -> None:
         if settings or processes != 1:
-            raise BenchError("a running bridge can't be given other settings or processes")
+            raise BenchError("the settings and the processes of a running bridge can't be changed")
 
     def cpu_s(self) -> CpuSeconds:
         return {}
@@ -70,10 +70,10 @@ class GivenStack(Stack):
 
 
 class OwnStack(Stack):
-    """RabbitMQ, Redis (every write through to the disk) and bridge processes, on free loopback ports.
+    """RabbitMQ, Redis (every write goes to the disk) and bridge processes, on free loopback ports.
 
-    The bridges are this tree's, or those of another checkout `tree`. With `reuse`, what `fresh` gives is empty only
-    where its settings are others than before: the runs keep to topics of their own, so nothing but figures suffers.
+    The bridges run the code of this tree, or of another checkout `tree`. With `reuse`, `fresh` empties the servers only
+    if its settings have changed. Each run has its own topics, so only the figures suffer.
     """
 
     def __init__(self, folder: Path, *, tree: Path = OWN_TREE, reuse: bool = False) -> None:
@@ -87,13 +87,13 @@ class OwnStack(Stack):
         self._given: tuple[int, Mapping[str, str]] | None = None
 
     def start(self) -> None:
-        """Starts the two stores; the bridge starts with the first `fresh`. LocalError when one does not."""
+        """Starts RabbitMQ and Redis. The bridge starts with the first `fresh`. LocalError: a server did not start."""
         self.redis.start()
         self.rabbitmq.start()
 
     def stop(self) -> None:
         for server in (*self.bridges, self.rabbitmq, self.redis):
-            # What they hold is thrown away.
+            # Nobody needs their data any more.
             server.kill()
 
     async def fresh(self, *, processes: int = 1, **settings: str) -> None:
@@ -107,8 +107,10 @@ class OwnStack(Stack):
         await self.empty()
         addresses = {"BRIDGE_AMQP_URL": self.amqp_url, "BRIDGE_REDIS_URL": self.redis.url}
         addresses |= {"BRIDGE_WORKERS": str(processes)} | settings
-        # An older tree starts no workers of its own; there, as many bridges share the port.
-        bridges = 1 if (self._tree / "bridge" / "workers.py").exists() else processes
+        # Older code has no worker processes. Then several bridges share the port.
+        code = self._tree / "bridge"
+        has_workers = (code / "cli" / "workers.py").exists() or (code / "workers.py").exists()
+        bridges = 1 if has_workers else processes
         self.bridges = [
             _Bridge(self.folder / "log" / f"bridge-{number}.log", self._http_port, addresses, self._tree, bridges > 1)
             for number in range(bridges)
@@ -117,11 +119,11 @@ class OwnStack(Stack):
         await self.start_bridge()
 
     async def empty(self) -> None:
-        """A virtual host and a Redis with nothing in them."""
-        former, self._vhosts = self._vhosts, self._vhosts + 1
+        """Creates an empty virtual host, and empties Redis."""
+        previous, self._vhosts = self._vhosts, self._vhosts + 1
         async with httpx2.AsyncClient(base_url=self.rabbitmq.management_url, timeout=120) as management:
-            if former:
-                (await management.delete(f"/api/vhosts/run-{former}")).raise_for_status()
+            if previous:
+                (await management.delete(f"/api/vhosts/run-{previous}")).raise_for_status()
             (await management.put(f"/api/vhosts/run-{self._vhosts}")).raise_for_status()
             grant = {"configure": ".*", "write": ".*", "read": ".*"}
             granted = await management.put(f"/api/permissions/run-{self._vhosts}/{USER}", json=grant)
@@ -135,12 +137,12 @@ class OwnStack(Stack):
             await asyncio.to_thread(bridge.start)
 
     async def stop_bridge(self) -> None:
-        """Ends the bridges as an operator would, so that they finish what is under way."""
+        """Stops the bridges gracefully, so that they finish their work in flight."""
         for bridge in self.bridges:
             await asyncio.to_thread(bridge.stop)
 
     async def settle(self, seconds: float) -> None:
-        """Has RabbitMQ do within so long what it does in time, so that memory depends on no chance."""
+        """Makes RabbitMQ tidy up within `seconds`, so that its memory does not depend on chance."""
         with suppress(LocalError):
             await asyncio.to_thread(self.rabbitmq.ctl, "eval", _SETTLE)
         await asyncio.sleep(seconds)
@@ -153,11 +155,11 @@ class OwnStack(Stack):
         return {part: processes.resident_mib(pids) for part, pids in self._pids().items()}
 
     def disk_bytes(self) -> Mapping[str, int]:
-        """What RabbitMQ and Redis take on the disk."""
+        """Returns the disk space of RabbitMQ and Redis."""
         return {part: processes.disk_bytes(self.folder / part) for part in ("rabbitmq", "redis")}
 
     def _start_stores(self) -> None:
-        # A run may have ended one of them.
+        # A run may have stopped one of them.
         self.redis.start()
         self.rabbitmq.start()
 
@@ -177,13 +179,13 @@ class _Bridge(BridgeProcess):
         self._tree = tree
 
     def command(self) -> list[str]:
-        # A module is looked for in the folder it is started in first; env becomes the bridge.
+        # Python looks for a module in its working directory first. `env -C` changes it, and then becomes the bridge.
         return ([] if self._tree == OWN_TREE else ["env", "-C", str(self._tree)]) + super().command()
 
 
 @contextmanager
 def own_stack(folder: Path, *, tree: Path = OWN_TREE, reuse: bool = False) -> Iterator[OwnStack]:
-    """A stack in a folder that is emptied before, and after a run that went well.
+    """Runs a stack in a folder. Empties the folder before, and after a successful run.
 
     Raises:
         BenchError: another benchmark uses the folder.
@@ -194,7 +196,7 @@ def own_stack(folder: Path, *, tree: Path = OWN_TREE, reuse: bool = False) -> It
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BenchError(f"another benchmark runs in {folder}") from None
+            raise BenchError(f"another benchmark runs in {folder}: wait for it, or choose another folder") from None
         _empty(folder)
         stack = OwnStack(folder, tree=tree, reuse=reuse)
         try:

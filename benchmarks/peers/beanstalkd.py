@@ -1,4 +1,4 @@
-"""beanstalkd, over its own protocol (doc/protocol.txt), with all commands of a batch in one write."""
+"""Measures beanstalkd over its own protocol (doc/protocol.txt). All commands of a batch go out in one write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bridge.local.ports import free_ports, is_served
 from bridge.local.server import Server
 
 _TTR_S: Final = 30
-_LONGEST_ID: Final = 24  # the id is the beginning of the body, which keeps its length
+_LONGEST_ID: Final = 24  # the id replaces the first bytes of the body, so the body keeps its length
 
 
 class _Server(Server):
@@ -57,7 +57,8 @@ class _Connection:
 
 
 class Beanstalkd(Queue):
-    """One server with its binlog, written through to the disk before each answer, or never."""
+    """One server with its binlog. With `fsync` it writes to the disk before each answer; otherwise the kernel does so
+    later."""
 
     whole_seconds = True
 
@@ -95,8 +96,8 @@ class Beanstalkd(Queue):
     async def send(self, messages: Sequence[tuple[str, bytes, int]]) -> None:
         commands = []
         for message_id, body, delay_ms in messages:
-            told = message_id.encode().ljust(_LONGEST_ID) + body[_LONGEST_ID:]
-            commands.append(b"put 0 %d %d %d\r\n%b\r\n" % (ceil(delay_ms / 1_000), _TTR_S, len(told), told))
+            job = message_id.encode().ljust(_LONGEST_ID) + body[_LONGEST_ID:]
+            commands.append(b"put 0 %d %d %d\r\n%b\r\n" % (ceil(delay_ms / 1_000), _TTR_S, len(job), job))
         async with self._connection() as connection:
             connection.write(b"".join(commands))
             for _ in messages:
@@ -126,5 +127,5 @@ class Beanstalkd(Queue):
     async def _connection(self) -> AsyncIterator[_Connection]:
         connection = await self._idle.get()
         yield connection
-        # One that was left in the middle of a command is not used again.
+        # After an error in the middle of a command, the connection is not used again.
         self._idle.put_nowait(connection)

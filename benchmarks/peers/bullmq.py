@@ -1,4 +1,4 @@
-"""BullMQ: jobs as hashes in Redis, delayed ones in a sorted set that workers watch."""
+"""Measures BullMQ, which keeps jobs as hashes in Redis, and delayed jobs in a sorted set that workers watch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PROGRAM = Path(__file__).parent / "programs" / "bullmq_load.mjs"
 
 
 class BullMq(ProgramPeer):
-    """A queue and, where messages are taken, a worker with a concurrency of 100, in one Node process."""
+    """One Node process with a queue, and with a worker of concurrency 100 for the loads that take messages."""
 
     def __init__(self, folder: Path, installed: Path, appendfsync: AppendFsync, *, may_install: bool) -> None:
         self.name = f"bullmq, {appendfsync}"

@@ -1,4 +1,4 @@
-"""Celery's native delayed delivery: 28 quorum queues on RabbitMQ, one for each bit of a delay in seconds."""
+"""Measures Celery's native delayed delivery: 28 quorum queues on RabbitMQ, one for each bit of a delay in seconds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Worker(Server):
     def __init__(self, python: Path, folder: Path, environment: dict[str, str]) -> None:
         super().__init__(folder)
         self._python, self._environment = python, environment
-        self._said_ready = Path(environment["BENCH_READY"])
+        self._ready_file = Path(environment["BENCH_READY"])
 
     @property
     def ports(self) -> list[int]:
@@ -39,11 +39,11 @@ class _Worker(Server):
         return [str(self._python), "-m", "celery", "-A", _PROGRAM.stem, *worker, *quiet]
 
     def is_ready(self) -> bool:
-        return self._said_ready.exists()
+        return self._ready_file.exists()
 
 
 class Celery(ProgramPeer):
-    """A worker of two processes that acknowledges late, and 64 threads of one producer."""
+    """A worker with two processes that acknowledges late, and a producer with 64 threads."""
 
     name = "celery"
     accepted = "a quorum queue has confirmed it, through to the disk"
@@ -52,7 +52,7 @@ class Celery(ProgramPeer):
     def __init__(
         self, folder: Path, installed: Path, broker: Callable[[], Awaitable[str]], *, may_install: bool
     ) -> None:
-        """`broker` gives the address of an empty virtual host."""
+        """`broker` returns the URL of an empty virtual host."""
         self._folder, self._installed, self._broker, self._may_install = (
             folder / "celery",
             installed,

@@ -1,4 +1,4 @@
-"""Where what the peers need comes from. It stands in a folder of its own, and is no dependency of the project."""
+"""Installs what the peers need into a separate folder. The project does not depend on it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _BULLMQ: Final = ("bullmq@>=5 <7", "ioredis@5")
 
 
 async def celery(folder: Path) -> Path:
-    """The Python of a virtual environment that has Celery, made where there is none.
+    """Returns the Python of a virtual environment with Celery, and makes that environment if it is missing.
 
     Raises:
-        NotRun: it can't be had.
+        NotRun: the installation failed.
     """
     python = folder / "venv" / "bin" / "python"
     if not (folder / "venv" / "made").exists():
@@ -31,14 +31,14 @@ async def celery(folder: Path) -> Path:
 
 
 async def bullmq(folder: Path) -> Path:
-    """The folder below which Node finds BullMQ, fetched where it is missing.
+    """Returns the folder where Node finds BullMQ, and installs BullMQ if it is missing.
 
     Raises:
-        NotRun: it can't be had.
+        NotRun: the installation failed.
     """
     for program in ("node", "npm"):
         if shutil.which(program) is None:
-            raise NotRun(f"no {program}")
+            raise NotRun(f"{program} is not installed")
     home = folder / "node"
     if not (home / "made").exists():
         home.mkdir(parents=True, exist_ok=True)
@@ -48,10 +48,10 @@ async def bullmq(folder: Path) -> Path:
 
 
 async def beanstalkd(folder: Path, *, may_install: bool) -> Path:
-    """The program: this machine's, or Debian's, unpacked and not installed.
+    """Returns the path of the program: that of this machine, or that of Debian's package, unpacked but not installed.
 
     Raises:
-        NotRun: it can't be had.
+        NotRun: the program is missing and could not be downloaded.
     """
     if here := shutil.which("beanstalkd"):
         return Path(here)
@@ -59,17 +59,17 @@ async def beanstalkd(folder: Path, *, may_install: bool) -> Path:
     program = home / "usr" / "bin" / "beanstalkd"
     if not program.exists():
         if not may_install:
-            raise NotRun("no beanstalkd; --peers fetches it")
+            raise NotRun("beanstalkd is not installed; --peers downloads it")
         home.mkdir(parents=True, exist_ok=True)
         await output("sh", "-c", "apt-get download beanstalkd && dpkg-deb -x beanstalkd_*.deb .", cwd=home)
     return program
 
 
 async def output(*command: str, cwd: Path | None = None) -> str:
-    """What a command prints.
+    """Runs a command and returns its output.
 
     Raises:
-        NotRun: it is missing, failed or took too long.
+        NotRun: the command is missing, failed or took too long.
     """
     try:
         process = await asyncio.create_subprocess_exec(

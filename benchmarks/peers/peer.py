@@ -1,4 +1,4 @@
-"""What a peer is."""
+"""Defines the interface of a peer, and the loads for peers with a client in this process."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ BATCH: Final = 100
 SENDERS = TAKERS = 4
 CYCLE_DELAY_MS: Final = 1_000
 LEAST_MS: Final = 1_000
-LATE_WITHIN_S: Final = 60.0  # what is later counts as lost
+LATE_WITHIN_S: Final = 60.0  # a later message counts as lost
 _FAR_MS: Final = 600_000
 _BODY: Final = orjson.dumps(BODY)
 
 
 class NotRun(Exception):
-    """A peer is not here and can't be had; the message says what is missing."""
+    """A peer can't be run here. The message says what is missing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
-    """How long, how much: as for the bridge."""
+    """The durations and sizes of the loads, the same as for the bridge."""
 
     seconds: float
     cycle_s: float
@@ -46,7 +46,8 @@ class Load:
 
 
 class Peer(ABC):
-    """`accepted`: what its answer to a send stands for. `whole_seconds`: it knows no shorter unit of delay."""
+    """A delay queue to compare with. `accepted`: what its answer to a send guarantees. `whole_seconds`: its delays are
+    whole seconds."""
 
     name: str
     accepted: str
@@ -54,51 +55,51 @@ class Peer(ABC):
 
     @abstractmethod
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Its servers and connections.
+        """Runs its servers and connections.
 
         Raises:
-            NotRun: it can't be run here.
+            NotRun: the peer can't be run here.
         """
 
     @abstractmethod
     async def single(self, load: Load) -> float:
-        """Sends accepted by second, of 64 clients."""
+        """Returns the accepted sends per second of 64 clients."""
 
     @abstractmethod
     async def batches(self, load: Load) -> float:
-        """The same in batches of 100, of 8 clients.
+        """Returns the accepted sends per second of 8 clients, in batches of 100.
 
         Raises:
-            NotRun: it has no batches.
+            NotRun: the peer has no batches.
         """
 
     @abstractmethod
     async def cycle(self, load: Load) -> float:
-        """Messages sent, delayed by 1 s, taken and acknowledged by second."""
+        """Returns the messages per second that are sent, delayed by 1 s, taken and acknowledged."""
 
     @abstractmethod
     async def lateness_ms(self, load: Load) -> list[float]:
-        """How late each of an open loop came, counted from its planned moment."""
+        """Returns how late each message of an open loop came, counted from its planned moment."""
 
     async def versions(self) -> dict[str, str]:
-        """Of what it is made of."""
+        """Returns the versions of its software."""
         return {}
 
 
 class Queue(Peer):
-    """One that is spoken to from this process."""
+    """A peer with a client in this process."""
 
     @abstractmethod
     async def send(self, messages: Sequence[tuple[str, bytes, int]]) -> None:
-        """Sends messages, each an id, a body and a delay in ms, and returns once they are accepted."""
+        """Sends messages and returns once they are accepted. A message is an id, a body and a delay in ms."""
 
     @abstractmethod
     async def take(self) -> list[str]:
-        """Takes up to 100 that are due, waiting a little for the first, and acknowledges them. Returns: their ids."""
+        """Takes up to 100 due messages, acknowledges them, and returns their ids. Waits a little for the first one."""
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
-        """What has to run besides while messages are taken."""
+        """Runs what the queue needs while messages are taken, such as a poller."""
         yield
 
     async def single(self, load: Load) -> float:
@@ -166,6 +167,6 @@ class Queue(Peer):
 
 
 def random_delays_ms(messages: int, longest_ms: int, *, whole_seconds: bool) -> list[int]:
-    """Delays from 1 s, in whole seconds for those who know no others."""
+    """Returns random delays from 1 s to `longest_ms`."""
     unit_ms = 1_000 if whole_seconds else 1
     return [unit_ms * random.randint(LEAST_MS // unit_ms, longest_ms // unit_ms) for _ in range(messages)]

@@ -1,4 +1,4 @@
-"""A peer whose loads are a program in an environment of its own."""
+"""Runs the loads of a peer as a program in the peer's own environment."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from benchmarks.peers.peer import (
 
 
 class ProgramPeer(Peer):
-    """The program is given one JSON argument and prints one JSON value: a rate, or a list of ms."""
+    """A peer whose program reads one JSON object from its input and prints one JSON value: a rate or a list of ms."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The program, to which the argument is added."""
+        """Returns the command line of the program."""
 
     def given(self) -> dict[str, Any]:
-        """What the program is to know besides the load."""
+        """Returns further fields for the program's input, beside the load."""
         return {}
 
     def environment(self) -> dict[str, str] | None:
-        """Its whole environment; None: this process's."""
+        """Returns the program's whole environment. None: that of this process."""
         return None
 
     async def single(self, load: Load) -> float:
@@ -51,11 +51,11 @@ class ProgramPeer(Peer):
     async def lateness_ms(self, load: Load) -> list[float]:
         messages = int(load.rate_per_s * load.lateness_s)
         delays_ms = random_delays_ms(messages, load.longest_ms, whole_seconds=self.whole_seconds)
-        found = await self._load("lateness", load, load.lateness_s + LATE_WITHIN_S, delays_ms=delays_ms)
-        return [float(each) for each in found]
+        late_ms = await self._load("lateness", load, load.lateness_s + LATE_WITHIN_S, delays_ms=delays_ms)
+        return [float(late) for late in late_ms]
 
     async def _load(self, what: str, load: Load, seconds: float, **more: Any) -> Any:
-        told = {
+        job = {
             "what": what,
             "body": BODY,
             "batch": BATCH,
@@ -76,9 +76,9 @@ class ProgramPeer(Peer):
         )
         try:
             async with asyncio.timeout(seconds + load.warm_s + 30):
-                printed, errors = await process.communicate(orjson.dumps(told))
+                printed, errors = await process.communicate(orjson.dumps(job))
         except TimeoutError:
-            raise BenchError(f"{self.name} did not end its load {what} in time") from None
+            raise BenchError(f"{self.name} did not finish the load {what!r} in time") from None
         finally:
             if process.returncode is None:
                 process.kill()

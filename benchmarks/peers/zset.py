@@ -1,6 +1,7 @@
-"""A sorted set in Redis and a poller: the delay queue most projects write for themselves.
+"""Measures a sorted set in Redis with a poller: the delay queue that most projects write for themselves.
 
-It has no HTTP, no lease, no retry, no look-up beyond the body by id, and what its poller moved is lost with a consumer.
+It has no HTTP, no leases and no retries, and looks up only bodies by id. If a consumer fails, the messages that the
+poller moved for it are lost.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SAYS: Final = {
 
 
 class ZsetQueue(Queue):
-    """Waiting ids in a sorted set by their due moment, bodies in a hash, ready ids in a list."""
+    """Keeps waiting ids in a sorted set by their due moment, bodies in a hash, and ready ids in a list."""
 
     def __init__(self, folder: Path, tick_s: float, appendfsync: AppendFsync) -> None:
         tick = f"{tick_s:g} s" if tick_s >= 1 else f"{tick_s * 1_000:g} ms"
@@ -85,7 +86,7 @@ class ZsetQueue(Queue):
             raise error
 
     async def _poll(self) -> None:
-        """Moves what is due to the ready list at every tick; runs for ever."""
+        """Moves due ids to the ready list at every tick. Runs for ever."""
         while True:
             due = await self._redis.zrange(_WAITING, 0, int(time() * 1_000), byscore=True, offset=0, num=_AT_ONCE)
             if due:

@@ -1,4 +1,4 @@
-"""The runs, in the order they are done, and what each needs."""
+"""Lists the runs in their order, and what each needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from benchmarks.runs import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """`says`: what is measured, in a sentence. `after`: the run whose rows it is compared with."""
+    """One run. `says`: its description on the page. `after`: the earlier run whose rows it is compared with."""
 
     name: str
     measure: Callable[[Bench], Awaitable[None]]
@@ -48,13 +48,14 @@ RUNS: Final = (
 
 
 def chosen(names: Collection[str], *, own_servers: bool) -> list[Run]:
-    """The runs of these names (none: all) and those they come after, without what a given stack can't do.
+    """Returns the runs with these names, or all runs if there are no names, and the runs that they need before them.
 
-    ValueError: there is no run of a name, or it can't be done.
+    Raises:
+        ValueError: there is no such run, or it needs private servers and `own_servers` is False.
     """
     possible = {run.name: run for run in RUNS if own_servers or not run.needs_own_servers}
     if unknown := [name for name in names if name not in possible]:
-        raise ValueError(f"{unknown[0]} is none of {', '.join(possible)}")
+        raise ValueError(f"there is no run {unknown[0]}; choose from {', '.join(possible)}")
     wanted = set(names or possible)
     wanted |= {after for name in wanted if (after := possible[name].after) is not None}
     return [run for run in possible.values() if run.name in wanted]

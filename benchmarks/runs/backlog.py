@@ -1,4 +1,4 @@
-"""The same lateness on top of many messages that wait, and what they cost while they do."""
+"""Measures lateness while very many messages wait, and what the waiting messages cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast one checkpoint releases what has piled up."""
+"""Measures how fast one checkpoint releases a backlog of due messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def run(bench: Bench) -> None:
     if time() * 1_000 > instant_ms:
         raise BenchError("the sends were not done, and the bridge not stopped, before the messages were due")
     async with amqp.opened(stack.amqp_url) as broker:
-        # In bundles, so it is not known how many of them there are.
+        # The messages are in bundles, so the depth of the queue is not known in advance.
         await asyncio.sleep(instant_ms / 1_000 - time())
         await broker.until_steady(_CHECKPOINT_QUEUE, _STEADY_S, _PATIENCE_S)
         empty_s = started_s = time()
@@ -43,7 +43,7 @@ async def run(bench: Bench) -> None:
             if depth == 0:
                 empty_s, before = at_s, stack.cpu_s()
 
-        # Lookup begins first: on a busy machine it releases before it says that it is ready.
+        # `until_depth` runs beside the start: on a busy machine the bridge releases before it reports that it is ready.
         async with asyncio.TaskGroup() as group:
             group.create_task(stack.start_bridge())
             full_s = await broker.until_depth(f"ready.{topic}", count, _PATIENCE_S, sampled)

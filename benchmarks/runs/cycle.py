@@ -1,4 +1,4 @@
-"""The whole way: send, wait, take, ack."""
+"""Measures the whole cycle: send, wait, take, acknowledge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many messages into one topic, quickly."""
+"""Fills one topic with many messages quickly."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _CONNECTIONS = 4
 async def fill(
     http_url: str, topic: str, count: int, message: Callable[[], dict[str, object]], *, first: int = 0
 ) -> float:
-    """Sends `count` messages that `message` makes, in batches of 1000 over four connections.
+    """Sends `count` messages made by `message`, in batches of 1000 over four connections. Returns the duration in
+    seconds.
 
-    What is not accepted is sent again with its id, which is as long as one the server makes. Ids count from `first`.
-
-    Returns: how many seconds it took.
+    Messages that are not accepted are sent again with the same id. Ids count from `first`, and are as long as those of
+    the bridge.
 
     Raises:
-        BenchError: a message was refused time and again.
+        BenchError: messages were refused `_TRIES` times.
     """
     started_s = monotonic()
     messages = ({"id": f"{at:026}", **message()} for at in range(first, first + count))

@@ -1,4 +1,4 @@
-"""Many messages that are due at one instant."""
+"""Measures the release of many messages that are due at the same instant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def run(bench: Bench) -> None:
     await bench.stack.fresh()
     topic, count = bench.topic("instant"), bench.size.instant
     async with client.opened(bench.stack.http_url) as api:
-        # The topic's queues have to stand before they are consumed.
+        # The topic's queues must exist before a consumer starts.
         await api.send_batch(topic, [{"id": "first", "body": 0}])
     async with amqp.consumed(bench.stack.amqp_url, f"ready.{topic}") as arrivals:
         await arrivals.until({"first"}, _PATIENCE_S)

@@ -1,4 +1,4 @@
-"""How late messages come at a steady rate."""
+"""Measures how late messages come at a steady rate."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def run(bench: Bench) -> None:
 
 
 async def fast(bench: Bench) -> None:
-    """The same at a higher rate, with one process and with two."""
+    """Measures lateness at a higher rate, with one process and with two."""
     by_processes: dict[int, float] = {}
     for processes in bench.processes(bench.size.processes[:2]):
         name = "lateness-2000" if processes == 1 else f"lateness-2000 {processes} processes"
@@ -47,7 +47,7 @@ async def fast(bench: Bench) -> None:
 
 
 async def measure(bench: Bench, name: str, rate_per_s: int, seconds: float) -> None:
-    """Adds the rows of one such run under `name`."""
+    """Measures lateness once and adds its rows under `name`."""
     topic = bench.topic(name.replace(" ", "-"))
     count = int(rate_per_s * seconds)
     delays_ms = [random.uniform(_LEAST_MS, bench.size.longest_ms) for _ in range(count)]
@@ -78,7 +78,7 @@ async def measure(bench: Bench, name: str, rate_per_s: int, seconds: float) -> N
 
 @asynccontextmanager
 async def _warmed_up(bench: Bench, api: Api, topic: str) -> AsyncIterator[Arrivals]:
-    """A consumer of the topic's ready queue, once every slot these delays need has passed a message on."""
+    """Consumes the topic's ready queue, after a message has passed through every slot that the delays need."""
     messages = {
         f"warm-{ms}": {"id": f"warm-{ms}", "body": 0, "delay": ms} for ms in range(0, bench.size.longest_ms + 1, 100)
     }
@@ -91,7 +91,7 @@ async def _warmed_up(bench: Bench, api: Api, topic: str) -> AsyncIterator[Arriva
 
 
 async def _send(api: Api, topic: str, delays_ms: list[float], rate_per_s: int) -> tuple[set[str], list[float]]:
-    """The ids that were accepted, and the moments their sends were to start at, in Unix ms."""
+    """Sends the messages. Returns the accepted ids, and the planned start moments of the sends in Unix ms."""
     path = f"/v1/topics/{topic}/messages"
     accepted: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""What a sender waits that is the only one."""
+"""Measures how long a single sender waits for the answer to a send."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAYS = (
     "20 sends a second on an idle stack, one at a time, at planned moments; from the planned moment to the answer, "
     "which comes once a quorum queue has confirmed the message and Redis has its record."
 )
-_SPIN_S = 0.003  # timers may be a millisecond late, which would count as the bridge's
+_SPIN_S = 0.003  # a timer may be a millisecond late, and that would count as the bridge's time
 _WARM = 20
 
 

@@ -1,4 +1,4 @@
-"""What a waiting message costs in memory when its body is not kept in Redis."""
+"""Measures the memory of a waiting message whose body Redis does not keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens once the bridges are back and much is overdue."""
+"""Measures the release of many overdue messages after an outage of all bridges."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def run(bench: Bench) -> None:
     if time() * 1_000 > instant_ms:
         raise BenchError("the sends were not done, and the bridge not stopped, before the messages were due")
     async with amqp.opened(stack.amqp_url) as broker:
-        # In bundles, so it is not known how many of them there are.
+        # The messages are in bundles, so the depth of the queue is not known in advance.
         await asyncio.sleep(instant_ms / 1_000 - time())
         await broker.until_steady("delay.checkpoint", _STEADY_S, _PATIENCE_S)
     overdue = {f"{at:026}" for at in range(count)}

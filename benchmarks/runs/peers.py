@@ -1,4 +1,4 @@
-"""Other delay queues under the same loads."""
+"""Measures other delay queues under the same loads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def run(bench: Bench) -> None:
             async with peer.running():
                 await _measure(bench, peer, load)
                 bench.versions |= await peer.versions()
-        except Exception as error:  # noqa: BLE001 - whatever ends a peer is no failure of ours
+        except Exception as error:  # noqa: BLE001 - a failure of a peer is not a failure of the benchmark
             _not_run(bench, peer, error)
 
 
@@ -67,7 +67,7 @@ async def _measure(bench: Bench, peer: Peer, load: Load) -> None:
     }
     for what, measure in rates.items():
         await _rate(bench, peer, what, measure, load)
-    # Before the cycle, which leaves some that nobody has taken.
+    # Before the cycle, which leaves messages in the queue.
     try:
         late_ms = await peer.lateness_ms(load)
     except Exception as error:  # noqa: BLE001 - the other figures are worth keeping

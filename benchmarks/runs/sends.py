@@ -1,4 +1,4 @@
-"""How many sends are accepted."""
+"""Measures how many sends the bridge accepts per second."""
 
 from __future__ import annotations
 
@@ -70,7 +70,11 @@ async def _sends(bench: Bench, ending: str) -> dict[str, float]:
 
 
 def _accepted(answer: Answer, accepted: int, sent: int) -> int:
-    """What was accepted. What was refused for now promises nothing, and is a send that was not made."""
+    """Returns the number of accepted messages. A 503 promises nothing, so its messages only do not count.
+
+    Raises:
+        BenchError: the bridge refused a message for another reason.
+    """
     if accepted < sent and answer.status != UNAVAILABLE and b'"status":503' not in answer.body:
         raise BenchError(f"a send was answered {answer.status}: {answer.body[:300]!r}")
     return accepted

@@ -1,6 +1,6 @@
-"""Private RabbitMQ and Redis servers on free loopback ports: for development, tests and benchmarks.
+"""Runs private RabbitMQ and Redis servers on free loopback ports, for development, tests and benchmarks.
 
-Nothing here touches a server that this package did not start itself.
+This package touches no server that it did not start.
 """
 
 from bridge.local.errors import LocalError

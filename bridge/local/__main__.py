@@ -1,4 +1,4 @@
-"""`python -m bridge.local`: RabbitMQ, Redis and the bridge, until Ctrl-C."""
+"""Runs `python -m bridge.local`: RabbitMQ, Redis and the bridge until Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that a server needs for TLS."""
+"""Names the files that a server needs for TLS."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Certificates:
-    """PEM files: the authority that clients' certificates are of, the server's own certificate and its key."""
+    """PEM files: the authority that signs clients' certificates, the server's own certificate, and its key."""
 
     ca: Path
     cert: Path

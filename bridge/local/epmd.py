@@ -1,4 +1,4 @@
-"""The Erlang port mapper: where the nodes of one machine find each other."""
+"""Runs the Erlang port mapper, by which the nodes of one machine find each other."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bridge.local.server import Server
 
 
 class Epmd(Server):
-    """A port mapper on a port of its own, in the foreground.
+    """A port mapper on its own port, in the foreground.
 
-    Erlang would start one by itself, but as a daemon that outlives us, on a port shared with every
-    Erlang program of the machine.
+    Erlang would start one by itself: as a daemon that outlives this process, on a port that all Erlang programs of the
+    machine share.
     """
 
     title: ClassVar[str] = "epmd"

@@ -1,4 +1,4 @@
-"""What can go wrong with a local server."""
+"""Defines the error of local servers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ class LocalError(Exception):
 
 
 def require_program(program: str, package: str) -> str:
-    """The program's full path; LocalError with the command that installs it where there is none."""
+    """Returns the program's full path.
+
+    Raises:
+        LocalError: the program is missing; the text has the command that installs it.
+    """
     path = shutil.which(program)
     if path is None:
         raise LocalError(

@@ -1,4 +1,4 @@
-"""Where a server's programs come from: this machine, or a folder with those of another Debian release."""
+"""Finds a server's programs: on this machine, or in a folder with the files of another Debian release."""
 
 from __future__ import annotations
 
@@ -11,32 +11,35 @@ from bridge.local.errors import LocalError, require_program
 
 @dataclass(frozen=True)
 class Installation:
-    """This machine's own programs, or those below `folder`: another system's files, unpacked and never installed.
+    """This machine's programs, or those below `folder`, which has the unpacked files of another system.
 
-    A program from a folder runs in bubblewrap. It sees that system, its own data and, of this machine, the network,
-    the processes and the names of hosts and users. It needs no root and is no service.
+    A program from a folder runs in bubblewrap. It sees the files of that system and its own data. It shares this
+    machine's network, processes, and names of hosts and users. It needs no root permission.
     """
 
     folder: Path | None = None
 
     def command(self, program: str, package: str, data_dir: Path, *, readable: Iterable[Path] = ()) -> list[str]:
-        """The command line of a program, its name or full path, without arguments.
+        """Returns the command line of a program, given by its name or full path, without arguments.
 
-        LocalError where it is missing, with the Debian package that has it. One from a folder can write below
-        `data_dir` only, which has to be there when it starts, and of this machine's files read the `readable` ones.
+        A program from a folder can write only below `data_dir`, which must exist when it starts. Of this machine's
+        files it can read only the `readable` ones.
+
+        Raises:
+            LocalError: the program is missing; the text names the Debian package that has it.
         """
         if self.folder is None:
             return [require_program(program, package)]
         path = Path("/usr/bin", program)
         if not (self.folder / path.relative_to("/")).exists():
-            raise LocalError(f"There is no {path} in {self.folder}")
+            raise LocalError(f"{path} is missing in {self.folder}: unpack the Debian package {package} there")
         return [*_sandbox(self.folder, data_dir, readable), str(path)]
 
     def pid(self, launched: int) -> int:
-        """The program's process id, given that of its command line."""
+        """Returns the program's process id. `launched` is the process id of its command line."""
         if self.folder is None:
             return launched
-        # bubblewrap stays as the parent of the program, and ids inside are those of this machine.
+        # bubblewrap stays the parent of the program. Process ids in the sandbox are those of this machine.
         children = Path(f"/proc/{launched}/task/{launched}/children").read_text().split()
         return int(children[0]) if children else launched
 

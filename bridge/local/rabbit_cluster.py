@@ -1,4 +1,4 @@
-"""Three RabbitMQ nodes that form one cluster."""
+"""Runs three RabbitMQ nodes as one cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bridge.local.rabbitmq import RabbitNode
 
 
 class _ClusterNode(RabbitNode):
-    """A node that finds the others by their names when it first boots."""
+    """A node that finds the other nodes by their names at its first boot."""
 
     peers: tuple[str, ...] = ()
 
@@ -21,7 +21,7 @@ class _ClusterNode(RabbitNode):
             [
                 "cluster_formation.peer_discovery_backend = classic_config",
                 *peers,
-                # Else every queue's leader is on the node that the first bridge connects to.
+                # Otherwise every queue's leader is on the node that the first bridge connects to.
                 "queue_leader_locator = balanced",
                 "",
             ]
@@ -29,7 +29,7 @@ class _ClusterNode(RabbitNode):
 
 
 class RabbitCluster:
-    """Three nodes on loopback; each of `nodes` can be stopped, killed, frozen and started by itself."""
+    """Three nodes on loopback. Each of `nodes` can be stopped, killed, frozen and started separately."""
 
     def __init__(self, data_dir: Path, size: int = 3, *, installation: Installation = HERE) -> None:
         self._epmd = Epmd(data_dir / "epmd", installation=installation)
@@ -48,19 +48,19 @@ class RabbitCluster:
         ]
         founder = self.nodes[0].node_name
         for node in self.nodes:
-            # One that is told of others waits until they answer (RabbitMQ 4): the founder is told of none.
+            # RabbitMQ 4 waits at its start until its peers answer, so the founder has no peer but itself.
             node.peers = tuple(dict.fromkeys((founder, node.node_name)))
 
     @property
     def amqp_urls(self) -> list[str]:
-        """Address for AMQP clients of each node, in the order of `nodes`."""
+        """The AMQP URL of each node, in the order of `nodes`."""
         return [node.amqp_url for node in self.nodes]
 
     def start(self) -> None:
-        """Starts every node that is down, the first one first, and waits until all answer."""
+        """Starts every node that is down, and waits until all answer."""
         self._epmd.start()
         first, *others = self.nodes
-        # The first one founds the cluster, so the others join it and never wait for each other.
+        # The first node founds the cluster. The others join it and do not wait for each other.
         first.start()
         for node in others:
             node.launch()

@@ -1,4 +1,4 @@
-"""A private RabbitMQ node on loopback: own ports, own port mapper, own cookie, own data."""
+"""Runs a private RabbitMQ node on loopback, with its own ports, port mapper, cookie and data."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from bridge.local.server import Server
 USER = PASSWORD = "guest"
 CTL_TIMEOUT_SECONDS = 120
 
-# As deploy/rabbitmq-advanced.config, which says why.
+# The same as deploy/rabbitmq-advanced.config, which gives the reason.
 ADVANCED_CONFIGURATION = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 5000}]}].\n"
 
 
 class RabbitNode(Server):
-    """One RabbitMQ node with the management plugin, as user guest/guest.
+    """One RabbitMQ node with the management plugin. Its user is guest, with the password guest.
 
-    With `tls` it listens for that too, and asks clients for a certificate of the same authority.
-    Ports and data stay the same over stop, kill and start. `name` is the part of the node name before
-    the @; data belongs to it. Nodes that shall form a cluster share one `epmd` and one `cookie`.
-    Erlang binds its threads to cores, the busiest one of each node to the same core. With `one_thread` it
-    has one, on any core: of several nodes on few cores, each starts in three quarters of the time.
+    Ports and data stay the same over stop, kill and start. `name` is the part of the node name before the @; the data
+    belongs to that name. Nodes of one cluster share one `epmd` and one `cookie`. With `tls` the node also listens for
+    TLS, and asks clients for a certificate of the same authority.
+
+    Erlang binds its threads to cores, and the busiest thread of each node to the same core. With `one_thread` a node
+    has one thread, on any core. Several nodes on few cores then start in three quarters of the time.
     """
 
     title: ClassVar[str] = "RabbitMQ"
@@ -66,35 +67,35 @@ class RabbitNode(Server):
 
     @property
     def amqp_url(self) -> str:
-        """Address for AMQP clients, with user and password."""
+        """The AMQP URL, with user and password."""
         return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}/"
 
     @property
     def amqps_url(self) -> str:
-        """The same with TLS."""
+        """The AMQP URL for TLS, with user and password."""
         return f"amqps://{USER}:{PASSWORD}@localhost:{self.tls_port}/"
 
     @property
     def management_url(self) -> str:
-        """Address of the management page and API, with user and password."""
+        """The URL of the management page and API, with user and password."""
         return f"http://{USER}:{PASSWORD}@127.0.0.1:{self.management_port}"
 
     @property
     def pid(self) -> int:
         """The Erlang VM's process id; LocalError when it does not run."""
         launched = super().pid
-        # The VM says its own pid, so this holds for a launcher that does not become the VM as well.
-        said = self._pid_file.read_text().strip() if self._pid_file.exists() else ""
-        return int(said) if said else launched
+        # The VM writes its pid to a file. So this is right even if the launched process is only its parent.
+        written = self._pid_file.read_text().strip() if self._pid_file.exists() else ""
+        return int(written) if written else launched
 
     @property
     def _pid_file(self) -> Path:
         return self.data_dir / "pid"
 
     def program(self, name: str) -> list[str]:
-        """The command line of one of RabbitMQ's programs, without arguments.
+        """Returns the command line of one of RabbitMQ's programs, without arguments.
 
-        The scripts below lib are called directly: the ones in PATH insist on the users root and rabbitmq.
+        These are the scripts below lib, because those in PATH run only as the users root and rabbitmq.
         """
         readable = self._tls.files if self._tls else ()
         path = f"/usr/lib/rabbitmq/bin/{name}"
@@ -116,7 +117,7 @@ class RabbitNode(Server):
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
             "HOME": str(data),
-            # Makes the start script become the VM, where it would stay as its parent.
+            # With this, the start script becomes the VM. Otherwise it stays as the VM's parent.
             "RUNNING_UNDER_SYSTEMD": "true",
             "ERL_EPMD_PORT": str(self._epmd.port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
@@ -131,8 +132,8 @@ class RabbitNode(Server):
             "RABBITMQ_LOG_BASE": str(data / "log"),
             "RABBITMQ_PID_FILE": str(self._pid_file),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"{loopback} +S 1:1" if self._one_thread else loopback,
-            # Without these a command would start a port mapper when there is none, and two commands
-            # at once would fight for the default ports.
+            # Without these, a command starts a port mapper if none runs, and two commands at the same time compete for
+            # the default ports.
             "RABBITMQ_CTL_ERL_ARGS": f"-start_epmd false {loopback}",
             "RABBITMQ_CTL_DIST_PORT_MIN": "0",
             "RABBITMQ_CTL_DIST_PORT_MAX": "0",
@@ -172,10 +173,10 @@ class RabbitNode(Server):
         return done.stdout
 
     def sync(self) -> None:
-        """Writes RabbitMQ's tables through to their files.
+        """Writes RabbitMQ's tables to their files.
 
-        RabbitMQ does so within a second. A quorum queue that is declared later than that before the node
-        is killed is lost with all that was confirmed in it, and no longer answers after the next start.
+        RabbitMQ does so only within a second. If the node is killed before that, a quorum queue that was just declared
+        is lost with its confirmed messages, and does not answer after the next start.
         """
         self.ctl("eval", "[dets:sync(Table) || Table <- dets:all()].")
 

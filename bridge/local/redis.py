@@ -1,4 +1,4 @@
-"""A private Redis server on loopback, with an append-only file."""
+"""Runs a private Redis server on loopback, with an append-only file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ALL_SLOTS = "0 16383"
 
 
 class RedisNode(Server):
-    """One Redis server. Port and data stay the same over stop, kill and start.
+    """One Redis server. Ports and data stay the same over stop, kill and start.
 
-    `appendfsync="always"` writes every change through to the disk before it is answered. With
-    `cluster_enabled` it is a Redis Cluster of one node that holds all slots. Another `program` that speaks Redis'
-    protocol and reads its configuration may be in its place: valkey-server. With `tls` it listens for that too, and
-    asks clients for a certificate of the same authority.
+    With `appendfsync="always"` Redis writes every change to the disk before it answers. With `cluster_enabled` it is a
+    Redis Cluster of one node that holds all slots. `program` may be another server with Redis' protocol and
+    configuration, such as valkey-server. With `tls` it also listens for TLS, and asks clients for a certificate of the
+    same authority.
     """
 
     title: ClassVar[str] = "Redis"
@@ -50,12 +50,12 @@ class RedisNode(Server):
 
     @property
     def url(self) -> str:
-        """Address for Redis clients."""
+        """The URL for Redis clients."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     @property
     def tls_url(self) -> str:
-        """The same with TLS."""
+        """The URL for Redis clients with TLS."""
         return f"rediss://localhost:{self.tls_port}/0"
 
     @property
@@ -64,7 +64,7 @@ class RedisNode(Server):
         return [self.port, *of_cluster, *([self.tls_port] if self._tls is not None else [])]
 
     def command(self) -> list[str]:
-        # In Debian the package goes by the program's name.
+        # In Debian the package has the program's name.
         readable = self._tls.files if self._tls else ()
         program = self.installation.command(self._program, self._program, self.data_dir, readable=readable)
         configuration = self.data_dir / "redis.conf"
@@ -108,7 +108,7 @@ class RedisNode(Server):
 
 
 def ask(port: int, command: str) -> str:
-    """The start of the answer to an inline command, empty when there is none."""
+    """Returns the start of the answer to an inline command; empty: the server did not answer."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as client:
             client.sendall(f"{command}\r\n".encode())

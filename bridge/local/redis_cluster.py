@@ -1,4 +1,4 @@
-"""Redis servers that share the slots of one Redis Cluster."""
+"""Runs Redis servers that share the slots of one Redis Cluster."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SLOTS = 16_384
 
 
 class _Master(RedisNode):
-    """A node with a part of the slots, which answers while another is away."""
+    """A node with a part of the slots. It answers even if another node is away."""
 
-    slots: tuple[int, int] = (0, 0)  # the first, and the one behind the last
-    met: bool = False  # whether the others know it
+    slots: tuple[int, int] = (0, 0)  # the first slot, and the one after the last
+    met: bool = False  # whether the other nodes know it
 
     @property
     def bus_port(self) -> int:
@@ -32,7 +32,7 @@ class _Master(RedisNode):
 
     def take_slots(self) -> None:
         first, behind = self.slots
-        # Nodes of one epoch would quarrel about it first.
+        # Nodes with the same configuration epoch would first have to resolve that conflict.
         self._ask(f"CLUSTER SET-CONFIG-EPOCH {first + 1}")
         self._ask(f"CLUSTER ADDSLOTSRANGE {first} {behind - 1}")
 
@@ -42,7 +42,7 @@ class _Master(RedisNode):
 
 
 class RedisCluster:
-    """Masters on loopback, without replicas; each of `nodes` can be stopped, killed, frozen and started by itself."""
+    """Masters on loopback, without replicas. Each of `nodes` can be stopped, killed, frozen and started separately."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class RedisCluster:
 
     @property
     def url(self) -> str:
-        """Address for the bridge: all nodes."""
+        """The URL for the bridge, with all nodes."""
         return f"redis+cluster://{','.join(f'127.0.0.1:{node.port}' for node in self.nodes)}"
 
     def holder(self, hash_tag: str) -> RedisNode:
-        """The node of the keys with the hash tag."""
+        """Returns the node that holds the keys with the hash tag."""
         slot = crc_hqx(hash_tag.encode(), 0) % SLOTS
         return next(node for node in self.nodes if node.slots[0] <= slot < node.slots[1])
 
@@ -84,7 +84,7 @@ class RedisCluster:
         self.stop()
 
     def start(self) -> None:
-        """Starts every node that is down, and waits until all slots are served."""
+        """Starts every node that is down, and waits until the nodes serve all slots."""
         for node in self.nodes:
             if not node.running:
                 node.launch()

@@ -1,4 +1,4 @@
-"""A Redis master and its replica, watched by three sentinels that let the replica take over."""
+"""Runs a Redis master and its replica, with three sentinels that promote the replica if the master fails."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ DOWN_AFTER_MS = 1_000
 
 
 class _Member(RedisNode):
-    """A master, or a replica of `master` at first; what the sentinels make of it stays over stop and start."""
+    """A Redis server that begins as the replica of `master`, or as a master if there is none. The role that the
+    sentinels give it stays over stop and start."""
 
     master: RedisNode | None = None
 
     def configuration(self) -> str:
-        # The sentinels have it rewritten.
+        # The sentinels make Redis rewrite its configuration.
         if (written := self.data_dir / "redis.conf").exists():
             return written.read_text()
         lines = ["repl-diskless-sync-delay 0"]
@@ -51,7 +52,7 @@ class _Sentinel(Server):
 
     def command(self) -> list[str]:
         configuration = self.data_dir / "sentinel.conf"
-        if not configuration.exists():  # a sentinel notes down in it what it knows
+        if not configuration.exists():  # a sentinel keeps its state in this file
             configuration.write_text(self.configuration())
         program = self.installation.command(self._program, self._program, self.data_dir)
         return [*program, str(configuration), "--sentinel"]
@@ -70,12 +71,13 @@ class _Sentinel(Server):
         )
 
     def is_ready(self) -> bool:
-        """Whether it knows the replica and the other sentinels, without which there is no failover."""
+        """Whether it knows the replica and the other sentinels; without them there is no failover."""
         return f"slaves=1,sentinels={self._size}" in ask(self.port, "INFO sentinel")
 
 
 class RedisSentinels:
-    """Each of `members` and `sentinels` can be stopped, killed, frozen and started by itself."""
+    """Two Redis servers and three sentinels. Each of `members` and `sentinels` can be stopped, killed, frozen and
+    started separately."""
 
     def __init__(
         self,
@@ -97,14 +99,14 @@ class RedisSentinels:
 
     @property
     def url(self) -> str:
-        """Address for the bridge: all sentinels, and the name they know the master by."""
-        return f"redis+sentinel://{','.join(f'127.0.0.1:{one.port}' for one in self.sentinels)}/{SERVICE}/0"
+        """The URL for the bridge: all sentinels, and the name by which they know the master."""
+        return f"redis+sentinel://{','.join(f'127.0.0.1:{sentinel.port}' for sentinel in self.sentinels)}/{SERVICE}/0"
 
     @property
     def master(self) -> RedisNode:
-        """The member that the first sentinel takes for the master."""
-        said = ask(self.sentinels[0].port, f"SENTINEL GET-MASTER-ADDR-BY-NAME {SERVICE}").split()
-        return next(member for member in self.members if str(member.port) in said)
+        """The member that is the master for the first sentinel."""
+        address = ask(self.sentinels[0].port, f"SENTINEL GET-MASTER-ADDR-BY-NAME {SERVICE}").split()
+        return next(member for member in self.members if str(member.port) in address)
 
     def __enter__(self) -> Self:
         self.start()
@@ -114,7 +116,7 @@ class RedisSentinels:
         self.stop()
 
     def start(self) -> None:
-        """Starts all that is down, and waits until a failover would succeed."""
+        """Starts every server that is down, and waits until a failover would succeed."""
         for group in (self.members, self.sentinels):
             for server in group:
                 if not server.running:
@@ -123,7 +125,7 @@ class RedisSentinels:
                 server.wait_until_ready()
 
     def stop(self) -> None:
-        """Stops all gracefully, the sentinels first: they would see a failure in it."""
+        """Stops all servers gracefully, first the sentinels: they would take the stop of the master for a failure."""
         for group in (self.sentinels, self.members):
             for server in group:
                 server.ask_to_stop()
@@ -131,6 +133,6 @@ class RedisSentinels:
                 server.wait_until_stopped()
 
     def kill(self) -> None:
-        """SIGKILL to all."""
+        """Sends SIGKILL to all servers."""
         for server in (*self.sentinels, *self.members):
             server.kill()

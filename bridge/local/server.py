@@ -1,4 +1,4 @@
-"""One server program: started, watched, frozen and ended by this process, and never outliving it."""
+"""Starts, watches, freezes and stops a server program, which never outlives this process."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from bridge.local.ports import is_free
 
 POLL_SECONDS = 0.05
 
-# The kernel sends a parent-death signal when the *thread* that started the child ends, so every
-# child is started from one thread that lives as long as this process.
+# The kernel sends the parent-death signal when the *thread* that started the child ends. So one thread, which lives as
+# long as this process, starts every child.
 _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
 
 
 def spawn(command: Sequence[str], environment: Mapping[str, str], log_file: Path) -> subprocess.Popen[bytes]:
-    """Starts a child in a session of its own (no Ctrl-C from the terminal) that dies with this process.
+    """Starts a child that dies with this process. It has its own session, so a terminal sends it no Ctrl-C.
 
-    setpriv sets the parent-death signal and then becomes the command, so the child's pid is the
-    command's. It is used in place of `preexec_fn`, which is unsafe in a process with threads.
+    setpriv sets the parent-death signal and then becomes the command, so the child's pid is the command's. `preexec_fn`
+    would be unsafe in a process with threads.
     """
     setpriv = require_program("setpriv", "util-linux")
     log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ class Server(ABC):
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The command line, one argument an item. It may also write what the program reads at start."""
+        """Returns the command line. It may also write the files that the program reads at its start."""
 
     @property
     @abstractmethod
@@ -75,17 +75,17 @@ class Server(ABC):
 
     @property
     def log_file(self) -> Path:
-        """Where what the program prints goes."""
+        """The file for the program's output."""
         return self.data_dir / "log" / f"{self.title.lower()}.out"
 
     @property
     def running(self) -> bool:
-        """Whether the process lives (a frozen one does)."""
+        """Whether the process exists. A frozen process does."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """The server's process id; LocalError when it does not run."""
+        """The server's process id. LocalError: it does not run."""
         if self._process is None or self._process.poll() is not None:
             raise LocalError(f"{self.title} is not running")
         return self.installation.pid(self._process.pid)
@@ -98,7 +98,7 @@ class Server(ABC):
         self.stop()
 
     def start(self) -> None:
-        """Starts the server and waits until it answers; does nothing when it runs. LocalError when it fails."""
+        """Starts the server and waits until it answers. Does nothing if it runs. LocalError: it failed."""
         if self.running:
             return
         self.launch()
@@ -109,15 +109,15 @@ class Server(ABC):
             raise
 
     def launch(self) -> None:
-        """Starts the process without waiting for it to answer. LocalError when one of its ports is taken."""
-        # A server of somebody else would answer in place of ours.
+        """Starts the process and does not wait until it answers. LocalError: another program has one of its ports."""
+        # Otherwise another program's server would answer in place of ours.
         if taken := [port for port in self.ports if not is_free(port)]:
-            raise LocalError(f"{self.title} cannot start: port {taken[0]} is taken by another program")
+            raise LocalError(f"{self.title} can't start: another program listens on port {taken[0]}; stop it first")
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self._process = spawn(self.command(), self.environment(), self.log_file)
 
     def wait_until_ready(self) -> None:
-        """Waits until the launched server answers; LocalError when it ends before or takes too long."""
+        """Waits until the launched server answers. LocalError: it ended before, or took too long."""
         give_up_at = time.monotonic() + self.start_timeout_seconds
         while not self.is_ready():
             if not self.running:
@@ -130,18 +130,18 @@ class Server(ABC):
             time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
-        """Ends the server gracefully, and by force when it has not ended after `stop_timeout_seconds`."""
+        """Stops the server gracefully, and kills it if it has not ended after `stop_timeout_seconds`."""
         self.ask_to_stop()
         self.wait_until_stopped()
 
     def ask_to_stop(self) -> None:
-        """Tells the server to end (SIGTERM) without waiting for it; a frozen one is thawed."""
+        """Sends SIGTERM to the server and does not wait for its end. Thaws a frozen server."""
         if self._process is not None and self.running:
             self.thaw()
             os.kill(self.pid, signal.SIGTERM)
 
     def wait_until_stopped(self) -> None:
-        """Waits for a server that was told to end, `stop_timeout_seconds` at most, then kills it."""
+        """Waits for the end of a server after `ask_to_stop`, and kills it after `stop_timeout_seconds`."""
         if self._process is not None and self.running:
             try:
                 self._process.wait(self.stop_timeout_seconds)
@@ -149,10 +149,10 @@ class Server(ABC):
                 self.kill()
 
     def kill(self) -> None:
-        """SIGKILL to the server and all it started; returns when it is gone."""
+        """Sends SIGKILL to the server and its children, and returns when it has ended."""
         if self._process is None or not self.running:
             return
-        # The server may be a child of what was launched, and then only the kernel can say when it is gone.
+        # The server may be a child of the launched process. Then only a pidfd shows when it has ended.
         server = os.pidfd_open(self.pid)
         try:
             signal.pidfd_send_signal(server, signal.SIGKILL)
@@ -163,11 +163,11 @@ class Server(ABC):
             os.close(server)
 
     def freeze(self) -> None:
-        """Stops the server from running (SIGSTOP): its connections stay open and nobody answers."""
+        """Suspends the server (SIGSTOP): its connections stay open, and it does not answer."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Lets a frozen server go on (SIGCONT)."""
+        """Resumes a frozen server (SIGCONT)."""
         os.kill(self.pid, signal.SIGCONT)
 
     def _last_words(self, lines: int = 15) -> str:

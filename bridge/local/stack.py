@@ -1,4 +1,4 @@
-"""What `make run` starts: Redis, RabbitMQ and the bridge, kept running until Ctrl-C."""
+"""Runs Redis, RabbitMQ and the bridge for `make run`, and restarts them, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RESTART_PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class StackSettings:
-    """An address that is given is used as it is, and no server is started for it."""
+    """The settings of `make run`. With an URL of RabbitMQ or Redis, the stack uses that server and starts none."""
 
     http_port: int = 8080  # 0: any free one
     amqp_url: str | None = None
@@ -38,7 +38,7 @@ class StackSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """From BRIDGE_HTTP_PORT, BRIDGE_AMQP_URL, BRIDGE_REDIS_URL and BRIDGE_LOCAL_DIR."""
+        """Reads BRIDGE_HTTP_PORT, BRIDGE_AMQP_URL, BRIDGE_REDIS_URL and BRIDGE_LOCAL_DIR."""
         return cls(
             http_port=_port(environment, "BRIDGE_HTTP_PORT", 8080),
             amqp_url=environment.get("BRIDGE_AMQP_URL") or None,
@@ -55,7 +55,7 @@ def _port(environment: Mapping[str, str], name: str, default: int) -> int:
 
 
 class Stack:
-    """The servers in the order they are started; they are stopped in the reverse order."""
+    """The servers. They start in the order Redis, RabbitMQ, bridge, and stop in the reverse order."""
 
     def __init__(self, settings: StackSettings) -> None:
         data = settings.data_dir
@@ -76,11 +76,11 @@ class Stack:
 
     @property
     def stores(self) -> list[Server]:
-        """The servers of ours that hold data."""
+        """The servers with data that the stack has started itself."""
         return [server for server in (self.redis, self.rabbitmq) if server is not None]
 
     def start(self) -> None:
-        """Starts all and waits until each answers; LocalError when one does not."""
+        """Starts all servers and waits until each answers. LocalError: one does not."""
         for group in (self.stores, [self.bridge]):
             for server in group:
                 server.launch()
@@ -89,19 +89,19 @@ class Stack:
         self.write_run_file()
 
     def watch(self) -> None:
-        """Starts again whatever ends; returns only by an exception."""
+        """Restarts every server that ends. Returns only by an exception."""
         while True:
             time.sleep(WATCH_SECONDS)
             self.revive()
 
     def revive(self) -> None:
-        """Starts what has ended again, on the same ports and data, without waiting until it answers."""
+        """Restarts servers that have ended, with the same ports and data. Does not wait until they answer."""
         ended = [server for server in [*self.stores, self.bridge] if not server.running]
         if not ended:
             return
         time.sleep(RESTART_PAUSE_SECONDS)
         for server in ended:
-            _say(f"{server.title} ended; starting it again.")
+            _say(f"{server.title} ended; restarting it.")
             try:
                 server.launch()
             except LocalError as error:
@@ -109,20 +109,20 @@ class Stack:
         self.write_run_file()
 
     def stop(self) -> None:
-        """Stops the bridge, which finishes what is under way, then RabbitMQ and Redis."""
+        """Stops the bridge, which finishes its work in flight, then RabbitMQ and Redis."""
         self.run_file.unlink(missing_ok=True)
         self.bridge.stop()
         for store in reversed(self.stores):
             store.stop()
 
     def welcome(self) -> str:
-        """What a person is told once all runs."""
+        """Returns the text for the terminal once all servers run."""
         logs = self.bridge.log_file.parent
         amqp_url = self.amqp_url if self.rabbitmq else without_password(self.amqp_url)
         return welcome(self.http_url, amqp_url=amqp_url, management_url=self.management_url, logs=logs)
 
     def write_run_file(self) -> None:
-        """Writes the addresses and process ids for other programs; replaced as a whole, so never read half."""
+        """Writes URLs and process ids for other programs. Replaces the file as a whole, so nobody reads half of it."""
         content = {
             "http": self.http_url,
             "amqp": self.amqp_url,
@@ -141,7 +141,7 @@ class Stack:
 
 
 def run(settings: StackSettings) -> None:
-    """Starts the stack and keeps it running until SIGINT, SIGTERM or SIGHUP; LocalError when it cannot start."""
+    """Starts the stack and keeps it running until SIGINT, SIGTERM or SIGHUP. LocalError: it can't start."""
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with _only_one(settings.data_dir / "run.lock"):
         stack = Stack(settings)
@@ -155,7 +155,7 @@ def run(settings: StackSettings) -> None:
         except KeyboardInterrupt:
             _say("\nStopping …")
         finally:
-            # A terminal and make may both pass on the same Ctrl-C; the second must not cut the stop short.
+            # A terminal and make may both send the same Ctrl-C. The second signal must not interrupt the stop.
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             stack.stop()
@@ -167,13 +167,13 @@ def _interrupt(number: int, frame: object) -> None:
 
 @contextmanager
 def _only_one(lock_file: Path) -> Iterator[None]:
-    """Two stacks on one data folder would destroy each other's data."""
+    """Locks the data folder: two stacks on one folder would destroy each other's data."""
     with lock_file.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise LocalError(
-                f"Already running on {lock_file.parent}. Stop it first, or set BRIDGE_LOCAL_DIR for another folder."
+                f"A stack already runs on {lock_file.parent}. Stop it first, or set BRIDGE_LOCAL_DIR to another folder."
             ) from error
         yield
 

@@ -1,4 +1,4 @@
-"""What a person is told once the stack runs."""
+"""Writes the text that `make run` prints once the stack runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def welcome(http_url: str, *, amqp_url: str, management_url: str | None, logs: Path) -> str:
-    """Addresses and an example that works as it is printed."""
+    """Returns the URLs, and an example that works as it is printed."""
     management = f"  RabbitMQ page  {management_url}\n" if management_url else ""
     json_header = "-H 'content-type: application/json'"
     topic = f"{http_url}/v1/topics/hello"
@@ -24,5 +24,5 @@ curl -s -X POST {topic}/messages {json_header} -d '{{"id": "hello-1", "body": {{
 curl -s -X POST {topic}/pull {json_header} -d '{{"wait": "10s"}}'
 curl -s -X POST {topic}/ack {json_header} -d '{{"ids": ["hello-1"]}}'
 
-Ctrl-C stops it; what is in it is kept for the next start.
+Ctrl-C stops all servers. They keep their data for the next start.
 """

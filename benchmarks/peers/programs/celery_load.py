@@ -1,7 +1,7 @@
-"""Runs in Celery's own environment: the app of its worker, and the loads. Started by benchmarks/peers/celery.py.
+"""Runs in Celery's own environment: the app of its worker, and the loads. benchmarks/peers/celery.py starts it.
 
-A task writes how late it is, in microseconds, as a line of 16 bytes to the file BENCH_ARRIVALS, whose size so says how
-many have come, whichever process of the worker they came to.
+A task writes its lateness in microseconds, as a line of 16 bytes, to the file BENCH_ARRIVALS. So the size of the file
+gives the number of arrivals over all processes of the worker.
 """
 
 import json

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from pamqp import body, commands, frame, header
 
-from benchmarks.deliveries import Deliveries, read
+from benchmarks.deliveries import Deliveries, id_and_due
 from benchmarks.errors import BenchError
 
 DUE_MS = 1_800_000_000_123
@@ -32,7 +32,7 @@ def properties(**more: object) -> bytes:
 )
 def test_id_and_due_moment_are_found_whatever_else_a_message_has(more: dict[str, object]) -> None:
     headers = {"x-delay-epoch": 3, "x-delay-due": DUE_MS, "x-delay-topic": "orders"}
-    assert read(properties(headers=headers, message_id="m-1", **more)) == ("m-1", DUE_MS)
+    assert id_and_due(properties(headers=headers, message_id="m-1", **more)) == ("m-1", DUE_MS)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_id_and_due_moment_are_found_whatever_else_a_message_has(more: dict[str,
 )
 def test_a_message_without_one_of_them_is_refused(more: dict[str, object]) -> None:
     with pytest.raises(BenchError):
-        read(properties(**more))
+        id_and_due(properties(**more))
 
 
 def delivery(tag: int, message_id: str, content: bytes) -> bytes:

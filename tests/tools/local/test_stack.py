@@ -137,7 +137,7 @@ time.sleep(60)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(LocalError, match="Already running"):
+        with pytest.raises(LocalError, match="already runs"):
             run(StackSettings(data_dir=tmp_path))
         other.kill()
 
