@@ -35,16 +35,29 @@ from tests.shared_servers import (
 )
 
 PROJECT = Path(__file__).parent.parent
+# Files and folders whose tests take longest, in this order. A worker takes whole files, so long ones begin first.
 LONGEST = (
-    "bench",
-    "fault",
-    "torture",
-    "property",
-    "wires",
-    "push",
+    "fault/test_rabbit_cluster.py",
+    "tools/benchmarks/test_quick.py",
+    "fault/test_outages.py",
+    "fault/test_rolling_restarts.py",
+    "integration/topology",
+    "integration/test_redis_cluster.py",
+    "integration/test_audit.py",
+    "fault/test_breakers.py",
     "fuzz",
+    "fault/test_crash",
+    "tools/torture/test_run.py",
+    "tools/local",
+    "tools/test_make.py",
+    "fault",
     "integration",
-)  # folders, the longest first
+    "pools",
+    "wires",
+    "callbacks",
+    "property",
+    "access",
+)
 
 SERVERS = Servers.from_environment()
 REDIS = {"single": None, "sentinel": RedisSentinels, "cluster": RedisCluster}[
@@ -76,9 +89,13 @@ def pytest_report_header() -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first, so that no core waits for it in the end."""
-    turns = {folder: turn for turn, folder in enumerate(LONGEST)}
-    items.sort(key=lambda item: turns.get(item.path.relative_to(PROJECT / "tests").parts[0], len(turns)))
+    """Puts the longest files first, so that no worker is left with one at the end."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    name = item.path.relative_to(PROJECT / "tests").as_posix()
+    return next((turn for turn, start in enumerate(LONGEST) if name.startswith(start)), len(LONGEST))
 
 
 @pytest.fixture(scope="session")
