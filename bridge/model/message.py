@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from random import getrandbits
 from typing import Any
 
@@ -49,6 +49,17 @@ class State(IntEnum):
     @property
     def label(self) -> str:
         return self.name.lower()
+
+
+class CopyKind(StrEnum):
+    """Why a copy is on its way. A copy of any kind but `PLAIN` says it in its key, `!lease.orders`, and goes to the
+    checkpoint also in a topic with direct release."""
+
+    PLAIN = "plain"  # of a send, or of an AMQP client
+    LEASE = "lease"  # comes due when the lease ends
+    RETRY = "retry"  # after a failed delivery, or after its predecessor was lost
+    MOVE = "move"  # to another due moment, or of the message that replaced the one before
+    HOLD = "hold"  # came out of the wheel, or was pulled, too early
 
 
 SHOWN_STATES = tuple(state for state in State if state is not State.UNCONFIRMED)

@@ -19,7 +19,7 @@ from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.broker.ready.taken import Taken, ack_all
 from bridge.model.errors import BrokerUnavailable, QueueMissing, StoreUnavailable, Unavailable
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy, Envelope, Message, new_nonce
+from bridge.model.message import Copy, CopyKind, Envelope, Message, new_nonce
 from bridge.model.values import Leased, Policy
 from bridge.service import receipts
 from bridge.service.context import Context
@@ -28,8 +28,8 @@ from bridge.store.records import Outcome, read
 AHEAD_PAUSE_S = 0.01
 _AHEAD_TRIES = 5
 AHEAD_PARKED_MS = 1_000
-LEASE_KIND = "lease"
-HOLD_KIND = "hold"
+LEASE_KIND = CopyKind.LEASE
+HOLD_KIND = CopyKind.HOLD
 
 LeaseMs = int | Callable[[Envelope], int | None] | None
 """How long a lease lasts. A function: as the message has it; None, of it too: as the topic says."""
@@ -133,7 +133,7 @@ class Pulling:
             policy = await self._topics.policy(topic)
             while not policy.paused and len(leased) < limit:
                 try:
-                    taken = await self._taker.take(self._declared.names.ready_queue(topic), limit - len(leased))
+                    taken = await self._taker.take(self._declared.ready_queue(topic), limit - len(leased))
                     if not taken:
                         break
                     leased += await self._lease(topic, taken, terms, policy)
@@ -150,7 +150,7 @@ class Pulling:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), min(wait_ms, 1_000) / 1_000)
             return []
-        queues = {self._declared.names.ready_queue(topic): topic for topic in open_topics}
+        queues = {self._declared.ready_queue(topic): topic for topic in open_topics}
         arrived = await self._taker.wait(list(queues), wait_ms, self._ending)
         taken = sorted(arrived, key=lambda one: list(queues).index(one.queue))
         return await self._kept(self._lease_first(taken, limit, queues, terms))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bridge.broker.publications import Publication, Route
-from bridge.model.message import Copy, Envelope, Record
+from bridge.model.message import Copy, CopyKind, Envelope, Record
 
-RETRY_KIND = "retry"
-MOVE_KIND = "move"
+RETRY_KIND = CopyKind.RETRY
+MOVE_KIND = CopyKind.MOVE
 
 
 def successor(record: Record, envelope: Envelope, *, nonce: int, attempt: int, due_ms: int) -> Copy:
@@ -31,7 +31,7 @@ def at_once(copy: Copy, now_ms: float) -> Publication:
     return Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
 
 
-def later(copy: Copy, now_ms: float, kind: str) -> Publication:
+def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
     """Through the wheel, until the copy is due."""
     return Publication(copy=copy, route=Route.WHEEL, left_ms=max(0.0, copy.due_ms - now_ms), kind=kind)
 

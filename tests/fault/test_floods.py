@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bridge.loops.checkpoint.loop import _AT_ONCE
+from bridge.loops.checkpoint.flight import AT_ONCE
 from bridge.model.message import Envelope
 from bridge.model.values import Draft
 from bridge.service.service import Service
@@ -40,7 +40,7 @@ async def test_a_message_overtakes_another_topics_flood_that_was_read_before_it(
             gate.open()
             while not await asyncio.to_thread(all_is_released, stage):
                 pass
-    assert under_way == _AT_ONCE
+    assert under_way == AT_ONCE
     # In the first batch that is begun after those under way.
     assert [at for at, ids in enumerate(gate.begun) if f"{other}-0" in ids] == [under_way]
 

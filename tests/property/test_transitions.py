@@ -17,7 +17,7 @@ from bridge.broker.copies import bundles
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
 from bridge.loops.checkpoint.verdicts import Step, after_fire, after_return
-from bridge.model.message import Copy, Envelope, Record, State
+from bridge.model.message import Copy, CopyKind, Envelope, Record, State
 from bridge.model.values import Backoff, Policy
 from bridge.service.pulling import AHEAD_PARKED_MS
 from bridge.service.sending import first_copy
@@ -104,7 +104,7 @@ class Transitions(RuleBasedStateMachine):
         packed = bundles.pack(copies)
         assert bool(packed) == (len(copies) > 1)
         for bundle in packed:
-            copies = bundles.part(topic, bundle.properties, bundle.body, now_ms=self.world.now_ms)
+            copies = bundles.unpack(topic, bundle.properties, bundle.body, now_ms=self.world.now_ms)
         number = next(self.world.bundles) if packed else 0
         parked = [
             self.put(one.copy.id, replace(one, copy=copy), told=True)
@@ -482,7 +482,7 @@ class Transitions(RuleBasedStateMachine):
                 call = records.bury(record, next_nonce=nonce, attempts=record.attempts, reason="no more")
             else:
                 ready = delay_ms == 0
-                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, "retry")
+                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.RETRY)
                 call = records.nack(record, next_nonce=nonce, due_ms=due_ms, reason="later", ready=ready)
             parked = self.put(name, publication, told=False)
         self.name_successor(name, call, record, parked, twice=twice, dies=dies)
@@ -513,7 +513,7 @@ class Transitions(RuleBasedStateMachine):
         else:
             copy = successor(record, Envelope(), nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
             ready = delay_ms == 0
-            publication = at_once(copy, now_ms) if ready else later(copy, now_ms, "move")
+            publication = at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE)
             parked = self.put(name, publication, told=False)
             call = self.world.records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready)
         self.name_successor(name, call, record, parked, twice=twice, dies=dies)
@@ -533,7 +533,7 @@ class Transitions(RuleBasedStateMachine):
             created_ms=max(now_ms, record.created_ms + 1),
         )
         ready = delay_ms == 0
-        parked = self.put(record.id, at_once(copy, now_ms) if ready else later(copy, now_ms, "move"), told=False)
+        parked = self.put(record.id, at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE), told=False)
         call = self.world.records.replace(record, copy, ready=ready, envelope=kept)
         before = self.record(record.id)
         self.name_successor(record.id, call, record, parked, twice=twice, dies=dies)

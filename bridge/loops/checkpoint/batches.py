@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bridge import metrics
-from bridge.broker.client.consumer import Delivery
-from bridge.broker.copies.classify import Back, Due
+from bridge.broker.copies.classify import Due, Returned
 from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Step, after_fire, after_return
 from bridge.model.errors import BrokerUnavailable, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy
+from bridge.model.message import CopyKind
 from bridge.model.values import Policy
 from bridge.service.context import Context
-from bridge.service.pulling import LEASE_KIND
 from bridge.store import envelopes
 from bridge.store.calls import Call
 from bridge.store.records import Outcome, read
@@ -23,18 +21,8 @@ RETRY_MS = 500  # after a store or broker that was away
 _PAUSED_MS = 5_000  # what is due in a paused topic is asked about again after so long
 
 
-@fast_dataclass(frozen=True, slots=True)
-class Item:
-    """A copy at the checkpoint, the tag it is to be acknowledged by, and what is put aside where it can't be published:
-    the delivery it was read from, or the copy itself where that was a bundle."""
-
-    tag: int
-    arrival: Due | Back
-    message: Delivery | Copy
-
-    @property
-    def copy(self) -> Copy:
-        return self.arrival.copy
+Item = Due | Returned
+"""A copy at the checkpoint, with the tag that acknowledges it."""
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -74,9 +62,8 @@ class Batches:
         long ago, and one look tells them."""
         leases: dict[str, list[int]] = {}
         for at, item in enumerate(items):
-            arrival = item.arrival
-            if isinstance(arrival, Due) and arrival.kind == LEASE_KIND and arrival.copy.epoch:
-                home = self._records.keys.home(arrival.copy.topic, arrival.copy.id)
+            if isinstance(item, Due) and item.kind is CopyKind.LEASE and item.copy.epoch:
+                home = self._records.keys.home(item.copy.topic, item.copy.id)
                 leases.setdefault(home, []).append(at)
         looks = [places for places in leases.values() if len(places) > 1]
         if not looks:
@@ -92,7 +79,7 @@ class Batches:
 
     async def _decide(self, items: Sequence[Item]) -> Done:
         policies = {topic: await self._topics.used(topic) for topic in {item.copy.topic for item in items}}
-        for left_ms in {item.arrival.stranded_ms for item in items if isinstance(item.arrival, Due)} - {0}:
+        for left_ms in {item.stranded_ms for item in items if isinstance(item, Due)} - {0}:
             await self._declared.renew_slots(self._lane, left_ms)
         answers = await self._store.run([self._question(item, policies[item.copy.topic]) for item in items])
         outcomes = [read(item.copy.topic, item.copy.id, answer) for item, answer in zip(items, answers, strict=True)]
@@ -116,8 +103,8 @@ class Batches:
         return Done(done, held, refused)
 
     def _question(self, item: Item, policy: Policy) -> Call:
-        if isinstance(item.arrival, Back):
-            return self._records.returned(item.arrival.copy, by_ttl=item.arrival.by_ttl)
+        if isinstance(item, Returned):
+            return self._records.returned(item.copy, by_ttl=item.by_ttl)
         paused_ms = _PAUSED_MS if policy.paused else 0
         return self._records.fire(item.copy, paused_ms=paused_ms, adopt=item.copy.asked >= ADOPT_AFTER_ASKED)
 
@@ -159,7 +146,6 @@ class Batches:
 
 
 def _step(item: Item, outcome: Outcome, policy: Policy) -> Step:
-    arrival = item.arrival
-    if isinstance(arrival, Back):
-        return after_return(arrival.copy, outcome, arrival.reason, policy, outcome.now_ms)
-    return after_fire(arrival.copy, outcome, arrival.stranded_ms)
+    if isinstance(item, Returned):
+        return after_return(item.copy, outcome, item.reason, policy, outcome.now_ms)
+    return after_fire(item.copy, outcome, item.stranded_ms)

@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pamqp.commands import Basic
 
 from bridge.broker.copies.bundles import COUNT_HEADER, MOST_COPIES
-from bridge.broker.publications import Publication, Route, _messages, _sent_long_before, _sharing
-from bridge.model.message import Copy, Envelope
+from bridge.broker.copies.properties import Properties
+from bridge.broker.publications import Publication, Route, _messages, _sent_long_before
+from bridge.model.message import Copy, CopyKind, Envelope
 from topology.names import Names
 
 NAMES = Names()
@@ -39,12 +39,12 @@ def sent(*publications: Publication) -> list[tuple[tuple[int, ...], str, int | N
     """Of each message the places of what it carries, its key, and how many copies it counts."""
     return [
         (places, outgoing.routing_key, _count(outgoing.properties))
-        for places, outgoing in _messages(NAMES, publications, _sharing(publications))
+        for places, outgoing in _messages(NAMES, publications, bundled=True)
     ]
 
 
 def _count(properties: object) -> Any:
-    return (properties.headers or {})[COUNT_HEADER] if isinstance(properties, Basic.Properties) else None
+    return (properties.headers or {})[COUNT_HEADER] if isinstance(properties, Properties) else None
 
 
 def test_copies_that_fall_due_in_the_same_tenth_of_a_second_share_a_bundle() -> None:
@@ -58,7 +58,7 @@ def test_a_lone_copy_is_a_plain_message() -> None:
 
 
 def test_a_bundle_of_leases_has_their_kind() -> None:
-    found = sent(*(to_wheel(at, 30_000, exact=False, kind="lease") for at in range(3)))
+    found = sent(*(to_wheel(at, 30_000, exact=False, kind=CopyKind.LEASE) for at in range(3)))
 
     assert found == [((0, 1, 2), "0.0.0.0.0.30.0.!lease-bundle.orders", 3)]
 
@@ -76,7 +76,7 @@ def test_what_is_not_to_share_travels_alone() -> None:
 
 
 def test_topics_and_kinds_are_kept_apart() -> None:
-    found = sent(to_wheel(0, 5_000), to_wheel(1, 5_000, "mails"), to_wheel(2, 5_000, kind="lease"))
+    found = sent(to_wheel(0, 5_000), to_wheel(1, 5_000, "mails"), to_wheel(2, 5_000, kind=CopyKind.LEASE))
 
     assert [count for _, _, count in found] == [None] * 3
 

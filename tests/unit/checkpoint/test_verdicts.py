@@ -6,7 +6,7 @@ import pytest
 
 from bridge.broker.publications import Publication, Route
 from bridge.loops.checkpoint.verdicts import Step, after_fire, after_return
-from bridge.model.message import Copy, Envelope, Record, State
+from bridge.model.message import Copy, CopyKind, Envelope, Record, State
 from bridge.model.values import Backoff, Policy
 from bridge.store.keys import Keys
 from bridge.store.records import Outcome, Records
@@ -76,7 +76,7 @@ def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(extra:
     held = replace(AS_RECORDED, due_ms=NOW_MS + extra)
 
     assert after_fire(COPY, outcome("hold", extra), stranded_ms) == Step(
-        publication=Publication(copy=held, route=Route.WHEEL, left_ms=extra, kind="hold")
+        publication=Publication(copy=held, route=Route.WHEEL, left_ms=extra, kind=CopyKind.HOLD)
     )
 
 
@@ -85,7 +85,7 @@ def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: in
     copy = replace(COPY, asked=asked)
     wanted = Step(
         publication=Publication(
-            copy=replace(copy, asked=asked + 1), route=Route.WHEEL, left_ms=left_ms, exact=False, kind="hold"
+            copy=replace(copy, asked=asked + 1), route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.HOLD
         )
     )
 
