@@ -166,8 +166,11 @@ async def test_who_publishes_is_told_what_became_of_each_and_aiormq_of_other_cha
     assert found == [(6, "Basic.Ack")]
     assert not told.done()
     assert [str(error) for error in confirms.errors(BrokerUnavailable("away"))] == [
-        "None", "RabbitMQ returned the message, no queue takes it: NO_ROUTE", "away", "RabbitMQ refused the message with a nack",
-    ]  # fmt: skip
+        "None",
+        "RabbitMQ returned the message, no queue takes it: NO_ROUTE",
+        "away",
+        "RabbitMQ refused the message with a nack",
+    ]
     assert [type(error) for error in confirms.errors()] == [type(None), Unroutable, type(None), BrokerUnavailable]
 
 
