@@ -1,62 +1,84 @@
-# `make run` starts everything, `make test` runs every test, `make all` is what CI runs.
+# `make run` starts everything, `make test` runs the tests of the bridge, `make all` is what CI runs.
+# `make help` lists the targets: each one's description is the comment behind it.
 
 PYTHON = .venv/bin/python
 UV ?= uv
 
-.PHONY: run test test-redis-cluster test-matrix all lint types imports guard bench torture fuzz lock clean setup
+.DEFAULT_GOAL := run
+.PHONY: help run all check lint types imports guard fmt test test-all test-unit test-tools test-redis-cluster \
+    test-matrix coverage fuzz bench torture setup lock clean
 
-run: ## Redis, RabbitMQ and the bridge, until Ctrl-C
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Run Redis, RabbitMQ and the bridge until Ctrl-C
 	@sh deploy/setup.sh run
 	@exec $(PYTHON) -m bridge.local
 
-all: lint types imports guard test
+all: check guard test-all ## Run every check and every test, as CI does
 
-test: setup
-	@$(PYTHON) -m pytest
+check: lint types imports ## Run the checks that need no server, in seconds
 
-# What runs on a bridge, with its records on a Redis Cluster of three masters.
-test-redis-cluster: setup
-	@BRIDGE_TEST_REDIS=cluster $(PYTHON) -m pytest tests/integration tests/wires
-
-# The tests that need servers, on each version of RabbitMQ and Redis: docs/versions.md.
-test-matrix: setup
-	@exec $(PYTHON) -m tests.matrix
-
-lint: setup
+lint: setup ## Check style and format
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 
-types: setup
+types: setup ## Check types
 	@$(PYTHON) -m mypy
 
-imports: setup
+imports: setup ## Check that no module imports what its layer may not
 	@.venv/bin/lint-imports
 
-# What a message costs the bridge, beside what it cost before the code was last changed, or in the commit AGAINST.
-guard: setup
+guard: setup ## Compare the cost of a message with the code before its last change, or with AGAINST=commit
 	@$(PYTHON) -m tests.guard
 
-bench: setup
-	@exec $(PYTHON) -m benchmarks $(ARGS)
+fmt: setup ## Mend what ruff can mend, and format
+	@$(PYTHON) -m ruff check --fix .
+	@$(PYTHON) -m ruff format .
+
+test: setup ## Run the tests of the bridge, or those of FILE="tests/a.py tests/b.py"
+	@$(PYTHON) -m pytest $(or $(FILE),--ignore=tests/tools) $(ARGS)
+
+test-all: setup
+	@$(PYTHON) -m pytest $(ARGS)
+
+test-unit: setup ## Run the tests that need no server, in seconds
+	@$(PYTHON) -m pytest tests/unit $(ARGS)
+
+test-tools: setup ## Run the tests of the benchmark, torture, guard and local servers
+	@$(PYTHON) -m pytest tests/tools $(ARGS)
+
+test-redis-cluster: setup ## Run the tests of a running bridge with its records on a Redis Cluster
+	@BRIDGE_TEST_REDIS=cluster $(PYTHON) -m pytest tests/integration tests/wires $(ARGS)
+
+test-matrix: setup ## Run the tests that need servers on each version of RabbitMQ and Redis (docs/versions.md)
+	@exec $(PYTHON) -m tests.matrix
+
+coverage: setup ## Run the tests of the bridge, or those of FILE, and list the lines that none of them reaches
+	@$(PYTHON) -m pytest --cov --cov-report=term --cov-report=html:.local/coverage $(or $(FILE),--ignore=tests/tools) $(ARGS)
 
 fuzz: SEED ?= $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
-fuzz: setup
+fuzz: setup ## Run the fuzz and property tests with many more examples, from a new seed or SEED=number
 	@echo "make fuzz SEED=$(SEED)"
-	@FUZZ_TIMES=20 $(PYTHON) -m pytest tests/fuzz -n 2 --hypothesis-seed=$(SEED) --timeout=3600
+	@HYPOTHESIS_PROFILE=long $(PYTHON) -m pytest tests/fuzz tests/property -n 2 --hypothesis-seed=$(SEED) --timeout=3600
 
-torture: setup
+bench: setup ## Measure the figures on this machine; ARGS="--only lone --json" prints JSON alone
+	@exec $(PYTHON) -m benchmarks $(ARGS)
+
+torture: setup ## Kill, freeze and slow down servers under load; ARGS="--minutes 2 --seed 1 --json" prints JSON alone
 	@exec $(PYTHON) -m tests.torture $(or $(ARGS),--minutes 10)
 
-setup:
-	@sh deploy/setup.sh develop
+# On standard error: the output of `make bench` and `make torture` may be JSON for a program.
+setup: ## Install Python packages into .venv, and RabbitMQ and Redis where they are missing
+	@sh deploy/setup.sh develop >&2
 
-# The second lock is made within the first, so that tests run with the versions that are deployed.
-lock:
+# uv makes the second lock within the first, so that tests run with the versions that are deployed.
+lock: ## Write the lock files again from pyproject.toml; versions that still fit are kept
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group build pyproject.toml --output-file deploy/requirements.lock
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group dev --constraints deploy/requirements.lock pyproject.toml --output-file tests/requirements.lock
 
-clean:
-	rm -rf .venv .local .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist
+clean: ## Remove all that make has made
+	rm -rf .venv .local .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

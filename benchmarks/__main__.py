@@ -1,4 +1,4 @@
-"""`make bench`: measures the figures on this machine."""
+"""Measures the figures on this machine: `make bench`."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from benchmarks.size import QUICK, Size
 from benchmarks.stack import OWN_TREE, GivenStack, Stack, own_stack
 from bridge.local.errors import LocalError
 
-_STDOUT = Path("-")
 _RUN_WITHIN_S = 900
 
 
 def bench(
     *,
-    quick: Annotated[bool, typer.Option(help="Everything small, within a minute; the figures say nothing.")] = False,
+    quick: Annotated[bool, typer.Option(help="Make every run small: a minute, figures mean nothing.")] = False,
     only: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(run.name for run in RUNS)}.")] = None,
-    backlog: Annotated[int | None, typer.Option(min=5, help="Messages that wait in the run `backlog`.")] = None,
-    peers: Annotated[bool, typer.Option(help="Fetch the peers that are not here from PyPI, npm and Debian.")] = False,
+    backlog: Annotated[int | None, typer.Option(min=5, help="How many messages wait in the run `backlog`.")] = None,
+    peers: Annotated[bool, typer.Option(help="Download missing peers from PyPI, npm and Debian.")] = False,
     http: Annotated[str | None, typer.Option(help="Address of a bridge that runs already.")] = None,
     amqp: Annotated[str | None, typer.Option(help="Address of its RabbitMQ.")] = None,
     tree: Annotated[Path, typer.Option(help="The checkout whose bridge is measured.")] = OWN_TREE,
-    json: Annotated[Path | None, typer.Option(help="Write the rows as JSON to this file, `-` for stdout.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON, and nothing else.")] = False,
+    json_file: Annotated[Path | None, typer.Option(help="Write the rows as JSON to this file, after each run.")] = None,
     docs: Annotated[
         Path | None, typer.Option(help="Write the page to this file, its plots to `plots` beside it.")
     ] = None,
-    before: Annotated[Path | None, typer.Option(help="JSON of another run, to stand beside in the page.")] = None,
+    before: Annotated[Path | None, typer.Option(help="JSON of another run, shown beside this one in the page.")] = None,
     from_: Annotated[Path | None, typer.Option("--from", help="Measure nothing: make the page from this JSON.")] = None,
     folder: Annotated[Path, typer.Option(help="Where the private servers keep their data.")] = Path(".local/bench"),
 ) -> None:
-    """Measure sends, cycles, lateness, backlog and memory on private servers, beside other delay queues."""
+    """Measure sends, cycles, lateness, backlog and memory on private servers, and compare with other delay queues."""
     if (http is None) != (amqp is None):
         raise typer.BadParameter("give --http and --amqp together, or neither")
     former = None if before is None else orjson.loads(before.read_bytes())
@@ -63,13 +63,13 @@ def bench(
         raise typer.BadParameter(str(error)) from None
     try:
         with _stack(http, amqp, folder, tree, quick=quick) as stack:
-            told = Bench(stack, size, lambda row: typer.echo(line(row), err=json == _STDOUT), may_install=peers)
+            told = Bench(stack, size, lambda row: typer.echo(line(row), err=json), may_install=peers)
             about = {"versions": versions(stack), "commit": commit(tree)}
 
             def done() -> dict[str, Any]:
                 found = document(told, runs, about)
-                if json is not None and json != _STDOUT:
-                    json.write_bytes(_as_bytes(found))
+                if json_file is not None:
+                    json_file.write_bytes(_as_bytes(found))
                 return found
 
             _collect_rarely()
@@ -78,7 +78,7 @@ def bench(
     except (BenchError, LocalError) as error:
         typer.echo(f"bench: {error}", err=True)
         raise typer.Exit(1) from None
-    if json == _STDOUT:
+    if json:
         sys.stdout.buffer.write(_as_bytes(found))
     if docs is not None:
         _write_docs(docs, found, former)
@@ -87,7 +87,7 @@ def bench(
 
 
 def _collect_rarely() -> None:
-    # While the collector walks what has arrived so far, nothing else arrives, and that would count as lateness.
+    # A run of the collector stops the client, and the stop would count as lateness of the bridge.
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
@@ -115,7 +115,7 @@ def _stack(http: str | None, amqp: str | None, folder: Path, tree: Path, *, quic
 
 
 async def _measure(measured: Bench, runs: Sequence[Run], done: Callable[[], object]) -> None:
-    """Does the runs, and says after each that it is done. One that can't be leaves the rows of the others."""
+    """Does the runs, and calls `done` after each. A run that fails leaves the rows of the others."""
     for run in runs:
         typer.echo(f"{run.name}: {run.says}", err=True)
         if run.after in measured.failed:

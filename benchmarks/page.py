@@ -39,8 +39,8 @@ def page(found: Found, before: Found | None = None) -> str:
     minutes = sum(found.get("took_s", {}).values()) / 60
     parts = [
         "# Benchmarks",
-        "Made by `delaybridge bench --peers --json docs/benchmarks/after.json --docs docs/benchmarks.md`, and made "
-        "again from that JSON by `delaybridge bench --from docs/benchmarks/after.json --docs docs/benchmarks.md`. "
+        'Made by `make bench ARGS="--peers --json-file docs/benchmarks/after.json --docs docs/benchmarks.md"`, and '
+        'made again from that JSON by `make bench ARGS="--from docs/benchmarks/after.json --docs docs/benchmarks.md"`. '
         "[Profiles](profiles.md) say why a figure is missed and what it would take. All bodies are 200 bytes of JSON; "
         "servers, bridges and clients share the machine; Redis and RabbitMQ write through to the disk before they "
         "answer.",

@@ -1,7 +1,7 @@
-"""What the process counts, for Prometheus. Counters are this process's; gauges are read from Redis when scraped.
+"""Counts for Prometheus. Counters belong to this process; gauges of messages are read from Redis at each scrape.
 
-Where several worker processes answer on one port, each shows what all of them count, told apart by a label. Summed up
-they would shrink when one of them is started again, which Prometheus takes for all having begun anew.
+If several worker processes answer on one port, each shows the counters of all of them, with the label `process`. A sum
+would shrink when one of them restarts, which Prometheus would take for a reset of all.
 """
 
 from __future__ import annotations
@@ -18,57 +18,58 @@ _TOPIC: Final = ["topic"]
 
 
 class ByTopic:
-    """A counter by topic. Its children are looked up here: the library's own look-up costs 3 µs a call."""
+    """A counter by topic. It keeps its children in a dict: the library's own look-up costs 3 µs a call."""
 
     def __init__(self, name: str, text: str) -> None:
         self._counter = Counter(f"delaybridge_{name}", text, _TOPIC, registry=REGISTRY)
         self._children: dict[str, Counter] = {}
 
     def add(self, topic: str, amount: int = 1) -> None:
+        """Adds to the topic's counter."""
         child = self._children.get(topic)
         if child is None:
             child = self._children[topic] = self._counter.labels(topic)
         child.inc(amount)
 
 
-ACCEPTED: Final = ByTopic("accepted", "Sends answered as accepted")
+ACCEPTED: Final = ByTopic("accepted", "Messages accepted by sends")
 RELEASED: Final = ByTopic("released", "Copies released into a ready queue by the checkpoint")
-DELIVERED: Final = ByTopic("delivered", "Deliveries handed out over HTTP")
+DELIVERED: Final = ByTopic("delivered", "Deliveries over HTTP")
 ACKED: Final = ByTopic("acked", "Messages recorded as acknowledged")
 DELETED: Final = ByTopic("deleted", "Messages deleted")
-EXPIRED: Final = ByTopic("expired", "Messages whose time to live passed")
+EXPIRED: Final = ByTopic("expired", "Messages that expired")
 DEAD: Final = ByTopic("dead", "Messages that became dead letters")
-RETRIED: Final = ByTopic("retried", "Copies sent round again after a failed delivery over AMQP")
-GHOSTS: Final = ByTopic("ghosts_dropped", "Superseded copies dropped")
+RETRIED: Final = ByTopic("retried", "Copies sent again after a failed delivery over AMQP")
+GHOSTS: Final = ByTopic("ghosts_dropped", "Ghosts dropped: copies that a newer copy has replaced")
 RESENT: Final = ByTopic("resent", "Messages sent again because their copy was lost")
-PUSHED: Final = ByTopic("pushed", "Callbacks that the receiver has taken")
-PUSH_HELD: Final = ByTopic("push_held", "Callbacks whose receiver asked to be left alone for a while")
+PUSHED: Final = ByTopic("pushed", "Callbacks that the receiver accepted")
+PUSH_HELD: Final = ByTopic("push_held", "Callbacks whose receiver asked for a pause")
 PUSH_FAILED: Final = Counter("delaybridge_push_failed", "Callbacks that failed", ["topic", "reason"], registry=REGISTRY)
 PUSH_SECONDS: Final = Histogram(
     "delaybridge_push_seconds",
-    "From the beginning of a callback to the end of its answer",
+    "Time from the start of a callback to the end of its answer",
     _TOPIC,
     registry=REGISTRY,
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
 )
 REFUSED: Final = Counter(
-    "delaybridge_refused", "Copies put aside because they could not be understood", registry=REGISTRY
+    "delaybridge_refused", "Copies set aside because the bridge could not read them", registry=REGISTRY
 )
 HTTP_REFUSED: Final = Counter(
     "delaybridge_http_refused",
-    "Requests refused and clients cut off at the front door",
+    "Requests refused and clients disconnected because they broke a limit of the HTTP server",
     ["status"],
     registry=REGISTRY,
 )
 ACCESS_REFUSED: Final = Counter(
     "delaybridge_access_refused",
-    "Requests refused as their token, if any, does not allow them",
+    "Requests refused because they have no token or theirs does not allow them",
     ["kind"],
     registry=REGISTRY,
 )
 RELEASE_LAG: Final = Histogram(
     "delaybridge_release_lag_seconds",
-    "From the due moment to the release into the ready queue, confirmed",
+    "Time from the due moment to the confirmed release into the ready queue",
     _TOPIC,
     registry=REGISTRY,
     buckets=(0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600),
@@ -77,15 +78,17 @@ MESSAGES: Final = Gauge(
     "delaybridge_messages", "Messages by state (waiting, ready, leased)", ["topic", "state"], registry=REGISTRY
 )
 BREAKER: Final = Gauge(
-    "delaybridge_breaker", "0 closed, 1 half-open, 2 open: calls of the part are refused", ["part"], registry=REGISTRY
+    "delaybridge_breaker", "0 closed, 1 half-open, 2 open: calls to the part fail at once", ["part"], registry=REGISTRY
 )
 OVERDUE: Final = Gauge(
-    "delaybridge_overdue", "Messages found with no live copy, as of the last audit", _TOPIC, registry=REGISTRY
+    "delaybridge_overdue", "Messages without a live copy, as the last audit found them", _TOPIC, registry=REGISTRY
 )
 FINDINGS: Final = Gauge(
-    "delaybridge_findings", "What the last look at the servers found, by severity", ["severity"], registry=REGISTRY
+    "delaybridge_findings", "Findings of the last check of the servers, by severity", ["severity"], registry=REGISTRY
 )
-UP: Final = Gauge("delaybridge_up", "1 where the part is well (broker, store, checkpoint)", ["part"], registry=REGISTRY)
+UP: Final = Gauge(
+    "delaybridge_up", "1 if the part works (broker, store, checkpoint and other loops)", ["part"], registry=REGISTRY
+)
 
 
 def counted(messages: Mapping[tuple[str, str], int]) -> None:
@@ -100,7 +103,7 @@ _lags: dict[str, Histogram] = {}
 
 
 def released(topic: str, late_ms: float) -> None:
-    """Counts one release and how late it was."""
+    """Counts one release, and how late it was in milliseconds."""
     RELEASED.add(topic)
     if topic not in _lateness_ms:
         _lateness_ms[topic] = deque(maxlen=_LATEST)
@@ -110,7 +113,7 @@ def released(topic: str, late_ms: float) -> None:
 
 
 def lateness_ms(topic: str) -> Mapping[str, float | None]:
-    """Percentiles of this process's latest releases of the topic; None where there were none."""
+    """Percentiles of the lateness of this process's latest releases of the topic; None if there were none."""
     latest = sorted(_lateness_ms.get(topic, ()))
     if not latest:
         return dict.fromkeys(("p50", "p90", "p99", "max"))
@@ -122,11 +125,11 @@ def lateness_ms(topic: str) -> Mapping[str, float | None]:
     }
 
 
-_OF_ALL: Final = frozenset({"delaybridge_messages"})  # read from Redis: of no process
+_OF_ALL: Final = frozenset({"delaybridge_messages"})  # read from Redis, so the same in every process
 
 
 def counted_here() -> list[Any]:
-    """What this process counts, as JSON has it, for `render` in another."""
+    """The metrics of this process as JSON values, for `render` in another process."""
     return [
         [family.name, [[sample.name, sample.labels, sample.value] for sample in family.samples]]
         for family in REGISTRY.collect()
@@ -135,7 +138,7 @@ def counted_here() -> list[Any]:
 
 
 class _Processes:
-    """What several processes count, as one collector."""
+    """Collects the metrics of several processes."""
 
     def __init__(self, name: str, others: Mapping[str, Any]) -> None:
         self._name = name
@@ -147,15 +150,21 @@ class _Processes:
                 yield family
                 continue
             own = [[sample.name, sample.labels, sample.value] for sample in family.samples]
-            told = {self._name: own} | {other: counted.get(family.name, ()) for other, counted in self._others.items()}
+            samples_by_process = {self._name: own} | {
+                other: counted.get(family.name, ()) for other, counted in self._others.items()
+            }
             each = Metric(family.name, family.documentation, family.type)
-            for process, samples in told.items():
+            for process, samples in samples_by_process.items():
                 for name, labels, value in samples:
                     each.add_sample(name, {**labels, "process": process}, value)
             yield each
 
 
 def render(name: str, others: Mapping[str, Any]) -> tuple[bytes, str]:
-    """The exposition and its content type: of this process `name`, and with it what each of the `others` counts (None:
-    it did not say). With no name it is the only one, and no label says which it is."""
+    """The metrics in Prometheus' text format, and their content type.
+
+    Args:
+        name: of this process; empty if it is the only one. Then there is no label `process`.
+        others: what `counted_here` returned in the other processes; None for one that did not answer.
+    """
     return generate_latest(_Processes(name, others) if name else REGISTRY), CONTENT_TYPE_LATEST

@@ -1,7 +1,10 @@
-"""The servers that tests run against: private ones, started once a session, on free ports.
+"""Provides the servers that tests run against: private ones on free ports, started once a run.
 
-BRIDGE_TEST_RABBITMQ and BRIDGE_TEST_REDIS_SERVER name other versions than this machine's (tests/matrix/servers.py).
-BRIDGE_TEST_REDIS says how the session's Redis is run: single, sentinel or cluster.
+The workers of a run share one RabbitMQ and one Redis (tests/shared_servers.py). Each worker has a virtual host and a
+Redis database to itself.
+
+BRIDGE_TEST_RABBITMQ and BRIDGE_TEST_REDIS_SERVER choose other versions than this machine's (tests/matrix/servers.py).
+BRIDGE_TEST_REDIS chooses how Redis runs: single, sentinel or cluster. Only a single one is shared.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +24,15 @@ from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
 from bridge.local.redis_sentinels import RedisSentinels
 from tests.matrix.servers import Servers
+from tests.shared_servers import (
+    DATABASES,
+    Addresses,
+    SharedRabbit,
+    SharedRedis,
+    joined,
+    make_vhost,
+    wait_until_gone,
+)
 
 PROJECT = Path(__file__).parent.parent
 LONGEST = (
@@ -34,9 +47,28 @@ LONGEST = (
 )  # folders, the longest first
 
 SERVERS = Servers.from_environment()
-REDIS = {"single": RedisNode, "sentinel": RedisSentinels, "cluster": RedisCluster}[
+REDIS = {"single": None, "sentinel": RedisSentinels, "cluster": RedisCluster}[
     os.environ.get("BRIDGE_TEST_REDIS") or "single"
 ]
+RUN_FOLDER = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Chooses the folder of the run's servers: the process that starts the workers names it to them."""
+    given = getattr(config, "workerinput", {}).get("run_folder")
+    config.stash[RUN_FOLDER] = Path(given) if given else PROJECT / ".local" / f"test-{os.getpid()}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["run_folder"] = str(node.config.stash[RUN_FOLDER])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Returns when the run's servers have ended."""
+    if not hasattr(config, "workerinput") and RUN_FOLDER in config.stash:
+        wait_until_gone(config.stash[RUN_FOLDER] / "servers")
+        shutil.rmtree(config.stash[RUN_FOLDER], ignore_errors=True)
 
 
 def pytest_report_header() -> str | None:
@@ -56,35 +88,56 @@ def servers() -> Servers:
 
 
 @pytest.fixture(scope="session")
-def local_dir() -> Iterator[Path]:
-    """A folder for this session's servers, removed afterwards."""
-    folder = PROJECT / ".local" / f"test-{os.getpid()}"
+def worker(request: pytest.FixtureRequest) -> int:
+    """The number of this xdist worker, from 0."""
+    name: str = getattr(request.config, "workerinput", {}).get("workerid", "gw0")
+    return int(name.removeprefix("gw"))
+
+
+@pytest.fixture(scope="session")
+def local_dir(pytestconfig: pytest.Config, worker: int) -> Iterator[Path]:
+    """A folder for the servers of this worker's own, removed afterwards."""
+    folder = pytestconfig.stash[RUN_FOLDER] / f"worker-{worker}"
     folder.mkdir(parents=True)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def rabbit(local_dir: Path, servers: Servers) -> Iterator[RabbitNode]:
-    """A RabbitMQ node for the whole session. A test that kills it starts it again."""
-    node = servers.rabbit_node(local_dir / "rabbitmq")
-    node.start()
-    yield node
-    # Its data is thrown away, so nothing is gained by the seconds a graceful stop takes.
-    node.kill()
+def run_servers(pytestconfig: pytest.Config) -> Iterator[tuple[Path, Addresses]]:
+    """The folder and the addresses of the servers that all workers share."""
+    folder = pytestconfig.stash[RUN_FOLDER] / "servers"
+    with joined(folder) as addresses:
+        yield folder, addresses
 
 
 @pytest.fixture(scope="session")
-def redis_node(local_dir: Path, servers: Servers) -> Iterator[RedisNode | RedisSentinels | RedisCluster]:
-    """Redis for the whole session. A test that kills it starts it again."""
-    installed = servers.redis_installation
-    with REDIS(local_dir / "redis", installation=installed, program=servers.redis_program) as node:
-        yield node
+def rabbit(run_servers: tuple[Path, Addresses], servers: Servers, worker: int) -> SharedRabbit:
+    """The run's RabbitMQ, with a virtual host of this worker. A test may not stop, kill or reconfigure it."""
+    folder, addresses = run_servers
+    node = SharedRabbit(folder / "rabbitmq", servers, addresses, f"worker-{worker}")
+    make_vhost(node, node.vhost)
+    return node
+
+
+@pytest.fixture(scope="session")
+def redis_node(
+    local_dir: Path, run_servers: tuple[Path, Addresses], servers: Servers, worker: int
+) -> Iterator[RedisNode | RedisSentinels | RedisCluster]:
+    """The run's Redis, with a database of this worker, or servers of the worker's own where BRIDGE_TEST_REDIS asks for
+    several. A test may not stop, kill or reconfigure it."""
+    if REDIS is None:
+        folder, addresses = run_servers
+        assert worker < DATABASES, f"Redis has {DATABASES} databases: run at most as many workers"
+        yield SharedRedis(folder / "redis", servers, addresses, worker)
+        return
+    with REDIS(local_dir / "redis", installation=servers.redis_installation, program=servers.redis_program) as several:
+        yield several
 
 
 @pytest.fixture(scope="session")
 def bridge(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[BridgeProcess]:
-    """A bridge process on the session's servers."""
+    """A bridge process on this worker's virtual host and database."""
     process = BridgeProcess(
         local_dir / "bridge" / "bridge.log",
         free_ports(1)[0],
@@ -101,5 +154,5 @@ def bridge(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterat
 
 @pytest.fixture(scope="session")
 def bridge_url(bridge: BridgeProcess) -> str:
-    """The address of the session's bridge, without a slash at its end."""
+    """The address of this worker's bridge, without a slash at its end."""
     return bridge.url

@@ -1,7 +1,7 @@
-"""Channels for work on the topology.
+"""Opens channels for work on the topology, and looks up what exists on the broker.
 
-They are plain channels also on a robust connection: a robust channel declares again what an operator has deleted, and
-a refused declare closes the channel it was made on.
+These are plain channels, also on a robust connection: a robust channel would declare again what an operator deleted.
+A refused declare closes its channel.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from topology.names import MOST_LANES, Names
 from topology.plan import Exchange, Queue
 
 Item = TypeVar("Item")
-Looked = TypeVar("Looked", bound=Exchange | Queue)
+Object = TypeVar("Object", bound=Exchange | Queue)
 
 CHANNELS = 8
-"""Channels at once. A quorum queue is declared in 10-50 ms, most of it waiting for disks."""
+"""How many channels work at the same time. Declaring a quorum queue takes 10-50 ms, mostly for disks."""
 
 
 @asynccontextmanager
 async def plain_channel(
     connection: AbstractConnection, *, confirms: bool = False
 ) -> AsyncIterator[aiormq.abc.AbstractChannel]:
-    """A channel of its own, closed at the end. With `confirms` a publish waits for the broker's confirm, and raises
-    when it is refused or returned as unroutable."""
+    """Opens a channel and closes it at the end. With `confirms` a publish waits for the publisher confirm, and raises
+    if the broker refuses the message or returns it as unroutable."""
     channel = aio_pika.Channel(connection, publisher_confirms=confirms, on_return_raises=confirms)
     await channel.initialize()
     try:
@@ -46,11 +46,11 @@ async def on_channels(
     do: Callable[[aiormq.abc.AbstractChannel, Item], Awaitable[None]],
     channels: int = CHANNELS,
 ) -> None:
-    """Do one thing with each item, on a few channels at once. The first failure is raised when what was under way is
-    over; the rest is not begun."""
+    """Call `do` for each item, on several channels at the same time. After a failure no further item begins; the first
+    failure is raised once the calls in flight have ended."""
     waiting = deque(items)
 
-    async def one() -> None:
+    async def work() -> None:
         async with plain_channel(connection) as channel:
             try:
                 while waiting:
@@ -59,23 +59,24 @@ async def on_channels(
                 waiting.clear()
                 raise
 
-    results = await asyncio.gather(*(one() for _ in range(min(channels, len(waiting)))), return_exceptions=True)
+    results = await asyncio.gather(*(work() for _ in range(min(channels, len(waiting)))), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
-    """What a passive declare tells of a queue: messages that wait (not those delivered and unacked), and consumers."""
+class Existing:
+    """What a passive declare says of an existing object. For a queue: its ready messages, without those delivered and
+    unacknowledged, and its consumers."""
 
     messages: int = 0
     consumers: int = 0
 
 
-async def look(connection: AbstractConnection, item: Exchange | Queue) -> Standing | None:
-    """What stands under the name; None when nothing does. Changes nothing."""
-    # A passive declare that finds nothing closes its channel, so each has its own.
+async def look(connection: AbstractConnection, item: Exchange | Queue) -> Existing | None:
+    """Looks up an object by its name. Changes nothing. None: it does not exist."""
+    # A passive declare of a missing object closes its channel, so each look-up has its own.
     async with plain_channel(connection) as channel:
         try:
             return await _look(channel, item)
@@ -83,43 +84,44 @@ async def look(connection: AbstractConnection, item: Exchange | Queue) -> Standi
             return None
 
 
-async def _look(channel: aiormq.abc.AbstractChannel, item: Exchange | Queue) -> Standing:
+async def _look(channel: aiormq.abc.AbstractChannel, item: Exchange | Queue) -> Existing:
     if isinstance(item, Exchange):
         await channel.exchange_declare(item.name, passive=True)
-        return Standing()
-    found = await channel.queue_declare(item.name, passive=True)
-    return Standing(messages=found.message_count or 0, consumers=found.consumer_count or 0)
+        return Existing()
+    answer = await channel.queue_declare(item.name, passive=True)
+    return Existing(messages=answer.message_count or 0, consumers=answer.consumer_count or 0)
 
 
-async def look_at_all(connection: AbstractConnection, items: Iterable[Looked]) -> dict[Looked, Standing | None]:
-    """`look` at each, a few at once; in the order they were given."""
+async def look_at_all(connection: AbstractConnection, items: Iterable[Object]) -> dict[Object, Existing | None]:
+    """Looks up each object as `look` does, several at the same time. Returns them in the given order."""
     items = tuple(items)
     waiting = deque(items)
-    found: dict[Looked, Standing | None] = {}
+    existing: dict[Object, Existing | None] = {}
 
-    async def one() -> None:
+    async def work() -> None:
         while waiting:
             with suppress(ChannelNotFoundEntity):
                 async with plain_channel(connection) as channel:
-                    # One channel for all that stand: opening it costs more than a look.
+                    # One channel serves until an object is missing: opening a channel costs more than a look-up.
                     while waiting:
                         item = waiting.popleft()
-                        found[item] = None
-                        found[item] = await _look(channel, item)
+                        existing[item] = None
+                        existing[item] = await _look(channel, item)
 
-    await asyncio.gather(*(one() for _ in range(min(CHANNELS, len(waiting)))))
-    return {item: found[item] for item in items}
+    await asyncio.gather(*(work() for _ in range(min(CHANNELS, len(waiting)))))
+    return {item: existing[item] for item in items}
 
 
 async def with_lanes_found(connection: AbstractConnection, names: Names) -> Names:
-    """The names with all lanes of their prefix that stand: their own, and those that a larger number has left behind.
+    """Returns the names with all lanes that exist under their prefix: their own lanes, and those left behind by a
+    larger number of lanes.
 
-    A lane stands where its checkpoint queue does. They are made and taken off in order, so the first that is missing
-    ends the search.
+    A lane exists if its checkpoint queue does. Lanes are declared and deleted in order, so the search ends at the first
+    missing one.
     """
-    more = names.lanes
-    while more < MOST_LANES:
-        if await look(connection, Queue(name=names.in_lane(more).checkpoint, arguments={})) is None:
+    lanes = names.lanes
+    while lanes < MOST_LANES:
+        if await look(connection, Queue(name=names.in_lane(lanes).checkpoint, arguments={})) is None:
             break
-        more += 1
-    return replace(names, lanes=more)
+        lanes += 1
+    return replace(names, lanes=lanes)

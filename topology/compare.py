@@ -1,9 +1,9 @@
-"""Comparing a plan with what the management API tells of a broker. Pure: it takes the decoded answers.
+"""Compares a plan with the decoded answers of the management API. Pure.
 
-Which value wins, the queue's argument or the policy's, is the broker's rule
-(https://www.rabbitmq.com/docs/parameters#policies): of `message-ttl`, `max-length`, `delivery-limit` the lower one, of
-all others the argument. Of the policies that match a queue, one counts: that with the highest priority; and of the
-operator policies another one.
+The broker decides whether a queue's argument or a policy's key wins
+(https://www.rabbitmq.com/docs/parameters#policies). For `message-ttl`, `max-length` and `delivery-limit` the lower
+value wins, for all others the argument. One policy applies to a queue: the matching one with the highest priority. One
+operator policy applies beside it.
 """
 
 import re
@@ -14,10 +14,14 @@ from typing import Any, Final, Literal
 from topology.plan import Arguments, Binding, Plan, Queue
 from topology.report import Finding, error, warning
 
-Answer = Iterable[Mapping[str, Any]]
+Rows = Iterable[Mapping[str, Any]]
+"""One answer of the management API: a list of JSON objects."""
 
 REQUIRED_FLAGS: Final = ("quorum_queue", "stream_queue")
-"""Before 3.12 they can be off. Without `stream_queue` 3.10 takes at-least-once for at-most-once, and only logs it."""
+"""These can be disabled before 3.12. Without `stream_queue`, 3.10 treats at-least-once as at-most-once and only logs
+it."""
+
+_REPLACE: Final = "It can't be changed: move to another prefix with `delaybridge topology drain`"
 
 _QUEUE_POLICIES: Final = ("all", "queues", "quorum_queues")
 _EXCHANGE_POLICIES: Final = ("all", "exchanges")
@@ -29,79 +33,89 @@ _BREAKING: Final = frozenset(
         *(f"x-{what}" for what in ("message-ttl", "delivery-limit")),
     }
 )
-"""Arguments that lose messages or lead them astray where they are other than the plan's."""
+"""Arguments that lose or misroute messages if they differ from the plan's."""
 
-_OWN: Final = "absent, or no lower than the queue's own"
-# A digit of a hand, or a direct topic: what the topology itself binds to an exchange that has an alternate.
+_NOT_LOWER: Final = "absent, or at least the queue's own value"
+# The keys that the topology itself binds to an exchange with an alternate: a digit of a hand, or a direct topic.
 _OWN_KEY: Final = re.compile(r"(\*\.)*\d+\.#|(\*\.){7}[^*#]+")
 
 
-def flags(answer: Answer) -> list[Finding]:
-    """From /api/feature-flags. A flag that newer versions no longer list is always on."""
-    states = {str(flag["name"]): str(flag.get("state")) for flag in answer}
-    return [
-        error(f"feature flag {name}", found=states[name], required="enabled")
-        for name in REQUIRED_FLAGS
-        if states.get(name, "enabled") != "enabled"
-    ]
+def flags(rows: Rows) -> list[Finding]:
+    """Checks the rows of /api/feature-flags. A flag that newer versions no longer list is always enabled."""
+    states = {str(flag["name"]): str(flag.get("state")) for flag in rows}
+    return [disabled_flag(name, states[name]) for name in REQUIRED_FLAGS if states.get(name, "enabled") != "enabled"]
 
 
-def exchanges(plan: Plan, answer: Answer) -> list[Finding]:
-    """From /api/exchanges/VHOST: type, durability, arguments. A missing one is not told here."""
-    known = {str(found["name"]): found for found in answer}
+def disabled_flag(name: str, state: str) -> Finding:
+    remedy = f"Enable it with `rabbitmqctl enable_feature_flag {name}`"
+    return error(f"feature flag {name}", found=state, required="enabled", remedy=remedy)
+
+
+def exchanges(plan: Plan, rows: Rows) -> list[Finding]:
+    """Checks the rows of /api/exchanges/VHOST: type, durability, arguments. Skips missing exchanges."""
+    existing = {str(row["name"]): row for row in rows}
     findings = []
     for exchange in plan.exchanges:
-        if found := known.get(exchange.name):
-            if found["type"] != exchange.type:
-                findings.append(error(f"{exchange.name}: type", found=found["type"], required=exchange.type))
-            findings += _durability(exchange.name, found)
-            findings += _arguments(exchange.name, found["arguments"], exchange.arguments)
+        if row := existing.get(exchange.name):
+            if row["type"] != exchange.type:
+                findings.append(
+                    error(f"{exchange.name}: type", found=row["type"], required=exchange.type, remedy=_REPLACE)
+                )
+            findings += _durability(exchange.name, row)
+            findings += _arguments(exchange.name, row["arguments"], exchange.arguments)
     return findings
 
 
-def queues(plan: Plan, answer: Answer) -> list[Finding]:
-    """From /api/queues/VHOST: durability, arguments. A missing one is not told here."""
-    known = {str(found["name"]): found for found in answer}
+def queues(plan: Plan, rows: Rows) -> list[Finding]:
+    """Checks the rows of /api/queues/VHOST: durability, arguments. Skips missing queues."""
+    existing = {str(row["name"]): row for row in rows}
     findings = []
     for queue in plan.queues:
-        if found := known.get(queue.name):
-            findings += _durability(queue.name, found)
-            findings += _arguments(queue.name, found["arguments"], queue.arguments)
+        if row := existing.get(queue.name):
+            findings += _durability(queue.name, row)
+            findings += _arguments(queue.name, row["arguments"], queue.arguments)
     return findings
 
 
-def bindings(plan: Plan, answer: Answer) -> list[Finding]:
-    """From /api/bindings/VHOST: what is missing, and what else was bound and takes messages past the checkpoint."""
-    standing = {
+def bindings(plan: Plan, rows: Rows) -> list[Finding]:
+    """Checks the rows of /api/bindings/VHOST: missing bindings, and others that take messages past the checkpoint."""
+    existing = {
         Binding(
-            source=found["source"],
-            destination=found["destination"],
-            destination_type=found["destination_type"],
-            key=found["routing_key"],
+            source=row["source"],
+            destination=row["destination"],
+            destination_type=row["destination_type"],
+            key=row["routing_key"],
         )
-        for found in answer
+        for row in rows
     }
     watched = {exchange.name for exchange in plan.exchanges if exchange.alternate}
     missing = [
-        error(f"binding {b.source} --{b.key}--> {b.destination}", found="missing", required="bound")
+        error(
+            f"binding {b.source} --{b.key}--> {b.destination}",
+            found="missing",
+            required="bound",
+            remedy="Bind it with `delaybridge topology apply`",
+        )
         for b in plan.bindings
-        if b not in standing
+        if b not in existing
     ]
     foreign = [
         warning(
             f"binding {b.source} --{b.key}--> {b.destination}",
             found="bound",
-            required="not bound: what it takes does not come to the checkpoint",
+            effect="the messages that it takes do not reach the checkpoint",
+            required="absent",
+            remedy="Remove the binding",
         )
-        for b in sorted(standing - set(plan.bindings), key=lambda b: (b.source, b.destination, b.key))
+        for b in sorted(existing - set(plan.bindings), key=lambda b: (b.source, b.destination, b.key))
         if b.source in watched and not _OWN_KEY.fullmatch(b.key)
     ]
     return missing + foreign
 
 
-def policies(plan: Plan, answer: Answer, *, kind: str) -> list[Finding]:
-    """From /api/policies/VHOST or /api/operator-policies/VHOST (`kind` names it in the findings)."""
-    by_priority = sorted(answer, key=lambda policy: -int(policy.get("priority", 0)))
+def policies(plan: Plan, rows: Rows, *, kind: str) -> list[Finding]:
+    """Checks the rows of /api/policies/VHOST or /api/operator-policies/VHOST. `kind` names the policies in findings."""
+    by_priority = sorted(rows, key=lambda policy: -int(policy.get("priority", 0)))
     findings = []
     for queue in plan.queues:
         if policy := _effective(by_priority, queue.name, _QUEUE_POLICIES):
@@ -109,7 +123,9 @@ def policies(plan: Plan, answer: Answer, *, kind: str) -> list[Finding]:
     for exchange in plan.exchanges:
         policy = _effective(by_priority, exchange.name, _EXCHANGE_POLICIES)
         if policy and not exchange.alternate and "alternate-exchange" in policy["definition"]:
-            harm = _Harm("error", "alternate-exchange", "takes what finds no queue, unseen by the bridge", "absent")
+            harm = _Harm(
+                "error", "alternate-exchange", "takes unroutable messages, and the bridge does not see it", "absent"
+            )
             findings.append(_finding(kind, policy, exchange.name, harm))
     return findings
 
@@ -130,53 +146,59 @@ def _finding(kind: str, policy: Mapping[str, Any], on: str, harm: _Harm) -> Find
         required=harm.required,
         on=on,
         effect=harm.effect,
+        remedy=f"Change the {kind} or its pattern",
     )
 
 
 def _harm(definition: Mapping[str, Any], queue: Queue) -> Iterator[_Harm]:
     arguments = queue.arguments
     if "expires" in definition:
-        yield _Harm("error", "expires", "deletes the queue with what is in it", "absent")
+        yield _Harm("error", "expires", "deletes the queue with its messages", "absent")
     refuses = "reject-publish" in (arguments.get("x-overflow"), definition.get("overflow"))
     for key in ("max-length", "max-length-bytes"):
         if key in definition and refuses:
-            yield _Harm("warning", key, "full, it refuses sends and holds back what is due", "absent")
+            yield _Harm("warning", key, "a full queue refuses sends and holds due messages back", "absent")
         elif key in definition:
-            yield _Harm("error", key, "full, it drops its oldest messages", "absent")
+            yield _Harm("error", key, "a full queue drops its oldest messages", "absent")
     if "x-message-ttl" in arguments:
         yield from _harm_to_slot(definition, arguments)
     elif "x-dead-letter-exchange" in arguments:
         yield from _harm_to_ready(definition, arguments)
     else:
-        yield from _harm_to_last(definition, arguments)
+        yield from _harm_to_terminal(definition, arguments)
 
 
 def _harm_to_slot(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:
     if _lower(definition, "message-ttl", arguments):
-        yield _Harm("error", "message-ttl", "lets messages go early, on direct release to their consumers", _OWN)
+        effect = "lets messages go early; with direct release they reach their consumers early"
+        yield _Harm("error", "message-ttl", effect, _NOT_LOWER)
     if _lower(definition, "delivery-limit", arguments):
-        yield _Harm("warning", "delivery-limit", "counts what is looked at by hand", _OWN)
+        effect = "counts each message that somebody gets by hand and requeues"
+        yield _Harm("warning", "delivery-limit", effect, _NOT_LOWER)
     if "dead-letter-routing-key" in definition:
-        yield _Harm("error", "dead-letter-routing-key", "leads due messages astray", "absent")
+        yield _Harm("error", "dead-letter-routing-key", "misroutes due messages", "absent")
 
 
 def _harm_to_ready(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:
     if _lower(definition, "message-ttl", arguments):
-        yield _Harm("warning", "message-ttl", "takes messages from consumers, each time as a failed delivery", _OWN)
+        effect = "takes messages away from consumers; each time counts as a failed delivery"
+        yield _Harm("warning", "message-ttl", effect, _NOT_LOWER)
     if _lower(definition, "delivery-limit", arguments):
-        yield _Harm("warning", "delivery-limit", "takes messages from consumers that crash sooner", _OWN)
+        effect = "takes messages away sooner from consumers that crash"
+        yield _Harm("warning", "delivery-limit", effect, _NOT_LOWER)
     if "dead-letter-routing-key" in definition:
-        yield _Harm("warning", "dead-letter-routing-key", "hides where what came back belongs", "absent")
+        yield _Harm("warning", "dead-letter-routing-key", "hides the topic of returned messages", "absent")
 
 
-def _harm_to_last(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:
-    """To a queue that nothing leaves by itself."""
+def _harm_to_terminal(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:
+    """Yields the harm to a queue that does not dead-letter."""
     if _lower(definition, "message-ttl", arguments):
-        yield _Harm("error", "message-ttl", "loses what stays longer", _OWN)
+        yield _Harm("error", "message-ttl", "drops messages that stay longer", _NOT_LOWER)
     if _lower(definition, "delivery-limit", arguments):
-        yield _Harm("error", "delivery-limit", "drops what came back so often", _OWN)
+        yield _Harm("error", "delivery-limit", "drops messages that are requeued more often", _NOT_LOWER)
     if "dead-letter-exchange" in definition:
-        yield _Harm("warning", "dead-letter-exchange", "sends elsewhere what leaves it by another limit", "absent")
+        effect = "receives the messages that another limit takes out of the queue"
+        yield _Harm("warning", "dead-letter-exchange", effect, "absent")
 
 
 def _lower(definition: Mapping[str, Any], key: str, arguments: Arguments) -> bool:
@@ -194,20 +216,25 @@ def _matches(policy: Mapping[str, Any], name: str, kinds: tuple[str, ...]) -> bo
     try:
         return re.search(str(policy["pattern"]), name) is not None
     except re.error:
-        # The broker's expressions are PCRE. One that Python does not read is taken as matching: better told in vain.
+        # The broker's patterns are PCRE. If Python can't parse one, a needless finding is better than a missed one.
         return True
 
 
-def _durability(name: str, found: Mapping[str, Any]) -> list[Finding]:
-    return [] if found.get("durable", True) else [error(f"{name}: durable", found=False, required=True)]
+def _durability(name: str, row: Mapping[str, Any]) -> list[Finding]:
+    if row.get("durable", True):
+        return []
+    return [error(f"{name}: durable", found=False, required=True, remedy=_REPLACE)]
 
 
 def _arguments(name: str, found: Mapping[str, Any], required: Arguments) -> list[Finding]:
-    # Where it dead-letters, another limit than now asked for is what the queue was made with, and brings nothing down.
-    bearable = {"x-delivery-limit"} if "x-dead-letter-exchange" in required else set()
+    # A queue that dead-letters loses nothing under another delivery limit. It has the limit that it was declared with.
+    harmless = {"x-delivery-limit"} if "x-dead-letter-exchange" in required else set()
     return [
-        (warning if key in bearable or key not in _BREAKING else error)(
-            f"{name}: {key}", found=found.get(key, "absent"), required=required.get(key, "absent")
+        (warning if key in harmless or key not in _BREAKING else error)(
+            f"{name}: {key}",
+            found=found.get(key, "absent"),
+            required=required.get(key, "absent"),
+            remedy=_REPLACE,
         )
         for key in sorted(found.keys() | required.keys())
         if found.get(key) != required.get(key)

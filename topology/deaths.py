@@ -1,8 +1,8 @@
-"""What the broker writes into the headers of a message: reading it, and taking it out before the next publish.
+"""Reads the headers that the broker adds to a message, and removes them before the next publish.
 
-The broker drops or holds back a message that expires into a queue it has expired from before, and 3.x takes that from
-the `x-death` a client published (https://www.rabbitmq.com/docs/dlx#dead-letter-effects). So nothing is published
-again with these headers.
+The broker drops or holds back a message that expires into a queue from which it has already expired. RabbitMQ 3.x also
+believes an `x-death` that a client published (https://www.rabbitmq.com/docs/dlx#dead-letter-effects). So the bridge
+never publishes these headers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,15 +21,15 @@ DEATH_HEADERS: Final = frozenset(
 """The headers the broker adds to a dead letter."""
 
 BROKER_HEADERS: Final = DEATH_HEADERS | {"x-delivery-count", "x-acquired-count"}
-"""All the broker adds: to a dead letter, and to what it delivers again."""
+"""All headers the broker adds: to a dead letter, and to a redelivered message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Death:
-    """One entry of `x-death`: how often (`count`) and why a message left a queue. The latest death comes first.
+    """One entry of `x-death`: how often (`count`) and for which `reason` a message left a queue.
 
-    `exchange` and `routing_keys` are what it had been published with, `original_expiration` the `expiration` in ms
-    (as text) that was taken off it when it first expired by its own.
+    `exchange` and `routing_keys` are those it was published with. `original_expiration` is the message's own
+    `expiration` in ms, as text, which the broker removed when the message first expired by it.
     """
 
     queue: str
@@ -41,8 +41,8 @@ class Death:
 
 
 def deaths(headers: Mapping[str, Any] | None) -> list[Death]:
-    """The deaths a message has died, the latest first. Entries that are not the broker's (no queue, no reason) are
-    passed over."""
+    """Returns the entries of `x-death`, the latest first. Skips entries without a queue or a reason, which the broker
+    did not write."""
     entries = (headers or {}).get("x-death")
     if not isinstance(entries, list | tuple):
         return []
@@ -63,7 +63,8 @@ def deaths(headers: Mapping[str, Any] | None) -> list[Death]:
 
 
 def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    """The queue a message left last, and why: the first of `deaths`, without reading the others. None: it left none."""
+    """Returns the queue that the message left last, and the reason: the first of `deaths`, without reading the others.
+    None: it left none."""
     entries = (headers or {}).get("x-death")
     latest = entries[0] if isinstance(entries, list | tuple) and entries else None
     if not isinstance(latest, Mapping) or "queue" not in latest or "reason" not in latest:
@@ -72,25 +73,25 @@ def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
 
 
 def strip(headers: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The headers without what the broker added. A count that is published again would be read as the new copy's."""
+    """Returns the headers without those of the broker. A published count would be taken for that of the new copy."""
     return {name: value for name, value in (headers or {}).items() if name not in BROKER_HEADERS}
 
 
 def left_of_key_ms(names: Names, key: str, died: Iterable[Death]) -> int | None:
-    """What is left, in ms, of the delay a wheel key says, after the slots the message has expired from.
+    """Returns the rest of a wheel key's delay in ms, without the slots from which the message has expired.
 
-    Exact at the end of a slot. Inside one, the slot it waits in counts in full: the answer is at most that much too
-    long, never too short. None: not a wheel key.
+    The rest is exact at the end of a slot. Inside a slot, that slot counts in full: the rest is never too short, and at
+    most one slot too long. None: not a wheel key.
     """
     parsed = parse_key(key)
     if parsed is None:
         return None
-    # A message that brought an expiration of its own may have left its first slot early: that slot counts as ahead.
-    gone = {death.queue for death in died if death.reason == "expired" and death.original_expiration is None}
+    # A message with its own expiration may have left its first slot early, so that slot still counts.
+    passed = {death.queue for death in died if death.reason == "expired" and death.original_expiration is None}
     left_ms, rest_ms = 0, parsed.delay_ms
     for hand in HANDS:
         value, rest_ms = divmod(rest_ms, hand.unit_ms)
-        if value and names.slot(hand.name, value) not in gone:
+        if value and names.slot(hand.name, value) not in passed:
             left_ms += value * hand.unit_ms
     return left_ms
 

@@ -1,4 +1,4 @@
-"""Putting a plan on the broker, and taking it off again."""
+"""Declares a plan on the broker, and deletes it again."""
 
 import asyncio
 import re
@@ -23,11 +23,15 @@ _VALUE: Final = re.compile(r"(?:the value )?'(?P<value>.*?)'(?: of type '.*')?")
 
 
 async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
-    """Declare all of the plan; what stands already with the same properties stays as it is.
+    """Declare all of the plan. Objects that exist with the same properties stay as they are.
 
-    TopologyConflict: something stands with other properties. TopologyMissing: what is to be bound does not stand.
-    TopologyError: the broker refused otherwise (no right, a bad argument). TimeoutError: not done within `timeout_s`.
-    What was declared before a failure stands.
+    A failure leaves in place what was declared before it.
+
+    Raises:
+        TopologyConflict: an object exists with other properties.
+        TopologyMissing: the source or the destination of a binding does not exist.
+        TopologyError: the broker refused for another reason, such as a missing permission or a bad argument.
+        TimeoutError: not done within `timeout_s`.
     """
     async with asyncio.timeout(timeout_s):
         await on_channels(connection, plan.exchanges, _declare_exchange)
@@ -36,14 +40,14 @@ async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float 
 
 
 async def remove(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
-    """Take all of the plan off the broker, in the reverse order; what is not there is passed over.
+    """Delete all of the plan from the broker, in the reverse order. Skips what does not exist. Raises as `apply`.
 
-    Queues go with the messages in them: `drain` moves those first. Raises as `apply`.
+    The messages in a deleted queue are lost: `drain` moves them first.
     """
     async with asyncio.timeout(timeout_s):
         await on_channels(connection, reversed(plan.bindings), _unbind)
         await on_channels(connection, reversed(plan.queues), _delete_queue)
-        # One by one: 3.10 fails inside when two exchanges that are bound to each other are deleted at once.
+        # One by one: RabbitMQ 3.10 fails when two exchanges that are bound to each other are deleted at the same time.
         await on_channels(connection, reversed(plan.exchanges), _delete_exchange, channels=1)
 
 
@@ -90,17 +94,17 @@ def _translated(name: str) -> Iterator[None]:
     try:
         yield
     except ChannelClosed as exc:
-        said = str(exc)
-        if differs := _INEQUIVALENT.search(said):
+        text = str(exc)
+        if differs := _INEQUIVALENT.search(text):
             raise TopologyConflict(
                 name=name,
                 argument=differs["argument"],
                 found=_bare(differs["found"]),
                 required=_bare(differs["required"]),
-                said=said,
+                text=text,
             ) from exc
         kind = TopologyMissing if isinstance(exc, ChannelNotFoundEntity) else TopologyError
-        raise kind(f"the broker refuses {name}: {said}") from exc
+        raise kind(f"the broker refuses {name}: {text}") from exc
 
 
 def _bare(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The plan as a RabbitMQ definitions file, for those who bring topology to a broker by file and not by program."""
+"""Exports a plan as a RabbitMQ definitions file, for operators who import the topology and run no command for it."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from topology.plan import Plan
 
 
 def export(plan: Plan, vhost: str = "/") -> dict[str, Any]:
-    """Exchanges, queues and bindings for one virtual host, which has to exist when the file is imported.
+    """Returns exchanges, queues and bindings for one virtual host. It must exist before the file is imported.
 
-    The format: https://www.rabbitmq.com/docs/definitions.
+    The format is described at https://www.rabbitmq.com/docs/definitions.
     """
     return {
         "exchanges": [

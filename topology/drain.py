@@ -1,17 +1,19 @@
-"""Moving everything from one set of names to another, for a change of arguments or for fewer lanes.
+"""Moves all messages from one set of names to another, for a change of arguments or for fewer lanes.
 
-    declare the new core, unbind the old slots
-    a marker into each old slot, move until all have come           delete the slots and the exchanges before them
-    the same with acks, refused, and the ready and dead queues that do not stay
-    the same with the checkpoint, and delete the rest
+    1. declare the new core, unbind the old slots
+    2. publish a marker to each old slot, move messages until all markers have come, then delete the slots and the
+       exchanges before them
+    3. do the same with acks, refused, and the ready and dead queues whose names change
+    4. do the same with the checkpoint, and delete the rest
 
-How it is known that a queue is empty: a marker put behind everything else has come, and then, with our consumer gone
-from it, the broker counts no message in it. Neither does alone. A marker may overtake messages of another priority
-(4.0 and later). A count leaves out the dead letters that are on their way; but a marker in a queue that dead-letters
-expires when it is at the head, and comes behind them through the checkpoint.
+A queue is empty if two conditions hold. A marker published behind all messages has come; then, without our consumer,
+the broker counts no message in the queue. Neither condition is enough alone. A marker may overtake messages of another
+priority (4.0 and later). A count leaves out dead letters in flight. In a queue that dead-letters, though, the marker
+expires at the head, and follows those dead letters through the checkpoint.
 
-Each message is published and confirmed before its old copy is acked, and no queue is deleted before its marker has
-come. A drain that is broken off has lost nothing and can be run again; a message it had under way may come twice.
+The drain publishes each message and waits for the confirm before it acknowledges the old copy. It deletes no queue
+before its marker has come. An interrupted drain loses nothing and can be run again; it may deliver a message that was
+in flight twice.
 """
 
 import asyncio
@@ -34,7 +36,7 @@ PREFETCH: Final = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Drained:
-    """How many messages were moved, by the old queue they were taken from."""
+    """The number of moved messages by the old queue that they came from."""
 
     moved: Mapping[str, int]
 
@@ -47,27 +49,30 @@ async def drain(
     topics: Iterable[str] = (),
     timeout_s: float | None = None,
 ) -> Drained:
-    """Move all messages from the old names to the new ones, and take off the broker what only the old names have: all
-    of another prefix, of the same one the lanes that the new names lack.
+    """Move all messages from the old names to the new ones, and delete the objects that only the old names have. With
+    another prefix these are all; with the same prefix, the lanes that the new names lack.
 
-    What waits goes on waiting for what is left of its delay. Ready and dead queues stay where they are unless their
-    names differ: then those of `topics`, which must be all there are, are moved to queues the caller has declared.
-    Stop the bridges and consumers of the old names first; those of the new names may run.
+    A waiting message waits for the rest of its delay. Ready and dead queues stay as they are if their names are the
+    same. If the names differ, the messages of `topics` move to queues that the caller has declared; `topics` must list
+    all topics. Stop the bridges and consumers of the old names first. Those of the new names may run.
 
-    TopologyError: an old queue is being consumed, or the broker refuses something. TimeoutError: not done within
-    `timeout_s`; the broker's own errors when the connection is lost. ValueError: both names are the same.
+    Raises:
+        TopologyError: an old queue has a consumer, or the broker refuses something.
+        TimeoutError: not done within `timeout_s`.
+        ValueError: both names are the same.
+        Exception: the errors of aio-pika if the connection is lost.
     """
     if old == new:
-        raise ValueError(f"nothing to drain: the old names are the new ones, {old}")
+        raise ValueError(f"there is nothing to drain: the old and the new names are the same, {old}")
     topics = tuple(topics)
     leaving = _only_in(plan.whole(old, checked=topics), plan.whole(new, checked=topics))
     async with asyncio.timeout(timeout_s):
         await apply(connection, plan.core(new))
-        standing = await _standing(connection, leaving.queues)
-        slots = tuple(queue for queue in standing if "x-message-ttl" in queue.arguments)
+        queues = await _unconsumed(connection, leaving.queues)
+        slots = tuple(queue for queue in queues if "x-message-ttl" in queue.arguments)
         checkpoints = {lane.checkpoint for lane in old.each_lane}
-        checkpoint = tuple(queue for queue in standing if queue.name in checkpoints)
-        others = tuple(queue for queue in standing if queue not in slots + checkpoint)
+        checkpoint = tuple(queue for queue in queues if queue.name in checkpoints)
+        others = tuple(queue for queue in queues if queue not in slots + checkpoint)
         last = {*checkpoints, old.returned}
         before = tuple(exchange for exchange in leaving.exchanges if exchange.name not in last)
 
@@ -76,7 +81,7 @@ async def drain(
             mover = Mover(connection, taking, giving, old=old, new=new)
             await taking.basic_qos(prefetch_count=PREFETCH)
             await mover.take_from(checkpoint)
-            # Twice: what was between two slots when their bindings went may have come in behind the first look.
+            # Twice: a message between two slots while their bindings were removed may arrive after the first round.
             await mover.empty(slots)
             await mover.empty(slots)
             await remove(connection, Plan(queues=slots, exchanges=before))
@@ -89,22 +94,31 @@ async def drain(
 
 
 def _only_in(old: Plan, new: Plan) -> Plan:
-    """The exchanges and queues the new plan lacks, and the bindings to undo before anything is moved: all that fill a
-    slot, and all by which something that stays feeds something that goes."""
-    stays = {exchange.name for exchange in new.exchanges}, {queue.name for queue in new.queues}
-    exchanges = tuple(exchange for exchange in old.exchanges if exchange.name not in stays[0])
-    queues = tuple(queue for queue in old.queues if queue.name not in stays[1])
+    """Returns the exchanges and queues that the new plan lacks, and the bindings to remove before the first move: those
+    that fill a slot, and those from an exchange that stays to an object that goes."""
+    staying_exchanges = {exchange.name for exchange in new.exchanges}
+    staying_queues = {queue.name for queue in new.queues}
+    exchanges = tuple(exchange for exchange in old.exchanges if exchange.name not in staying_exchanges)
+    queues = tuple(queue for queue in old.queues if queue.name not in staying_queues)
     slots = {queue.name for queue in queues if "x-message-ttl" in queue.arguments}
     bindings = tuple(
         binding
         for binding in old.bindings
-        if binding.destination in slots or (binding.source in stays[0] and binding not in new.bindings)
+        if binding.destination in slots or (binding.source in staying_exchanges and binding not in new.bindings)
     )
     return Plan(exchanges=exchanges, queues=queues, bindings=bindings)
 
 
-async def _standing(connection: AbstractConnection, queues: Sequence[Queue]) -> tuple[Queue, ...]:
-    found = {queue: stands for queue, stands in (await look_at_all(connection, queues)).items() if stands}
-    if busy := [queue.name for queue, stands in found.items() if stands.consumers]:
-        raise TopologyError(f"still being consumed, stop that first: {', '.join(busy)}")
-    return tuple(found)
+async def _unconsumed(connection: AbstractConnection, queues: Sequence[Queue]) -> tuple[Queue, ...]:
+    """Returns the queues that exist.
+
+    Raises:
+        TopologyError: names those that have a consumer.
+    """
+    existing = {queue: state for queue, state in (await look_at_all(connection, queues)).items() if state}
+    if consumed := [queue.name for queue, state in existing.items() if state.consumers]:
+        raise TopologyError(
+            "these queues still have consumers; stop the bridges and consumers of the old names first:"
+            f" {', '.join(consumed)}"
+        )
+    return tuple(existing)

@@ -1,9 +1,9 @@
-"""What can go wrong between the plan and the broker.
+"""Defines the errors between the plan and the broker.
 
 TopologyError
- +- TopologyConflict    an object stands with other arguments; arguments of a live queue can not be changed
- +- TopologyMissing     what was to be bound does not stand, or what it was to be bound to
- +- BrokerUnsuitable    the broker is too old, broken, or lacks what the promises need
+ +- TopologyConflict    an object exists with other arguments; arguments of an existing queue can't be changed
+ +- TopologyMissing     the source or the destination of a binding does not exist
+ +- BrokerUnsuitable    the broker is too old, is a broken version, or lacks a capability
 """
 
 
@@ -12,31 +12,34 @@ class TopologyError(Exception):
 
 
 class TopologyMissing(TopologyError):
-    """One end of a binding does not stand."""
+    """The source or the destination of a binding does not exist."""
 
 
 class TopologyConflict(TopologyError):
-    """`name` stands with other properties than the plan's.
+    """The object `name` exists with other properties than the plan's.
 
-    `argument`, `found` and `required` are as the broker's text says them, None where it does not. The way out is a
-    new prefix, and `topology drain` for what waits under the old one.
+    `argument`, `found` and `required` come from the broker's text; each is None if the text lacks it. An operator can
+    take a new prefix, and move the messages of the old one with `delaybridge topology drain`.
     """
 
-    def __init__(self, *, name: str, argument: str | None, found: str | None, required: str | None, said: str) -> None:
+    def __init__(self, *, name: str, argument: str | None, found: str | None, required: str | None, text: str) -> None:
         self.name = name
         self.argument = argument
         self.found = found
         self.required = required
-        self.said = said
-        differs = f"{argument} is {found}, {required} is required" if argument else said
-        super().__init__(f"{name} stands with other arguments: {differs}")
+        self.text = text
+        difference = f"{argument} is {found}; it must be {required}" if argument else text
+        super().__init__(
+            f"{name} exists with other arguments: {difference}."
+            " Choose another prefix and move the messages with `delaybridge topology drain`"
+        )
 
 
 class BrokerUnsuitable(TopologyError):
-    """The broker can not keep the promises: `what` was `found` where `required` is needed."""
+    """The broker can't keep the promises: its property `what` is `found` and must be `required`."""
 
     def __init__(self, *, what: str, found: str, required: str) -> None:
         self.what = what
         self.found = found
         self.required = required
-        super().__init__(f"unsuitable broker: {what} is {found}, required is {required}")
+        super().__init__(f"this broker can't be used: its {what} is {found}; it must be {required}")

@@ -1,4 +1,4 @@
-"""Taking messages from old queues and giving them to new ones, until the old queues are empty."""
+"""Moves messages from old queues to new ones until the old queues are empty."""
 
 import asyncio
 import copy
@@ -24,21 +24,23 @@ from topology.wheel import Slot
 CONFIRM_TIMEOUT_S: Final = 30.0
 
 SILENCE_S: Final = 60.0
-"""With a marker under way something comes all the time. After this long without, a queue is stuck or the link gone."""
+"""While a marker is in flight, deliveries keep coming. After this long without one, a queue is stuck or the connection
+is lost."""
 
 MARKER: Final = "x-drain-marker"
 
-# A producer's CC and BCC would send another copy at once.
+# A producer's CC and BCC would route another copy at once.
 _ROUTING_HEADERS: Final = frozenset({"CC", "BCC"})
 
 
 Taken = tuple[str, aiormq.abc.DeliveredMessage]
-"""The queue a message was taken from, and the message."""
+"""The name of the queue that a message came from, and the message."""
 
 
 class Mover:
-    """Takes from old queues and gives to new ones, on two channels that stay open until the old queues are deleted:
-    a channel that closes behind a burst of acks may leave some undone, and their messages come again."""
+    """Consumes old queues on the channel `taking` and publishes on `giving`. Both channels stay open until the old
+    queues are deleted: a channel that closes right after many acks may lose some, and the broker redelivers those
+    messages."""
 
     def __init__(
         self,
@@ -61,45 +63,47 @@ class Mover:
 
     async def take_from(self, queues: Sequence[Queue]) -> None:
         for queue in queues:
-            began = await self._taking.basic_consume(queue.name, _into(self._arrived, queue.name))
-            self._consumers[queue] = began.consumer_tag or ""
+            answer = await self._taking.basic_consume(queue.name, _into(self._arrived, queue.name))
+            self._consumers[queue] = answer.consumer_tag or ""
 
     async def leave(self, queues: Sequence[Queue]) -> None:
         for queue in queues:
             await self._taking.basic_cancel(self._consumers.pop(queue))
 
     async def empty(self, queues: Sequence[Queue]) -> None:
-        """Move what comes, from whichever queue, until nothing is left in these. They are consumed for that time."""
+        """Consume these queues, and move every delivery from any consumed queue, until these queues are empty."""
         while queues:
             await self.take_from(queues)
-            awaited = {await self._mark(queue): queue.name for queue in queues}
-            while awaited:
-                await self._settle(await _burst(self._arrived, awaited.values()), awaited)
+            queue_by_marker = {await self._mark(queue): queue.name for queue in queues}
+            while queue_by_marker:
+                await self._settle(await _burst(self._arrived, queue_by_marker.values()), queue_by_marker)
             await self.leave(queues)
-            # Every delivery came before the answer to the cancel, and is in `arrived` after one more round trip.
+            # Every delivery came before the answer to the cancel, and is in `_arrived` after one more round trip.
             counted = await look_at_all(self._connection, queues)
             if not self._arrived.empty():
-                await self._settle(await _burst(self._arrived, ()), awaited)
-            queues = tuple(queue for queue, stands in counted.items() if stands and stands.messages)
+                await self._settle(await _burst(self._arrived, ()), queue_by_marker)
+            queues = tuple(queue for queue, existing in counted.items() if existing and existing.messages)
 
-    async def _settle(self, batch: Sequence[Taken], awaited: dict[str, str]) -> None:
+    async def _settle(self, batch: Sequence[Taken], queue_by_marker: dict[str, str]) -> None:
+        """Move and acknowledge a batch, and remove the markers in it from `queue_by_marker`."""
         await self._move([taken for taken in batch if MARKER not in _headers(taken[1])])
         for _, message in batch:
             await self._taking.basic_ack(message.delivery_tag or 0, wait=False)
-            awaited.pop(str(_headers(message).get(MARKER)), None)
+            queue_by_marker.pop(str(_headers(message).get(MARKER)), None)
 
     async def _mark(self, queue: Queue) -> str:
-        mark = uuid4().hex
+        """Publish a marker to the queue and return its id."""
+        marker = uuid4().hex
         properties = Basic.Properties(
-            headers={MARKER: mark},
+            headers={MARKER: marker},
             delivery_mode=2,
-            priority=0,  # the lowest; none at all stands above it on 4.3
+            priority=0,  # the lowest: on 4.3 a message without a priority goes before it
             expiration="0" if "x-dead-letter-exchange" in queue.arguments else None,
         )
         await self._giving.basic_publish(
             b"", routing_key=queue.name, properties=properties, mandatory=True, timeout=CONFIRM_TIMEOUT_S
         )
-        return mark
+        return marker
 
     async def _move(self, batch: Sequence[Taken]) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -130,12 +134,15 @@ class Mover:
 
 
 async def _burst(arrived: asyncio.Queue[Taken], awaited: Iterable[str]) -> list[Taken]:
-    """What has arrived, at least one, in the order of delivery."""
+    """Returns all messages that have arrived, in the order of delivery. Waits for the first one."""
     try:
         async with asyncio.timeout(SILENCE_S):
             batch = [await arrived.get()]
     except TimeoutError as exc:
-        raise TopologyError(f"nothing came for {SILENCE_S:.0f} s, still to be emptied: {', '.join(awaited)}") from exc
+        raise TopologyError(
+            f"no message came for {SILENCE_S:.0f} s; these queues are not empty yet: {', '.join(awaited)}."
+            " Check the broker, then run the drain again"
+        ) from exc
     while not arrived.empty():
         batch.append(arrived.get_nowait())
     return batch
@@ -145,7 +152,7 @@ async def _republish(giving: aiormq.abc.AbstractChannel, message: aiormq.abc.Del
     properties = copy.copy(message.header.properties)
     properties.headers = {name: value for name, value in made.headers.items() if name not in _ROUTING_HEADERS}
     properties.delivery_mode = 2
-    # The broker refuses a user id that is not the publisher's.
+    # The broker refuses a user id other than the publisher's.
     properties.user_id = None
     if not made.keeps_expiration:
         properties.expiration = None

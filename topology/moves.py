@@ -1,4 +1,4 @@
-"""Where a message of an old prefix goes under a new one. Pure: `drain` does what is decided here."""
+"""Decides where a drained message goes under the new names. Pure; `mover` carries it out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from topology.names import Names
 from topology.wheel import MAX_DELAY_MS, Slot, ceil_to_tenth, parse_key, route
 
 DUE_HEADER: Final = "x-delay-due"
-"""When the message is due, in Unix ms. It is newer than the routing key for a copy that has been sent on."""
+"""When the message is due, in Unix ms. For a copy that was published again, it is newer than the routing key."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """What to publish instead of the old copy. `slots`, of the new `lane`, must stand before it. `keeps_expiration`:
-    its own TTL goes with it, from the start again; in the wheel there is none."""
+    """What to publish in place of the old copy. `slots` of the new `lane` must be declared first. `keeps_expiration`:
+    the copy keeps its own TTL, which starts again; a copy in the wheel has none."""
 
     exchange: str
     routing_key: str
@@ -35,11 +35,11 @@ def move(
     now_ms: int,
     message_id: str | None = None,
 ) -> Move:
-    """The move for a message taken from an old queue, with the routing key and the headers it has there.
+    """Returns the move for a message that was taken from an old queue with this routing key and these headers.
 
-    What waits, or is due, goes into the new wheel, in the lane of its id, for what is left of its delay, rounded up.
-    What came back from a ready queue keeps its headers, which say why; so does what is no wheel key: the new checkpoint
-    judges it.
+    A waiting or due message goes into the new wheel, in the lane of its id, for the rest of its delay, rounded up. Two
+    kinds of messages go to the new checkpoint with all their headers: those that a ready queue returned, because the
+    headers say why; and those without a wheel key.
     """
     plain = strip(headers)
     if queue == old.acks:
@@ -60,7 +60,7 @@ def move(
     if isinstance(due_ms, int):
         left_ms = due_ms - now_ms
     lane = new.lane_for(message_id or "")
-    taken = route(lane, min(ceil_to_tenth(left_ms), MAX_DELAY_MS), parsed.topic, parsed.kind)
+    entry = route(lane, min(ceil_to_tenth(left_ms), MAX_DELAY_MS), parsed.topic, parsed.kind)
     return Move(
-        exchange=taken.exchange, routing_key=taken.routing_key, headers=plain, lane=lane.lane, slots=taken.slots
+        exchange=entry.exchange, routing_key=entry.routing_key, headers=plain, lane=lane.lane, slots=entry.slots
     )

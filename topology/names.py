@@ -1,4 +1,4 @@
-"""Every name that stands on the broker, in one place."""
+"""Names every object on the broker."""
 
 import re
 from dataclasses import dataclass, replace
@@ -9,16 +9,16 @@ from zlib import crc32
 _PART: Final = r"[A-Za-z0-9_.-]{1,100}"
 
 TOPIC: Final = re.compile(rf"{_PART}(?:/{_PART})?")
-"""A topic: `orders`, or `namespace/orders`. It may hold dots; it can hold neither `*`, `#` nor `!`."""
+"""A topic: `orders` or `namespace/orders`. It may contain dots, but no `*`, `#` or `!`."""
 
 KIND: Final = re.compile(r"[a-z]{1,20}(?:-(?:bundle|parcel))?")
-"""The kind of a copy, the word after `!` in a routing key: `lease`, `retry`; and that of a bundle of such copies.
-A bundle was called a parcel before, and some may wait for months."""
+"""The kind of a copy, the word after `!` in a routing key, such as `lease` or `retry`; with the suffix, a bundle of
+such copies. A bundle was called a parcel before, and some parcels may wait for months."""
 
 MOST_LANES: Final = 64
-"""More of them and the queues, 180 a lane, are what a cluster is busy with."""
+"""The most lanes. A lane has 180 queues, and more of them would keep a cluster busy."""
 
-# Hand -> what one step of it is, as an operator reads it: slot 3 of `tens-of-days` is `30d`.
+# By hand: the size and the unit of one step, for the names of slots. Slot 3 of `tens-of-days` is `30d`.
 _STEPS: Final = {
     "hundreds-of-days": (100, "d"),
     "tens-of-days": (10, "d"),
@@ -34,18 +34,21 @@ _LANE: Final = re.compile(r"lane([1-9][0-9]?)\.")
 
 
 def lane_of(message_id: str, lanes: int) -> int:
-    """The lane of a message, from 0: CRC-32 of its id, as zlib and every other language has it, modulo the lanes."""
+    """Returns the lane of a message, counted from 0: the CRC-32 of its id modulo the number of lanes. It is zlib's
+    CRC-32, so clients in every language can compute it."""
     return crc32(message_id.encode()) % lanes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """The names of one topology. Two topologies with different prefixes stand beside each other on one virtual host.
+    """The names of one topology. Topologies with different prefixes can share one virtual host.
 
-    `prefix` starts the name of all that delays, `ready` and `dead` are put before a topic, so they end in a separator.
-    There are `lanes` wheels side by side, each with a checkpoint queue; `lane` is the one whose names these are, and
-    all others (ready, dead, acks, refused) are the same in every lane. ValueError: a name the broker reserves or that
-    would make two objects share a name; no such lane.
+    `prefix` starts the names of the wheel. `ready` and `dead` are prefixes of topics, so they end in a separator. There
+    are `lanes` wheels, each with a checkpoint queue. These are the names of lane number `lane`; the other names (ready,
+    dead, acks, refused) are the same in every lane.
+
+    Raises:
+        ValueError: the broker reserves a name, two objects would share a name, or there is no such lane.
     """
 
     prefix: str = "delay"
@@ -56,13 +59,18 @@ class Names:
 
     def __post_init__(self) -> None:
         if not 0 <= self.lane < self.lanes <= MOST_LANES:
-            raise ValueError(f"lane {self.lane} of {self.lanes}: there are 1 to {MOST_LANES}, counted from 0")
+            raise ValueError(
+                f"lane {self.lane} of {self.lanes} can't exist: there are 1 to {MOST_LANES} lanes, counted from 0"
+            )
         starts = (f"{self.prefix}.", self.ready, self.dead)
         for start in starts:
             if not _START.fullmatch(start) or start.startswith("amq."):
-                raise ValueError(f"{start!r} can not start a name: 1-41 of A-Z a-z 0-9 _ . -, no dot first, not `amq.`")
+                raise ValueError(
+                    f"{start!r} can't start a name: it must be 1 to 41 of A-Z a-z 0-9 _ . -, and must not begin"
+                    " with a dot or `amq.`"
+                )
             if sum(other.startswith(start) for other in starts) > 1:
-                raise ValueError(f"names that start with {start!r} can be taken for each other: {starts}")
+                raise ValueError(f"no prefix may begin with another one, but {start!r} begins two of {starts}")
 
     @cached_property
     def each_lane(self) -> "tuple[Names, ...]":
@@ -70,15 +78,15 @@ class Names:
         return tuple(replace(self, lane=lane) for lane in range(self.lanes))
 
     def in_lane(self, lane: int) -> "Names":
-        """The names of a lane, also of one beyond those there are."""
+        """The names of a lane, also of one beyond `lanes`."""
         return replace(self, lanes=max(self.lanes, lane + 1), lane=lane)
 
     def lane_for(self, message_id: str) -> "Names":
-        """The names of the lane that all copies of a message travel."""
+        """The names of the lane that all copies of a message take."""
         return self if self.lanes == 1 else self.each_lane[lane_of(message_id, self.lanes)]
 
     def lane_with(self, queue: str) -> "Names":
-        """The names of the lane whose queue this is; those of lane 0 for what every lane shares."""
+        """The names of the lane that the queue belongs to; those of lane 0 if all lanes share the queue."""
         start = f"{self.prefix}."
         of_lane = _LANE.match(queue, len(start)) if queue.startswith(start) else None
         lane = int(of_lane[1]) if of_lane else 0
@@ -86,17 +94,17 @@ class Names:
 
     @property
     def entry(self) -> str:
-        """Topic exchange any AMQP client publishes to, with a wheel key. It starts the names of its lane's wheel."""
+        """Topic exchange that AMQP clients publish to with a wheel key. The names of its lane's wheel begin with it."""
         return f"{self.prefix}.lane{self.lane}" if self.lane else self.prefix
 
     @property
     def due(self) -> str:
-        """Topic exchange a message reaches when its whole delay has passed."""
+        """Topic exchange that a message reaches when its whole delay has passed."""
         return f"{self.entry}.due"
 
     @property
     def checkpoint(self) -> str:
-        """Fanout exchange and the queue it feeds: all that is due, and all that found no other way."""
+        """Fanout exchange and the queue that it feeds: due messages, and messages whose key no binding matches."""
         return f"{self.entry}.checkpoint"
 
     @property
@@ -106,20 +114,21 @@ class Names:
 
     @property
     def returned(self) -> str:
-        """Fanout exchange into which the ready queues dead-letter: their way back to the checkpoint of lane 0.
+        """Fanout exchange to which the ready queues dead-letter. It leads to the checkpoint of lane 0.
 
-        It is named after `ready` and not `prefix`, so a ready queue's arguments outlast a change of the prefix.
+        Its name begins with `ready` and not `prefix`, so a change of the prefix does not change a ready queue's
+        arguments.
         """
         return f"{self.ready}returned"
 
     @property
     def acks(self) -> str:
-        """Fanout exchange and the queue it feeds: what AMQP consumers say they have finished."""
+        """Fanout exchange and the queue that it feeds: acks that AMQP consumers publish for the record."""
         return f"{self.prefix}.acks"
 
     @property
     def refused(self) -> str:
-        """Queue for what the checkpoint can not understand; reached through the default exchange."""
+        """Queue for messages that the checkpoint can't read. It is published to through the default exchange."""
         return f"{self.prefix}.refused"
 
     def hand(self, hand: str) -> str:
@@ -132,19 +141,19 @@ class Names:
         return f"{self.entry}.{value * step}{unit}"
 
     def ready_queue(self, topic: str) -> str:
-        """Queue the topic's due messages are consumed from."""
+        """Queue from which consumers take the topic's due messages."""
         return f"{self.ready}{topic}"
 
     def dead_queue(self, topic: str) -> str:
-        """Queue of what ran out of retries; reached through the default exchange."""
+        """Queue for messages without retries left. It is published to through the default exchange."""
         return f"{self.dead}{topic}"
 
     def topic_of_ready_queue(self, name: str) -> str | None:
-        """The topic whose ready queue this is; None when it is another queue."""
+        """The topic whose ready queue has this name. None: it is another queue."""
         return self._topic_after(self.ready, name)
 
     def topic_of_dead_queue(self, name: str) -> str | None:
-        """The topic whose dead queue this is; None when it is another queue."""
+        """The topic whose dead queue has this name. None: it is another queue."""
         return self._topic_after(self.dead, name)
 
     @staticmethod

@@ -1,17 +1,17 @@
-"""The topology as a value: what has to stand on the broker, and why each argument is what it is.
+"""Plans the topology as a value: every exchange, queue and binding on the broker, and the reason for each argument.
 
     delay --#--> delay.hundreds-of-days --0.#--> delay.tens-of-days --*.0.#--> ... --> delay.tenths --> delay.due
                      |                               |                                     |               |
                  delay.100d ... delay.900d      delay.10d ... delay.90d              delay.100ms ...       |
                      '--expired: next hand           '--expired: next hand                 '--expired -----'
 
-    each of these exchanges --what no binding takes--> delay.checkpoint
+    each of these exchanges --alternate exchange, for keys without a binding--> delay.checkpoint
 
-With several lanes all of this stands once for each, under `delay.lane1`, `delay.lane2` and so on beside `delay`.
+With several lanes there is one such wheel for each, under `delay.lane1`, `delay.lane2` and so on beside `delay`.
 
-Quorum queues, dead-lettered at least once: the broker holds a message in the queue it leaves until the queue it goes
-to has confirmed it. For that all of quorum, `x-dead-letter-strategy: at-least-once`, `x-overflow: reject-publish` and
-a dead-letter exchange are needed; one missing and it is at most once, without a word
+All queues are quorum queues that dead-letter at least once: the broker keeps a message in its old queue until the new
+queue has confirmed it. That needs a quorum queue, `x-dead-letter-strategy: at-least-once`, `x-overflow: reject-publish`
+and a dead-letter exchange. If one of these is missing, the broker silently dead-letters at most once
 (https://www.rabbitmq.com/docs/quorum-queues#dead-lettering).
 """
 
@@ -25,15 +25,16 @@ from topology.wheel import HANDS
 Arguments = Mapping[str, str | int]
 
 DELIVERY_LIMIT: Final = 20
-"""Deliveries of a ready message before it comes back to the checkpoint: what 4.0 takes when told nothing."""
+"""Deliveries of a ready message before it goes back to the checkpoint. It is RabbitMQ 4.0's default."""
 
 UNLIMITED_DELIVERIES: Final = 1_000_000_000
-"""A limit that is never met. `-1` says so from 4.0 on, but 3.10 takes it for a limit and drops at the first return."""
+"""A limit that no message reaches. From 4.0 on `-1` means no limit, but 3.10 takes it for a limit and drops a message
+at its first requeue."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """A durable exchange. `alternate` is the exchange that takes what no binding takes; None: it is unroutable."""
+    """A durable exchange. `alternate` receives messages whose key no binding matches. None: these are unroutable."""
 
     name: str
     type: Literal["topic", "fanout"]
@@ -64,7 +65,7 @@ class Binding:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What has to stand, in the order in which it is declared: exchanges, queues, bindings."""
+    """Objects of the topology, in the order in which they are declared: exchanges, queues, bindings."""
 
     exchanges: tuple[Exchange, ...] = ()
     queues: tuple[Queue, ...] = ()
@@ -75,7 +76,7 @@ class Plan:
 
 
 def merged(plans: Iterable[Plan]) -> Plan:
-    """All of them as one, with what they share once."""
+    """Returns one plan with every object of the given plans once."""
     plans = tuple(plans)
     return Plan(
         exchanges=tuple(dict.fromkeys(item for plan in plans for item in plan.exchanges)),
@@ -85,7 +86,8 @@ def merged(plans: Iterable[Plan]) -> Plan:
 
 
 def core(names: Names) -> Plan:
-    """All that stands from the start: each lane's exchanges and its checkpoint, acks, refused. No slot and no topic."""
+    """Returns the objects that a bridge declares at its start: each lane's exchanges and checkpoint, and acks and
+    refused. It has no slots and no topics."""
     shared = Plan(
         exchanges=(
             Exchange(name=names.ready_exchange, type="topic"),
@@ -102,10 +104,10 @@ def core(names: Names) -> Plan:
 
 
 def _hands(names: Names) -> Plan:
-    """The exchanges of one lane, and its checkpoint."""
+    """Returns the exchanges of one lane, and its checkpoint."""
     hands = [names.hand(hand.name) for hand in HANDS]
     to_checkpoint = [names.entry, *hands, names.due]
-    passed_over = zip(range(len(hands)), hands, [*hands[1:], names.due], strict=True)
+    next_exchanges = zip(range(len(hands)), hands, [*hands[1:], names.due], strict=True)
     return Plan(
         exchanges=(
             Exchange(name=names.checkpoint, type="fanout"),
@@ -115,17 +117,20 @@ def _hands(names: Names) -> Plan:
         bindings=(
             _to_queue(names.checkpoint, names.checkpoint, ""),
             _to_exchange(names.entry, hands[0], "#"),
-            *(_to_exchange(hand, faster, _digit_pattern(place, 0)) for place, hand, faster in passed_over),
+            *(_to_exchange(hand, faster, _digit_pattern(place, 0)) for place, hand, faster in next_exchanges),
         ),
     )
 
 
 def slot(names: Names, hand: str, value: int) -> Plan:
-    """The queue of one value of a hand in the lane of these names, and the binding that fills it. ValueError: the hand
-    has no such slot."""
+    """Returns the queue of one value of a hand, and the binding that fills it, in the lane of these names.
+
+    Raises:
+        ValueError: the hand has no such slot.
+    """
     place = next((place for place, known in enumerate(HANDS) if known.name == hand), None)
     if place is None or value not in HANDS[place].values:
-        raise ValueError(f"no slot {value} on the hand {hand!r}")
+        raise ValueError(f"the hand {hand!r} has no slot {value}")
     faster = names.due if HANDS[place] is HANDS[-1] else names.hand(HANDS[place + 1].name)
     queue = Queue(
         name=names.slot(hand, value),
@@ -135,19 +140,24 @@ def slot(names: Names, hand: str, value: int) -> Plan:
 
 
 def slots(names: Names) -> Plan:
-    """Every slot there is, 177 in each lane; the lanes of a slot stand side by side."""
+    """Returns every slot, 177 in each lane. Slots of the same value in different lanes are next to each other."""
     return merged(slot(lane, hand.name, value) for hand in HANDS for value in hand.values for lane in names.each_lane)
 
 
 def topic(names: Names, topic: str, *, direct: bool = False, delivery_limit: int = DELIVERY_LIMIT) -> Plan:
-    """The ready and the dead queue of a topic.
+    """Returns the ready and the dead queue of a topic.
 
-    `direct` adds the bindings that take plain due messages of the topic past each lane's checkpoint; a copy of a kind
-    (`!lease.`) has one word more and goes to the checkpoint all the same. What leaves the ready queue by reject,
-    expiry or `delivery_limit` comes to the checkpoint with the topic as its routing key. ValueError: not a topic.
+    `direct` adds the bindings that lead plain due messages of the topic past each lane's checkpoint. A copy with a kind
+    (`!lease.`) has one word more in its key, so it still goes to the checkpoint. A message that leaves the ready queue
+    by reject, expiry or `delivery_limit` comes to the checkpoint with the topic as its routing key.
+
+    Raises:
+        ValueError: not a topic.
     """
     if not TOPIC.fullmatch(topic):
-        raise ValueError(f"{topic!r} is not a topic: `topic` or `namespace/topic`, each 1-100 of A-Z a-z 0-9 _ . -")
+        raise ValueError(
+            f"{topic!r} is not a topic: it must be `topic` or `namespace/topic`, each 1 to 100 of A-Z a-z 0-9 _ . -"
+        )
     ready = Queue(
         name=names.ready_queue(topic),
         arguments=_dead_lettering(names.returned) | {"x-delivery-limit": delivery_limit},
@@ -159,7 +169,7 @@ def topic(names: Names, topic: str, *, direct: bool = False, delivery_limit: int
 
 
 def whole(names: Names, *, checked: Iterable[str] = (), direct: Iterable[str] = ()) -> Plan:
-    """Core, every slot, and the given topics."""
+    """Returns the core, every slot, and the given topics."""
     return merged(
         (
             core(names),
@@ -175,8 +185,8 @@ def _digit_pattern(place: int, value: int) -> str:
 
 
 def _dead_lettering(exchange: str) -> dict[str, str | int]:
-    # No x-dead-letter-routing-key: the key is kept, it says the rest of the way. No x-expires, which deletes a queue
-    # with its messages. No length limit: a full target would hold dead letters in their slots for ever.
+    # No x-dead-letter-routing-key: the original key leads the rest of the way. No x-expires: it deletes a queue with
+    # its messages. No length limit: a full target queue would hold dead letters in their slots for ever.
     return {
         "x-queue-type": "quorum",
         "x-dead-letter-exchange": exchange,

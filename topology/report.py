@@ -1,4 +1,4 @@
-"""What a look at the broker found, as a value."""
+"""Defines the report of `verify`: findings about the broker, as values."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,9 +6,11 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that is not as the plan needs it. An `error` breaks a promise, a `warning` may, or can not be told.
+    """One difference between the broker and the plan. An `error` breaks a promise. A `warning` may break one, or could
+    not be checked.
 
-    `on`: the exchange or queue a policy works on, which `name` begins with. `effect`: what it does there.
+    `name` says what differs. For a policy, `on` is the exchange or queue that it applies to, with which `name` begins.
+    `effect` says what the difference does, `remedy` what an operator can do about it.
     """
 
     severity: Literal["error", "warning"]
@@ -17,32 +19,41 @@ class Finding:
     required: str
     on: str = ""
     effect: str = ""
+    remedy: str = ""
 
     def __str__(self) -> str:
         effect = f" ({self.effect})" if self.effect else ""
-        return f"{self.severity}: {self.name} is {self.found}{effect}, required is {self.required}"
+        remedy = f". {self.remedy}" if self.remedy else ""
+        return f"{self.severity}: {self.name} is {self.found}{effect}; it must be {self.required}{remedy}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All findings, errors first. `looked_at` says what was compared, for whoever reads an empty report."""
+    """All findings, errors first. `checked` lists what was compared, so that an empty report says something. `skipped`
+    says what was not compared, and why; empty: nothing."""
 
     findings: tuple[Finding, ...]
-    looked_at: tuple[str, ...]
+    checked: tuple[str, ...]
+    skipped: str = ""
 
     @property
     def ok(self) -> bool:
-        """No promise is broken."""
+        """Whether no finding is an error."""
         return not any(finding.severity == "error" for finding in self.findings)
 
     def __str__(self) -> str:
         lines = [str(finding) for finding in self.findings]
-        return "\n".join([*lines, f"{'ok' if self.ok else 'not ok'}: looked at {', '.join(self.looked_at)}"])
+        lines.append(f"{'ok' if self.ok else 'not ok'}: checked {', '.join(self.checked)}")
+        if self.skipped:
+            lines.append(f"not checked: {self.skipped}")
+        return "\n".join(lines)
 
 
-def error(name: str, *, found: object, required: object) -> Finding:
-    return Finding(severity="error", name=name, found=str(found), required=str(required))
+def error(name: str, *, found: object, required: object, remedy: str = "") -> Finding:
+    return Finding(severity="error", name=name, found=str(found), required=str(required), remedy=remedy)
 
 
-def warning(name: str, *, found: object, required: object) -> Finding:
-    return Finding(severity="warning", name=name, found=str(found), required=str(required))
+def warning(name: str, *, found: object, required: object, effect: str = "", remedy: str = "") -> Finding:
+    return Finding(
+        severity="warning", name=name, found=str(found), required=str(required), effect=effect, remedy=remedy
+    )

@@ -1,13 +1,13 @@
-"""The plan as text, to be read on a terminal."""
+"""Prints a plan as text for a terminal."""
 
 from topology.plan import Plan, Queue
 
 
 def show(plan: Plan) -> str:
-    """Exchanges with what they are bound to, then queues with their arguments. Nothing is left out."""
+    """Returns the whole plan as text: exchanges with their bindings, then queues with their arguments."""
     lines = ["Exchanges"]
     for exchange in plan.exchanges:
-        alternate = f", otherwise to {exchange.alternate}" if exchange.alternate else ""
+        alternate = f", unbound keys go to {exchange.alternate}" if exchange.alternate else ""
         lines.append(f"  {exchange.name}  ({exchange.type}{alternate})")
         lines += _aligned(
             [
@@ -17,16 +17,18 @@ def show(plan: Plan) -> str:
             ]
         )
     known = {exchange.name for exchange in plan.exchanges}
-    loose = [binding for binding in plan.bindings if binding.source not in known]
-    if loose:
-        lines += ["", "Bindings of other exchanges"]
-        lines += _aligned([(f"  {b.source} --{b.key}-->", f"{b.destination_type} {b.destination}") for b in loose])
+    other_bindings = [binding for binding in plan.bindings if binding.source not in known]
+    if other_bindings:
+        lines += ["", "Bindings of exchanges outside this plan"]
+        lines += _aligned(
+            [(f"  {b.source} --{b.key}-->", f"{b.destination_type} {b.destination}") for b in other_bindings]
+        )
     lines += ["", f"Queues ({len(plan.queues)}, all quorum and durable)"]
-    lines += _aligned([(f"  {queue.name}", _told(queue)) for queue in plan.queues])
+    lines += _aligned([(f"  {queue.name}", _arguments(queue)) for queue in plan.queues])
     return "\n".join(lines)
 
 
-def _told(queue: Queue) -> str:
+def _arguments(queue: Queue) -> str:
     arguments = {key: value for key, value in queue.arguments.items() if key != "x-queue-type"}
     return "  ".join(f"{key.removeprefix('x-')}={value}" for key, value in sorted(arguments.items()))
 

@@ -1,8 +1,9 @@
-"""Whether the broker can keep the promises, and whether what stands on it is the plan."""
+"""Checks whether a broker can keep the promises, and whether the plan is on it."""
 
 import asyncio
 import re
 from collections.abc import Callable, Mapping
+from itertools import chain
 from ssl import SSLContext
 from typing import Any, Final
 from uuid import uuid4
@@ -22,28 +23,37 @@ from topology.report import Finding, Report, error, warning
 TIMEOUT_S: Final = 60.0
 
 OLDEST: Final = (3, 10, 0)
-"""The first version with TTL and at-least-once dead-lettering on quorum queues."""
+"""The first version with message TTL and at-least-once dead-lettering for quorum queues."""
 
 BROKEN: Final = ((3, 13, 0), (3, 13, 2))
-"""First and last version with the order of deaths broken: https://github.com/rabbitmq/rabbitmq-server/pull/11174."""
+"""The first and the last version that writes `x-death` in a wrong order:
+https://github.com/rabbitmq/rabbitmq-server/pull/11174."""
 
 FLAGS_ALWAYS_ON: Final = (3, 12, 0)
-"""From here on a node does not start unless the feature flags the topology needs are on."""
+"""From this version on, a node starts only if the feature flags that the topology needs are enabled."""
 
 CAPABILITIES: Final = ("publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify")
 
 
+_SUPPORTED: Final = "Use a RabbitMQ that docs/versions.md lists"
+_DECLARE: Final = "Declare it with `delaybridge topology apply`"
+
+
 def check_server(properties: Mapping[str, Any]) -> None:
-    """Judge a broker by the server properties of an AMQP connection. BrokerUnsuitable: it can not keep the promises."""
+    """Check a broker by the server properties of an AMQP connection.
+
+    Raises:
+        BrokerUnsuitable: the broker can't keep the promises.
+    """
     product = _text(properties.get("product", "unknown"))
     if product != "RabbitMQ":
         raise BrokerUnsuitable(what="product", found=product, required="RabbitMQ")
-    said = _text(properties.get("version", "unknown"))
+    found = _text(properties.get("version", "unknown"))
     version = _version(properties)
     if version < OLDEST:
-        raise BrokerUnsuitable(what="version", found=said, required="3.10 or newer")
+        raise BrokerUnsuitable(what="version", found=found, required="3.10 or newer")
     if BROKEN[0] <= version <= BROKEN[1]:
-        raise BrokerUnsuitable(what="version", found=said, required="3.13.3 or newer")
+        raise BrokerUnsuitable(what="version", found=found, required="3.13.3 or newer")
     capabilities = properties.get("capabilities") or {}
     for name in CAPABILITIES:
         if capabilities.get(name) is not True:
@@ -53,26 +63,30 @@ def check_server(properties: Mapping[str, Any]) -> None:
 async def verify(
     connection: AbstractConnection, plan: Plan, *, management_url: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> Report:
-    """Look at the broker without changing it.
+    """Compare the broker with the plan without changing anything.
 
-    Over AMQP: version, capabilities, feature flags, and whether each exchange and queue is there. With the URL of the
-    management API (user and password in it) also properties, arguments, bindings, and policies that would shorten a
-    delay or lose a message. TimeoutError: not done within `timeout_s`.
+    AMQP shows the version, the capabilities, the feature flags, and which exchanges and queues exist. With
+    `management_url` (user and password in it) it also checks properties, arguments, bindings, and policies that would
+    shorten a delay or lose a message.
+
+    Raises:
+        TimeoutError: not done within `timeout_s`.
     """
     async with asyncio.timeout(timeout_s):
         findings = await _server(connection)
         findings += await _missing(connection, plan)
-        looked_at = ["version", "feature flags", f"{len(plan.exchanges)} exchanges", f"{len(plan.queues)} queues"]
+        checked = ["version", "feature flags", f"{len(plan.exchanges)} exchanges", f"{len(plan.queues)} queues"]
+        skipped = ""
         if management_url is not None:
-            for told in (
-                await managed(management_url, await vhost_of(connection), plan, tls=connection.kwargs.get("context"))
-            ).values():
-                findings += told
-            looked_at += ["arguments", f"{len(plan.bindings)} bindings", "policies"]
+            answers = await managed(
+                management_url, await vhost_of(connection), plan, tls=connection.kwargs.get("context")
+            )
+            findings += chain.from_iterable(answers.values())
+            checked += ["arguments", f"{len(plan.bindings)} bindings", "policies"]
         else:
-            looked_at.append("not at arguments, bindings and policies: no management URL was given")
+            skipped = "arguments, bindings and policies, as there is no management URL; set BRIDGE_MANAGEMENT_URL"
     by_severity = sorted(findings, key=lambda finding: finding.severity)
-    return Report(findings=tuple(dict.fromkeys(by_severity)), looked_at=tuple(looked_at))
+    return Report(findings=tuple(dict.fromkeys(by_severity)), checked=tuple(checked), skipped=skipped)
 
 
 async def _server(connection: AbstractConnection) -> list[Finding]:
@@ -81,16 +95,16 @@ async def _server(connection: AbstractConnection) -> list[Finding]:
     try:
         check_server(properties)
     except BrokerUnsuitable as exc:
-        return [error(exc.what, found=exc.found, required=exc.required)]
+        return [error(exc.what, found=exc.found, required=exc.required, remedy=_SUPPORTED)]
     if _version(properties) < FLAGS_ALWAYS_ON and not await _streams_enabled(url, connection.kwargs.get("context")):
-        return [error("feature flag stream_queue", found="disabled", required="enabled")]
+        return [compare.disabled_flag("stream_queue", "disabled")]
     return []
 
 
 async def _streams_enabled(url: URL, ssl_context: SSLContext | None) -> bool:
-    # An exclusive stream is refused either way: as a bad argument (the channel goes) when streams are known, as an
-    # internal error (the connection goes) when the feature flag is off. So nothing is ever declared, and the probe
-    # needs a connection of its own.
+    # The broker refuses an exclusive stream in any case, so nothing is declared. If the feature flag is on, it refuses
+    # a bad argument and closes the channel. If the flag is off, it has an internal error and closes the connection, so
+    # the probe needs its own connection.
     probe = await aio_pika.connect(url, ssl_context=ssl_context)
     async with probe, plain_channel(probe) as channel:
         try:
@@ -106,31 +120,33 @@ async def _streams_enabled(url: URL, ssl_context: SSLContext | None) -> bool:
 async def _missing(connection: AbstractConnection, plan: Plan) -> list[Finding]:
     items: tuple[Exchange | Queue, ...] = (*plan.exchanges, *plan.queues)
     return [
-        error(f"{type(item).__name__.lower()} {item.name}", found="missing", required="declared")
-        for item, standing in (await look_at_all(connection, items)).items()
-        if standing is None
+        error(f"{type(item).__name__.lower()} {item.name}", found="missing", required="declared", remedy=_DECLARE)
+        for item, existing in (await look_at_all(connection, items)).items()
+        if existing is None
     ]
 
 
 async def managed(
     management_url: str, vhost: str, plan: Plan, *, often: bool = False, tls: SSLContext | None = None
 ) -> dict[str, list[Finding]]:
-    """What the management API tells, by question. `often`: only what can change on what stands, with small answers:
-    bindings and policies."""
-    questions: dict[str, Callable[[compare.Answer], list[Finding]]] = {
-        "bindings/VHOST": lambda answer: compare.bindings(plan, answer),
-        "policies/VHOST": lambda answer: compare.policies(plan, answer, kind="policy"),
-        "operator-policies/VHOST": lambda answer: compare.policies(plan, answer, kind="operator policy"),
+    """Compares the plan with the answers of the management API. Returns the findings by the path of each question.
+
+    `often`: asks only for bindings and policies, whose answers are small. Nothing else changes on existing objects.
+    """
+    questions: dict[str, Callable[[compare.Rows], list[Finding]]] = {
+        "bindings/VHOST": lambda rows: compare.bindings(plan, rows),
+        "policies/VHOST": lambda rows: compare.policies(plan, rows, kind="policy"),
+        "operator-policies/VHOST": lambda rows: compare.policies(plan, rows, kind="operator policy"),
     }
     if not often:
         questions |= {
             "feature-flags": compare.flags,
-            "exchanges/VHOST": lambda answer: compare.exchanges(plan, answer),
-            "queues/VHOST": lambda answer: compare.queues(plan, answer),
+            "exchanges/VHOST": lambda rows: compare.exchanges(plan, rows),
+            "queues/VHOST": lambda rows: compare.queues(plan, rows),
         }
     findings = {}
     given = httpx2.URL(management_url)
-    # An error names the URL, and the password is not to be in it.
+    # Errors show the URL, so it must not hold the password.
     base, login = given.copy_with(userinfo=b""), (given.username, given.password)
     async with httpx2.AsyncClient(auth=login, verify=tls or True) as client:
         for question, judge in questions.items():
@@ -139,14 +155,22 @@ async def managed(
                 response = await client.get(base.join(f"/api/{path}"))
                 response.raise_for_status()
             except httpx2.HTTPError as exc:
-                findings[question] = [warning(f"management API {path}", found=exc, required="an answer")]
+                remedy = "Check BRIDGE_MANAGEMENT_URL, and that its user has the tag `monitoring` or `policymaker`"
+                findings[question] = [
+                    warning(
+                        f"answer of the management API at {base.host}:{base.port} to /api/{path}",
+                        found=f"missing ({exc})",
+                        required="readable",
+                        remedy=remedy,
+                    )
+                ]
             else:
                 findings[question] = judge(response.json())
     return findings
 
 
 async def vhost_of(connection: AbstractConnection) -> str:
-    """The virtual host of an open connection."""
+    """Returns the virtual host of an open connection."""
     async with plain_channel(connection) as channel:
         return channel.connection.url.path[1:] or "/"
 

@@ -1,10 +1,10 @@
-"""The timing wheel: which slots a delay goes through, and the routing key that takes it there.
+"""Turns a delay into slots of the timing wheel and a routing key that leads through them.
 
     0.0.0.0.30.5.2.orders           30 minutes, 5 seconds and 200 ms for the topic `orders`
     0.0.0.0.30.5.2.!lease.orders    the same for a copy of the kind `lease`
 
-Seven digits, slow to fast: 100 days, 10 days, 1 day, hours, minutes, seconds, tenths. After them, all that is left is
-the topic, which may hold dots itself.
+A key has seven digits, from slow to fast: 100 days, 10 days, 1 day, hours, minutes, seconds, tenths of a second. The
+rest of the key is the topic, which may contain dots.
 """
 
 from dataclasses import dataclass
@@ -20,21 +20,23 @@ HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS
 
 MAX_DELAY_MS: Final = 999 * DAY_MS
-"""The longest delay. A digit of days has nine slots, and each slot's TTL is below the broker's 315,360,000,000 ms."""
+"""The longest delay, 999 days. Each of the three digits of days has nine slots, and each slot's TTL is below the
+broker's limit of 315,360,000,000 ms."""
 
 
 class DelayOutOfRange(ValueError):
-    """The delay is below 0 or above MAX_DELAY_MS. `delay_ms` is what was asked for, `limit_ms` the limit it passed."""
+    """The delay is below 0 or above MAX_DELAY_MS. `limit_ms` is the limit that `delay_ms` passed."""
 
     def __init__(self, delay_ms: int) -> None:
         self.delay_ms = delay_ms
         self.limit_ms = MAX_DELAY_MS if delay_ms > 0 else 0
-        super().__init__(f"a delay of {delay_ms} ms is out of range: 0 to {MAX_DELAY_MS} ms (999 days)")
+        super().__init__(f"a delay of {delay_ms} ms is out of range: it must be 0 to {MAX_DELAY_MS} ms (999 days)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hand:
-    """One hand of the wheel: a unit of time and the values that have a slot (0 has none, it is passed over)."""
+    """One hand of the wheel: a unit of time, and the values that have a slot. The value 0 has none: a message skips
+    that hand."""
 
     name: str
     unit_ms: int
@@ -50,18 +52,18 @@ HANDS: Final = (
     Hand(name="seconds", unit_ms=SECOND_MS, values=range(1, 60)),
     Hand(name="tenths", unit_ms=TENTH_MS, values=range(1, 10)),
 )
-"""The hands, slow to fast. The n-th digit of a key is a value of the n-th hand."""
+"""The hands, from slow to fast. The n-th digit of a key is a value of the n-th hand."""
 
 Slot = tuple[str, int]
-"""A hand's name and a value of it: what one slot queue stands for."""
+"""One slot queue: the name of its hand, and its value."""
 
-# The words a key may have at each place: decimal, no leading zero, since bindings compare words and not numbers.
+# By place in a key, its valid words. They have no leading zero, because bindings compare words and not numbers.
 _WORDS: Final = tuple({str(value): value for value in (0, *hand.values)} for hand in HANDS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Route:
-    """Where to publish so that a message waits its delay: `exchange`, `routing_key`, and the slots that must stand."""
+class Entry:
+    """Where a message enters the wheel so that it waits its delay. `slots` must be declared first."""
 
     exchange: str
     routing_key: str
@@ -69,8 +71,9 @@ class Route:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Parsed:
-    """What a wheel key says: the whole delay it was published with, the kind (None: a plain copy), the topic."""
+class WheelKey:
+    """A parsed wheel key. `delay_ms` is the whole delay with which the message was published. `kind` None: a plain
+    copy."""
 
     delay_ms: int
     kind: str | None
@@ -79,25 +82,27 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class _Dial:
-    entry: str | None  # the slowest hand whose digit is not 0; None when there is nothing to wait for
+    entry: str | None  # the slowest hand whose digit is not 0; None: the delay is 0
     words: str  # the seven digits with a dot after each
     slots: tuple[Slot, ...]
 
 
 def floor_to_tenth(delay_ms: float) -> int:
-    """The longest delay of whole tenths of a second that is not longer; 0 for a negative one."""
+    """Rounds a delay down to whole tenths of a second, and a negative one to 0."""
     return max(0, int(delay_ms // TENTH_MS) * TENTH_MS)
 
 
 def ceil_to_tenth(delay_ms: float) -> int:
-    """The shortest delay of whole tenths of a second that is not shorter; 0 for a negative one."""
+    """Rounds a delay up to whole tenths of a second, and a negative one to 0."""
     return max(0, int(-(-delay_ms // TENTH_MS)) * TENTH_MS)
 
 
 def digits(delay_ms: int) -> tuple[int, ...]:
-    """The delay in the seven digits of a key.
+    """Returns the seven digits of a delay.
 
-    DelayOutOfRange: below 0 or above MAX_DELAY_MS. ValueError: not a whole number of tenths of a second.
+    Raises:
+        DelayOutOfRange: the delay is below 0 or above MAX_DELAY_MS.
+        ValueError: the delay is not a whole number of tenths of a second.
     """
     if not 0 <= delay_ms <= MAX_DELAY_MS:
         raise DelayOutOfRange(delay_ms)
@@ -110,24 +115,24 @@ def digits(delay_ms: int) -> tuple[int, ...]:
     return tuple(values)
 
 
-def route(names: Names, delay_ms: int, topic: str, kind: str | None = None) -> Route:
-    """The way into the wheel for a delay. The topic and the kind are taken as they are: check them where they come in.
+def route(names: Names, delay_ms: int, topic: str, kind: str | None = None) -> Entry:
+    """Returns the way into the wheel for a delay. It does not check the topic and the kind: callers do, at the edge.
 
     Raises as `digits` does.
     """
     dial = _dial(delay_ms)
-    return Route(
+    return Entry(
         exchange=names.due if dial.entry is None else names.hand(dial.entry),
         routing_key=f"{dial.words}{topic}" if kind is None else f"{dial.words}!{kind}.{topic}",
         slots=dial.slots,
     )
 
 
-def parse_key(key: str) -> Parsed | None:
-    """Read a routing key; None when it is not a wheel key.
+def parse_key(key: str) -> WheelKey | None:
+    """Parses a routing key. None: it is not a wheel key.
 
-    It is none with fewer than eight words, a digit its hand does not have, a delay above MAX_DELAY_MS, or anything
-    but a topic behind the digits.
+    A wheel key has at least eight words. Each digit is a value of its hand, the delay is at most MAX_DELAY_MS, and
+    after the digits come an optional kind and a topic.
     """
     *words, rest = key.split(".", len(HANDS))
     if len(words) < len(HANDS):
@@ -143,7 +148,7 @@ def parse_key(key: str) -> Parsed | None:
         kind, _, topic = rest[1:].partition(".")
     if delay_ms > MAX_DELAY_MS or not TOPIC.fullmatch(topic) or (kind is not None and not KIND.fullmatch(kind)):
         return None
-    return Parsed(delay_ms=delay_ms, kind=kind, topic=topic)
+    return WheelKey(delay_ms=delay_ms, kind=kind, topic=topic)
 
 
 @lru_cache(maxsize=65_536)

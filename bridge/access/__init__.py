@@ -1,1 +1,1 @@
-"""Who may do what over HTTP: tokens, what each allows, and how often."""
+"""Decides which HTTP requests a token allows, and how many a second."""

@@ -1,4 +1,4 @@
-"""The decision on a request: asked in one place of the front end, for every operation and every wire."""
+"""Admits or refuses a request by its token, for every operation and every wire."""
 
 from __future__ import annotations
 
@@ -8,62 +8,69 @@ from ipaddress import ip_address
 from bridge.access.caller import Caller
 from bridge.access.decision import Need, may
 from bridge.access.errors import Refused, TooManyRequests
-from bridge.access.refusals import tell
+from bridge.access.refusals import report
 from bridge.access.sources import FileSource, StoreSource
 from bridge.access.token import Token
 from bridge.access.tokens import Tokens
-from bridge.service.service import Service
+from bridge.service.pools import Pools
 from bridge.settings.settings import Settings
 from bridge.store.rates import Rate, Rates
 from bridge.store.tokens import StoredTokens
 
 
 class Undecided(Exception):
-    """Others than this machine could reach the bridge, and nobody has said who may do what."""
+    """Other machines can reach the bridge, and no setting says who may use it."""
 
 
 def asks_for_tokens(settings: Settings) -> bool:
-    """
+    """Whether requests need a token.
+
     Raises:
-        Undecided
+        Undecided: BRIDGE_ACCESS is not set, and other machines can reach the bridge.
     """
     if settings.access is None and not is_loopback(settings.http_host):
         raise Undecided(
-            f"BRIDGE_HTTP_HOST is {settings.http_host or 'every address'}, which others can reach: create a token"
-            " (delaybridge token create) and set BRIDGE_ACCESS=tokens, or, where something in front decides who may"
-            " do what, BRIDGE_ACCESS=open"
+            f"BRIDGE_HTTP_HOST is {settings.http_host or 'every address'}, which other machines can reach, and"
+            " BRIDGE_ACCESS is not set: create a token (delaybridge token create) and set BRIDGE_ACCESS=tokens; or set"
+            " BRIDGE_ACCESS=open if a proxy in front of the bridge decides who may use it"
         )
     return settings.access == "tokens"
 
 
 class Access:
+    """Checks tokens and counts their requests."""
+
     def __init__(self, tokens: Tokens, rates: Rates) -> None:
         self._tokens = tokens
         self._rates = rates
 
     @classmethod
-    def of(cls, service: Service) -> Access | None:
-        """As the settings say, with the loop that it needs added to the service. None: no token is asked for.
+    def of(cls, pools: Pools) -> Access | None:
+        """The access that the settings define; None if no token is required. Adds the loop that reads tokens.
 
         Raises:
-            Undecided
+            Undecided: see `asks_for_tokens`.
         """
-        if not asks_for_tokens(service.settings):
+        if not asks_for_tokens(pools.settings):
             return None
-        store, keys, file = service.context.store, service.context.records.keys, service.settings.tokens_file
+        context, file = pools.default.context, pools.settings.tokens_file
+        store, keys = context.store, context.records.keys
         tokens = Tokens(FileSource(file) if file is not None else StoreSource(StoredTokens(store, keys)))
-        service.add(tokens)
+        pools.default.add(tokens)
         return cls(tokens, Rates(store, keys))
 
     async def admit(
         self, authorizations: Sequence[bytes], need: Need, topic: Callable[[], str] | None = None
     ) -> Caller:
-        """Who asks, if it may. `topic`: reads what the request is about, where that can be told by now.
+        """The caller of a request that its token allows.
+
+        Args:
+            topic: reads the request's topic. None if only the body names it: the handler then checks it.
 
         Raises:
-            Refused
-            InvalidRequest: by `topic`, which is not asked before the token and its scope have been found good.
-            Unavailable: it can't be told.
+            Refused: the token does not allow the request.
+            InvalidRequest: raised by `topic`, after the token and its scope were checked.
+            Unavailable: the token or its rate could not be checked.
         """
         try:
             token = await self._tokens.of(authorizations)
@@ -72,7 +79,7 @@ class Access:
                 raise refusal
             await self._count(token, need)
         except Refused as refused:
-            tell(refused)
+            report(refused)
             raise
         return Caller(token, need)
 
@@ -82,11 +89,12 @@ class Access:
             return
         wait_ms = await self._rates.admit(token.id, need.scope, Rate(per_s))
         if wait_ms:
-            message = f"this token's limit is {per_s} requests a second of the scope {need.scope}"
+            message = f"this token may make {per_s} requests a second with the scope {need.scope}: retry after a pause"
             raise TooManyRequests(message, token_id=token.id, wait_ms=wait_ms)
 
 
 def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the host."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

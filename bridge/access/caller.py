@@ -1,4 +1,4 @@
-"""Who makes a request: what it is about may be known only once its body has been read."""
+"""Describes who makes a request, and checks topics that only its body names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridge.access.decision import Need, may
-from bridge.access.refusals import tell
+from bridge.access.refusals import report
 from bridge.access.token import Scope, Token
 
 _LOOK: Final = Need(scope=Scope.LOOK)
@@ -14,28 +14,30 @@ _LOOK: Final = Need(scope=Scope.LOOK)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`token`: None where none is asked for, and everybody may do everything."""
+    """`token`: None if no token is required; then everything is allowed. `need`: of the operation."""
 
     token: Token | None = None
     need: Need = _LOOK
 
     def check(self, *topics: str) -> None:
-        """
+        """Checks that the token may use these topics.
+
         Raises:
-            NotAllowed: one of them is no topic of the token's.
+            NotAllowed: it may not use one of them.
         """
         if self.token is None:
             return
         for topic in topics:
             if (refusal := may(self.token, self.need, topic)) is not None:
-                tell(refusal)
+                report(refusal)
                 raise refusal
 
     def sees(self, topic: str) -> bool:
+        """Whether lists show the topic to this caller."""
         return self.token is None or self.token.reaches(topic)
 
     def max_body(self, limit_bytes: int) -> int:
-        """The largest body of a message that it may send, where the bridge has a limit for all."""
+        """The largest message body that the caller may send. `limit_bytes`: the limit for all callers."""
         own = None if self.token is None else self.token.max_body
         return limit_bytes if own is None else min(own, limit_bytes)
 

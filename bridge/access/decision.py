@@ -1,4 +1,4 @@
-"""Whether a token may do something."""
+"""Decides whether a token allows a request."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from bridge.access.token import Scope, Token
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """What an operation needs: a scope, on its topic or on every topic. `rated`: it counts as one of the token's
-    requests a second in the scope's direction."""
+    """What an operation requires of a token: a scope, for its topic or for every topic. `rated`: the request counts
+    against the token's limit of requests a second."""
 
     scope: Scope
     every_topic: bool = False
@@ -19,17 +19,17 @@ class Need:
 
 
 def may(token: Token, need: Need, topic: str | None = None) -> NotAllowed | None:
-    """Why not, or None: it may. Without a topic only what can be said before one is known.
+    """The refusal; None if the token allows the request. Without a topic, it decides all but the topic.
 
-    The topic need not exist: a refusal says nothing of that.
+    The refusal does not depend on whether the topic exists, so it gives nothing away.
     """
     if need.scope is not Scope.LOOK and need.scope not in token.scopes:
         has = ", ".join(token.scopes)
-        message = f"this needs a token with the scope {need.scope}; this token's: {has}"
+        message = f"this request needs a token with the scope {need.scope}; this token has {has}"
     elif need.every_topic and not token.every_topic:
-        message = "this needs a token for every topic"
+        message = "this request needs a token for every topic"
     elif topic is not None and not token.reaches(topic):
-        message = "this token is not for this topic"
+        message = "this token may not use this topic"
     else:
         return None
     return NotAllowed(message, token_id=token.id, scope=need.scope)

@@ -1,27 +1,28 @@
-"""What a request is refused with before anything is read or done for it, added to the bridge's tree of errors.
+"""Adds the refusals of requests that a token does not allow to the bridge's tree of errors.
 
 BridgeError
 └── Refused
-    ├── NoToken          none was given
-    ├── InvalidToken     it is malformed, not known, expired or revoked: which, is told to nobody
-    ├── NotAllowed       it lacks the scope, or is not for the topic, whether or not there is one
-    └── TooManyRequests  it has used up its requests a second
+    ├── NoToken          the request has no token
+    ├── InvalidToken     the token is malformed, unknown, expired or revoked; the error does not say which
+    ├── NotAllowed       the token lacks the scope, or may not use the topic, whether or not it exists
+    └── TooManyRequests  the token made too many requests a second
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from bridge.model.errors import BridgeError
 
 if TYPE_CHECKING:
     from bridge.access.token import Scope
 
+NOT_VALID: Final = "the token is unknown, expired or revoked: ask the operator for a new one"
 _REALM = 'Bearer realm="delaybridge"'
 
 
 class Refused(BridgeError):
-    """`kind` is for counting; `token_id` is of the token that was named, where there is one of that id."""
+    """`kind`: the label of the metric. `token_id`: the id of the token, if there is such a token."""
 
     kind: ClassVar[str]
 
@@ -31,7 +32,7 @@ class Refused(BridgeError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The answer's, as RFC 6750 (section 3) has them."""
+        """The headers of the answer (RFC 6750, section 3)."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Refused requests are counted, and told to the log, but no more often than once a second of one token and kind."""
+"""Counts refused requests, and logs them at most once a second for each token and kind of refusal."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from bridge.access.errors import Refused
 log = structlog.get_logger(__name__)
 
 _EVERY_S = 1.0
-# When each kind and token was last told, and how many were refused since. The ids are of tokens that exist.
-_told: dict[tuple[str, str | None], tuple[float, int]] = {}
+# By kind and token: when it was last logged, and how many were refused since. Only ids of existing tokens are keys, so
+# the dict stays small.
+_logged: dict[tuple[str, str | None], tuple[float, int]] = {}
 
 
-def tell(refusal: Refused) -> None:
+def report(refusal: Refused) -> None:
+    """Counts the refusal, and logs it with the number of those not logged before."""
     metrics.ACCESS_REFUSED.labels(refusal.kind).inc()
-    about, now_s = (refusal.kind, refusal.token_id), monotonic()
-    last_s, count = _told.get(about, (-inf, 0))
+    key, now_s = (refusal.kind, refusal.token_id), monotonic()
+    last_s, count = _logged.get(key, (-inf, 0))
     if now_s - last_s < _EVERY_S:
-        _told[about] = (last_s, count + 1)
+        _logged[key] = (last_s, count + 1)
         return
-    _told[about] = (now_s, 0)
+    _logged[key] = (now_s, 0)
     log.info("access.refused", kind=refusal.kind, token=refusal.token_id, count=count + 1, reason=str(refusal))

@@ -1,4 +1,4 @@
-"""Where the tokens are: in Redis, or in a file that something else keeps."""
+"""Reads the tokens from where they are kept: Redis, or a file that other software manages."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LIST: Final = TypeAdapter(list[Token])
 
 
 class TokensUnreadable(Unavailable):
-    """The file of tokens is missing or malformed."""
+    """The file with the tokens is missing or malformed."""
 
 
 class Source(Protocol):
-    """Both raise `Unavailable`. `version` is cheap, and another one when the tokens are others."""
+    """A place that keeps tokens. `version` is cheap and changes with the tokens. Both methods raise `Unavailable`."""
 
     async def version(self) -> object: ...
 
@@ -31,6 +31,8 @@ class Source(Protocol):
 
 
 class StoreSource:
+    """The tokens in Redis."""
+
     def __init__(self, stored: StoredTokens) -> None:
         self._stored = stored
 
@@ -38,16 +40,16 @@ class StoreSource:
         return await self._stored.version()
 
     async def tokens(self) -> Mapping[str, Token]:
-        """Those that can be read: another one is nobody's, and told to the log."""
-        found: dict[str, Token] = {}
+        """The valid tokens. A malformed one is skipped and logged."""
+        tokens: dict[str, Token] = {}
         for written in await self._stored.all():
             try:
                 token = Token.model_validate_json(written)
             except ValidationError as error:
                 log.warning("access.unreadable", problems=len(error.errors()))
             else:
-                found[token.id] = token
-        return found
+                tokens[token.id] = token
+        return tokens
 
 
 class FileSource:
@@ -69,10 +71,10 @@ class FileSource:
         except OSError as error:
             raise self._unreadable(error.strerror) from None
         except ValidationError as error:
-            # Without the values: whoever wrote a secret there by mistake must not find it in a log.
+            # Without the values: a secret that was put into the file by mistake must not get into the log.
             wrong = "; ".join(
-                f"{'.'.join(map(str, one['loc'])) or 'all'}: {one['msg']}"
-                for one in error.errors(include_input=False, include_url=False)
+                f"{'.'.join(map(str, details['loc'])) or 'all'}: {details['msg']}"
+                for details in error.errors(include_input=False, include_url=False)
             )
             raise self._unreadable(wrong) from None
 

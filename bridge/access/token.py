@@ -1,9 +1,8 @@
-"""A token as a value: what it is known by and what it allows.
+"""Defines a token: its id, the hash of its secret, and what it allows.
 
-Written out it is `dbt_<id>_<secret>`, a form that scanners for leaked secrets can find. The id is public: lists, logs
-and commands name a token by it. Of the secret only the SHA-256 is kept. It is 32 random bytes, which no hash has to
-protect from guessing by being slow: from 112 bits of entropy on, a single approved hash will do (NIST SP 800-63B,
-5.1.2.2, on look-up secrets).
+Its text is `dbt_<id>_<secret>`, which scanners for leaked secrets can find. The id is public: lists, logs and commands
+name a token by it. The bridge keeps only the SHA-256 of the secret, which is 32 random bytes. A slow hash is not
+needed: from 112 bits of entropy on, one approved hash is enough (NIST SP 800-63B, 5.1.2.2, on look-up secrets).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _CREDENTIALS = re.compile(rb"(?i:bearer) {1,8}" + _WRITTEN.pattern)
 
 
 class Scope(StrEnum):
-    """What a token is for. Any of them allows to look."""
+    """What a token allows. Each scope includes `look`."""
 
     LOOK = "look"
     SEND = "send"
@@ -39,7 +38,7 @@ PerSecond = Annotated[int, Field(ge=1, le=MAX_PER_S)]
 
 
 class Token(BaseModel):
-    """One token. `sha256` is its secret's; a limit that is None is none, or the bridge's own."""
+    """One token. `sha256`: of its secret. A limit of None: no own limit; for `max_body` the bridge's limit applies."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -57,17 +56,18 @@ class Token(BaseModel):
     expires_ms: int | None = None
 
     def reaches(self, topic: str) -> bool:
-        """Whether the topic is one of those that the token is for."""
+        """Whether the token may use the topic."""
         if self.every_topic:
             return True
         namespace, slash, _ = topic.partition("/")
         return namespace in self.namespaces if slash else self.bare_topics
 
     def is_of(self, secret: bytes) -> bool:
+        """Whether this is the token's secret, compared in constant time."""
         return compare_digest(_digest(secret), self.sha256)
 
     def per_s(self, scope: Scope) -> int | None:
-        """How many requests a second it may make in the direction of the scope."""
+        """The most requests a second that need this scope; None: no limit."""
         return {Scope.SEND: self.sends_per_s, Scope.CONSUME: self.pulls_per_s}.get(scope)
 
 
@@ -88,13 +88,13 @@ def written(token_id: str, secret: str) -> str:
 
 
 def presented(authorization: bytes) -> tuple[str, bytes] | None:
-    """The id and the secret that the header's value names; None: it has not the form of a token."""
-    found = _CREDENTIALS.fullmatch(authorization)
-    return None if found is None else (found[1].decode(), found[2])
+    """The id and the secret in an Authorization header; None if it has no token in it."""
+    match = _CREDENTIALS.fullmatch(authorization)
+    return None if match is None else (match[1].decode(), match[2])
 
 
 def masked(text: bytes) -> bytes:
-    """The text with the secret of every token in it left out."""
+    """The text with the secret of every token in it replaced by `...`."""
     return _WRITTEN.sub(rb"dbt_\1_...", text) if b"dbt_" in text else text
 
 

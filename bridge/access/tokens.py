@@ -1,8 +1,8 @@
-"""All tokens, kept in memory and up to date: a request costs one look-up in a dict.
+"""Keeps all tokens in memory, so that a request costs one look-up in a dict.
 
-A second after a change at the latest it is read. Where a request names a token that is not known here, its source is
-asked at once, so that a token is good as soon as it was made; those who ask together share the answer, and it is asked
-no more often than twenty times a second, however many guess.
+The tokens are read again within a second of a change. For a request with an unknown token they are read at once, so a
+new token works as soon as it is created. Requests that arrive together share that read. There are at most twenty such
+reads a second, however many clients guess tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from time import monotonic, time
 
 import structlog
 
-from bridge.access.errors import InvalidToken, NoToken
+from bridge.access.errors import NOT_VALID, InvalidToken, NoToken
 from bridge.access.sources import Source
 from bridge.access.token import Token, presented
 from bridge.model.errors import Unavailable
@@ -23,11 +23,11 @@ log = structlog.get_logger(__name__)
 
 _EVERY_S = 1.0
 _PACE_S = 0.05
-_HOW = "give it in one header, Authorization: Bearer dbt_..."
+_HOW = "send it in one header, Authorization: Bearer dbt_..."
 
 
 class Tokens:
-    """A loop beside the front end. While the source is away, the tokens last known go on."""
+    """A loop beside the front end. While the source is away, the tokens last read stay valid."""
 
     name = "access"
 
@@ -35,15 +35,15 @@ class Tokens:
         self._source = source
         self._version: object = None
         self._known: Mapping[str, Token] = {}
-        # By the header's value as it came; all are of `_known`.
+        # Verified tokens of `_known` by the value of their Authorization header.
         self._verified: dict[bytes, Token] = {}
         self._reading = asyncio.Lock()
-        self._coming: asyncio.Task[None] | None = None
+        self._next_read: asyncio.Task[None] | None = None
         self._asked_s = 0.0
         self.state = "ok"
 
     async def run(self) -> None:
-        """Runs for ever; a source that is away is waited for."""
+        """Runs for ever; waits while the source is away."""
         while True:
             try:
                 await self.run_once()
@@ -55,10 +55,10 @@ class Tokens:
             await asyncio.sleep(_EVERY_S)
 
     async def run_once(self) -> None:
-        """Reads the tokens if they are others than before.
+        """Reads the tokens if they changed.
 
         Raises:
-            Unavailable
+            Unavailable: the source did not answer.
         """
         async with self._reading:
             version = await self._source.version()
@@ -67,27 +67,28 @@ class Tokens:
                 self._verified, self._version = {}, version
 
     async def of(self, authorizations: Sequence[bytes]) -> Token:
-        """The token that a request's `Authorization` headers give.
+        """The token in a request's `Authorization` headers.
 
         Raises:
-            NoToken, InvalidToken
-            Unavailable: it is not known here, and its source is away.
+            NoToken: there is no token.
+            InvalidToken: the token is malformed, unknown, expired or revoked.
+            Unavailable: the token is unknown here, and the source is away.
         """
         if len(authorizations) != 1:
             if authorizations:
-                raise InvalidToken(f"there are {len(authorizations)} Authorization headers: {_HOW}")
-            raise NoToken(f"this needs a token: {_HOW}")
+                raise InvalidToken(f"the request has {len(authorizations)} Authorization headers, not one: {_HOW}")
+            raise NoToken(f"this request needs a token: {_HOW}")
         token = self._verified.get(authorizations[0]) or await self._verify(authorizations[0])
         if token.expires_ms is not None and token.expires_ms <= time() * 1_000:
             raise _not_valid(token)
         return token
 
     async def _verify(self, authorization: bytes) -> Token:
-        if (found := presented(authorization)) is None:
+        if (presented_token := presented(authorization)) is None:
             if authorization[:6].lower() != b"bearer":
-                raise NoToken(f"this needs a token, and the Authorization header has none: {_HOW}")
+                raise NoToken(f"this request needs a token, and its Authorization header has none: {_HOW}")
             raise InvalidToken(f"the token is malformed: {_HOW}")
-        token_id, secret = found
+        token_id, secret = presented_token
         if token_id not in self._known:
             await self._look()
         token = self._known.get(token_id)
@@ -97,25 +98,23 @@ class Tokens:
         return token
 
     async def _look(self) -> None:
-        """Waits for a look at the source that begins from here on."""
-        if self._coming is None:
-            self._coming = asyncio.create_task(self._paced())
-            self._coming.add_done_callback(_retrieved)
-        await asyncio.shield(self._coming)
+        """Reads the source, or waits for a read that has not begun yet."""
+        if self._next_read is None:
+            self._next_read = asyncio.create_task(self._paced())
+            self._next_read.add_done_callback(_retrieved)
+        await asyncio.shield(self._next_read)
 
     async def _paced(self) -> None:
         await asyncio.sleep(self._asked_s + _PACE_S - monotonic())
-        self._coming, self._asked_s = None, monotonic()
+        self._next_read, self._asked_s = None, monotonic()
         await self.run_once()
 
 
 def _not_valid(token: Token | None) -> InvalidToken:
-    return InvalidToken(
-        "the token is not known, has expired, or was revoked", token_id=None if token is None else token.id
-    )
+    return InvalidToken(NOT_VALID, token_id=None if token is None else token.id)
 
 
 def _retrieved(done: asyncio.Task[None]) -> None:
-    # Everyone who waited for it may have gone, and then nobody else would take the error.
+    # Every waiting request may have been cancelled. asyncio would then complain about an error nobody retrieved.
     if not done.cancelled():
         done.exception()

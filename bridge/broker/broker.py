@@ -15,7 +15,7 @@ from bridge.broker.declared.findings import Finding, told
 from bridge.broker.publications import CopyPublisher
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.taker import Taker
-from bridge.model.breaker import Breaker, State
+from bridge.model.breaker import Breaker, BreakerState
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit
 from bridge.settings.settings import Settings
 from topology import plan
@@ -125,7 +125,7 @@ class Broker:
             BrokerUnavailable: it is away, or lets no publisher through.
         """
         await self.declared.ensure_wheel()
-        if self.breaker.state is not State.CLOSED:
+        if self.breaker.state is not BreakerState.CLOSED:
             # A connection that a frozen broker has not closed tells nothing.
             await self._publishing.ask()
         if await self._publishing.blocked():

@@ -19,7 +19,7 @@ from bridge.broker.copies.copies import as_refused
 from bridge.broker.declared.declared import Declared
 from bridge.model.errors import BrokerUnavailable, Unpublishable, Unroutable
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy
+from bridge.model.message import Copy, CopyKind
 from topology.names import Names
 from topology.wheel import ceil_to_tenth, floor_to_tenth, route
 
@@ -28,7 +28,7 @@ LEAD_MS = 100
 
 _OLD_AFTER_MS = 3_000  # twice what a new queue takes to settle; copies say in whole seconds when they were made
 
-Sharing = dict[tuple[str, str | None, int], list[int]]
+Sharing = dict[tuple[str, CopyKind, int], list[int]]
 """The places of those that may share a bundle, by topic, kind and stay in the wheel."""
 
 
@@ -53,7 +53,7 @@ class Publication:
     route: Route
     left_ms: float = 0.0
     exact: bool = True
-    kind: str | None = None
+    kind: CopyKind = CopyKind.PLAIN
     live_for_ms: int = 0
     reason: str = ""
     shares: bool = False
@@ -176,7 +176,8 @@ def _outgoing(names: Names, publication: Publication) -> Outgoing:
     body = copy.envelope.body or b""
     if publication.route is Route.WHEEL:
         stay_ms = parked_ms(publication.left_ms, exact=publication.exact)
-        way = route(names.lane_for(copy.id), stay_ms, copy.topic, publication.kind)
+        kind = None if publication.kind is CopyKind.PLAIN else publication.kind
+        way = route(names.lane_for(copy.id), stay_ms, copy.topic, kind)
         return Outgoing(way.exchange, way.routing_key, CopyProperties(copy, parked=True), body)
     if publication.route is Route.READY:
         properties = CopyProperties(copy, live_for_ms=publication.live_for_ms)

@@ -1,4 +1,4 @@
-"""The command line: `delaybridge serve`, `dev`, `topology …`, `token …` and `audit`."""
+"""Assembles the commands `delaybridge serve`, `dev`, `topology …`, `token …` and `audit`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from bridge.local.stack import StackSettings, run
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_enable=False,  # they show variables, and passwords are in some
-    help="Messages delivered later, on RabbitMQ.",
+    pretty_exceptions_enable=False,  # they show variables, and some hold passwords
+    help="Delivers messages later, on RabbitMQ.",
 )
-app.add_typer(topology_app, name="topology", help="What stands on the broker.")
-app.add_typer(token_app, name="token", help="Who may do what over HTTP.")
+app.add_typer(topology_app, name="topology", help="Show, declare, check, export and drain the topology on RabbitMQ.")
+app.add_typer(token_app, name="token", help="Create, list and revoke the tokens of HTTP clients.")
 app.command()(serve)
 app.command()(audit)
 

@@ -1,4 +1,4 @@
-"""A whole bridge process but for its front end: the service of each pool, and the loops of its roles beside it."""
+"""Builds a bridge process without its front end: a service for each pool, and the loops of its roles."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ from bridge.loops.audit import Audit
 from bridge.loops.callbacks.loop import Loop as Callbacks
 from bridge.loops.checkpoint.lanes import Checkpoints
 from bridge.loops.recorded_acks import AckListener
+from bridge.loops.watch import Watch
 from bridge.service.pools import Pools, Routes
 from bridge.service.service import Service
+from bridge.service.worker_rpc import WorkerRpc
 from bridge.settings.pools import DEFAULT
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
 
 
-def assemble(settings: Settings) -> Service:
+def assemble(settings: Settings, worker_rpc: WorkerRpc | None = None) -> Pools:
+    """All pools of the process, not started. `worker_rpc`: reaches the other worker processes, if there are any."""
     pools = settings.pools or {}
-    if not pools:
-        return _pool(settings, DEFAULT)
-    services = {name: _pool(settings.of_pool(name), name) for name in (DEFAULT, *pools)}
-    return Pools(services, Routes({namespace: name for name, pool in pools.items() for namespace in pool.namespaces}))
+    services = {name: _service(settings.of_pool(name), name) for name in (DEFAULT, *pools)}
+    routes = Routes({namespace: name for name, pool in pools.items() for namespace in pool.namespaces})
+    return Pools(services, routes, worker_rpc)
 
 
-def _pool(settings: Settings, name: str) -> Service:
-    service = Service(settings, pool=name)
+def _service(settings: Settings, pool: str) -> Service:
+    service = Service(settings, pool=pool)
+    watch = Watch(service.context)
+    service.add(watch)
+    service.report(watch)
     if Role.CHECKPOINT in settings.roles:
         checkpoint = Checkpoints(service.context)
         service.add(checkpoint)

@@ -1,4 +1,4 @@
-"""Logging: one named event a line, JSON or for a terminal; no bodies."""
+"""Sets up logging: one named event a line, as JSON or for a terminal, without message bodies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bridge.settings.settings import Settings
 
 
 def configure(settings: Settings) -> None:
-    """Sets up structlog, and lets the standard library's loggers (uvicorn's, aiormq's) speak through it."""
+    """Sets up structlog, and renders the records of standard loggers (uvicorn's, aiormq's) in the same way."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -39,5 +39,5 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
-    # It warns of each client that does not speak HTTP, which is a way to fill the disk. They are counted.
+    # uvicorn warns of each client that does not speak HTTP, so clients could fill the disk. A metric counts them.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

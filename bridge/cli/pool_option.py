@@ -1,4 +1,4 @@
-"""The option `--pool` of the commands: the settings of one pool."""
+"""Reads the settings of the pool that the option `--pool` names."""
 
 from __future__ import annotations
 
@@ -8,19 +8,31 @@ from pydantic import ValidationError
 from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings, complaints
 
-HELP = "One of BRIDGE_POOLS."
+POOL_HELP = "A pool of BRIDGE_POOLS."
 
 
 def settings_of(pool: str) -> Settings:
-    """
+    """Returns the settings of the pool.
+
     Raises:
         BadParameter: the settings are wrong, or there is no such pool.
     """
-    try:
-        settings = Settings()
-    except ValidationError as error:
-        raise typer.BadParameter("\n".join(complaints(error))) from None
+    settings = read_settings()
     names = [DEFAULT, *(settings.pools or {})]
     if pool not in names:
-        raise typer.BadParameter(f"there is no pool {pool[:40]!r}, only {', '.join(names)}", param_hint="--pool")
+        raise typer.BadParameter(
+            f"there is no pool {pool[:40]!r}; the pools are {', '.join(names)}", param_hint="--pool"
+        )
     return settings.of_pool(pool)
+
+
+def read_settings() -> Settings:
+    """Returns the settings from the environment.
+
+    Raises:
+        BadParameter: names each wrong setting.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise typer.BadParameter("\n".join(complaints(error))) from None

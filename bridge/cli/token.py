@@ -1,4 +1,4 @@
-"""`delaybridge token …`: makes, lists and revokes the tokens of the HTTP side."""
+"""Runs `delaybridge token …`: creates, lists and revokes the tokens of HTTP clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Annotated, TypeVar
 
 import orjson
 import typer
-from pydantic import ValidationError
 
 from bridge.access.sources import FileSource, StoreSource
 from bridge.access.token import (
@@ -25,44 +24,54 @@ from bridge.access.token import (
     sha256_of,
     written,
 )
-from bridge.cli.pool_option import settings_of
+from bridge.cli.pool_option import read_settings, settings_of
 from bridge.model.durations import format_instant, parse_duration_ms
 from bridge.model.errors import Unavailable
 from bridge.service.service import Service
-from bridge.settings.settings import Settings, complaints
+from bridge.settings.settings import Settings
 from bridge.store.tokens import StoredTokens
 
 app = typer.Typer(no_args_is_help=True)
 Result = TypeVar("Result")
 
-_Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who it is for; shown in lists.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who will use the token; shown in lists.")],
     *,
-    scope: Annotated[list[Scope], typer.Option(help="What it is for; may be given again. Any of them allows to look.")],
-    namespace: Annotated[list[str] | None, typer.Option(help="Whose topics; may be given again.")] = None,
-    pool: Annotated[str | None, typer.Option(metavar="NAME", help="Topics of all namespaces of this pool.")] = None,
-    bare_topics: Annotated[bool, typer.Option("--bare-topics", help="Topics without a namespace.")] = False,
-    every_topic: Annotated[bool, typer.Option("--every-topic", help="All topics.")] = False,
-    expires: Annotated[str | None, typer.Option(help="After so long, as 90d or 12h; else never.")] = None,
-    sends_per_s: Annotated[int | None, typer.Option(help=f"Sends, a batch being one: 1 to {MAX_PER_S}.")] = None,
-    pulls_per_s: Annotated[int | None, typer.Option(help=f"Pulls: 1 to {MAX_PER_S}.")] = None,
-    max_body: Annotated[int | None, typer.Option(help=f"Bytes of a message's body: 1 to {MAX_BODY}.")] = None,
+    scope: Annotated[
+        list[Scope], typer.Option(help="What the token allows; can be repeated. Every scope allows to read.")
+    ],
+    namespace: Annotated[
+        list[str] | None, typer.Option(help="Allow the topics of this namespace; can be repeated.")
+    ] = None,
+    pool: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Allow the topics of all namespaces of this pool.")
+    ] = None,
+    bare_topics: Annotated[bool, typer.Option("--bare-topics", help="Allow the topics without a namespace.")] = False,
+    every_topic: Annotated[bool, typer.Option("--every-topic", help="Allow all topics.")] = False,
+    expires: Annotated[
+        str | None, typer.Option(help="How long the token is valid, such as 90d or 12h. Default: for ever.")
+    ] = None,
+    sends_per_s: Annotated[
+        int | None, typer.Option(help=f"Sends a second, 1 to {MAX_PER_S}; a batch counts as one send.")
+    ] = None,
+    pulls_per_s: Annotated[int | None, typer.Option(help=f"Pulls a second, 1 to {MAX_PER_S}.")] = None,
+    max_body: Annotated[int | None, typer.Option(help=f"Largest body of a message in bytes, 1 to {MAX_BODY}.")] = None,
     json: _Json = False,
 ) -> None:
-    """Make a token. It is printed once, here, and kept nowhere: only a hash of it is.
+    """Create a token and print it. It is shown only once: Redis keeps only a hash of it.
 
-    Settings come from the environment (BRIDGE_…), as those of `serve`. Ends with 3 when Redis is away.
+    Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 3: Redis did not answer.
     """
     pools = {} if pool is None else settings_of(pool).pools or {}
     routed = pools[pool].namespaces if pool in pools else ()
     namespaces = tuple(dict.fromkeys([*(namespace or ()), *routed]))
     _check(name, "NAME", NAME_PATTERN, "must be 1 to 100 printable ASCII characters, with no space at either end")
-    for one in namespaces:
-        _check(one, "--namespace", NAMESPACE_PATTERN, "must be 1 to 100 letters, digits, _ . -")
+    for allowed_namespace in namespaces:
+        _check(allowed_namespace, "--namespace", NAMESPACE_PATTERN, "must be 1 to 100 letters, digits, _ . -")
     _check_range(sends_per_s, "--sends-per-s", MAX_PER_S)
     _check_range(pulls_per_s, "--pulls-per-s", MAX_PER_S)
     _check_range(max_body, "--max-body", MAX_BODY)
@@ -89,19 +98,19 @@ def create(
         typer.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
     else:
         typer.echo(written(token.id, secret))
-        typer.echo(f"Token {token.id} is good from now on. This is the only time that it is shown.", err=True)
+        typer.echo(f"Token {token.id} is valid from now on. This is the only time that it is shown.", err=True)
 
 
 @app.command("list")
 def list_tokens(*, json: _Json = False) -> None:
-    """List the tokens, without their secrets. `--json` has their hashes, as BRIDGE_TOKENS_FILE takes them."""
-    settings = _settings()
+    """List the tokens without their secrets. `--json` prints their hashes, in the form of BRIDGE_TOKENS_FILE."""
+    settings = read_settings()
 
-    async def read(stored: StoredTokens) -> Mapping[str, Token]:
+    async def read_tokens(stored: StoredTokens) -> Mapping[str, Token]:
         file = settings.tokens_file
         return await (StoreSource(stored) if file is None else FileSource(file)).tokens()
 
-    tokens = sorted(_run(settings, read).values(), key=lambda token: (token.name, token.created_ms))
+    tokens = sorted(_run(settings, read_tokens).values(), key=lambda token: (token.name, token.created_ms))
     if json:
         dumped = [token.model_dump(mode="json") for token in tokens]
         typer.echo(orjson.dumps(dumped, option=orjson.OPT_INDENT_2))
@@ -112,26 +121,23 @@ def list_tokens(*, json: _Json = False) -> None:
 
 
 @app.command()
-def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="As `token list` shows it.")]) -> None:
-    """Remove a token: every process refuses it two seconds later at the latest. Ends with 1 when there is none."""
+def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="The id that `token list` shows.")]) -> None:
+    """Revoke a token. Every process refuses it within two seconds. Exit code 1: there is no such token."""
     if not _run(_writable(), lambda stored: stored.remove(token_id)):
-        typer.echo(f"delaybridge token: there is no token {token_id[:100]!r}", err=True)
+        typer.echo(
+            f"delaybridge token: there is no token {token_id[:100]!r}; `delaybridge token list` shows the ids", err=True
+        )
         raise typer.Exit(1)
     typer.echo(f"Token {token_id} is revoked.", err=True)
 
 
-def _settings() -> Settings:
-    try:
-        return Settings()
-    except ValidationError as error:
-        raise typer.BadParameter("\n".join(complaints(error))) from None
-
-
 def _writable() -> Settings:
-    settings = _settings()
+    """Returns the settings, if the tokens are in Redis and not in a file."""
+    settings = read_settings()
     if settings.tokens_file is not None:
         raise typer.BadParameter(
-            f"the tokens are in {settings.tokens_file}: change them there, or unset it", param_hint="BRIDGE_TOKENS_FILE"
+            f"the tokens are in {settings.tokens_file}: change that file, or unset the setting",
+            param_hint="BRIDGE_TOKENS_FILE",
         )
     return settings
 
@@ -172,7 +178,7 @@ def _duration_ms(text: str) -> int:
 
 
 def _row(token: Token) -> Sequence[str]:
-    topics = ["every topic"] if token.every_topic else [f"{one}/..." for one in token.namespaces]
+    topics = ["every topic"] if token.every_topic else [f"{namespace}/..." for namespace in token.namespaces]
     if token.bare_topics:
         topics.append("bare topics")
     limits = {"sends/s": token.sends_per_s, "pulls/s": token.pulls_per_s, "body bytes": token.max_body}
@@ -182,7 +188,7 @@ def _row(token: Token) -> Sequence[str]:
         token.name,
         " ".join(token.scopes),
         ", ".join(topics),
-        ", ".join(f"{limit} {what}" for what, limit in limits.items() if limit is not None) or "none",
+        ", ".join(f"{limit} {unit}" for unit, limit in limits.items() if limit is not None) or "none",
         format_instant(token.created_ms),
         expires,
     )

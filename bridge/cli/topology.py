@@ -1,6 +1,6 @@
-"""`delaybridge topology …`: what stands on the broker, shown, declared, checked, exported, moved.
+"""Runs `delaybridge topology …`: shows, declares, checks, exports and drains the topology.
 
-The options stand before the command, and are the settings of the bridge: `delaybridge topology --topic orders apply`.
+The options come before the command and are the settings of the bridge: `delaybridge topology --topic orders apply`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import typer
 from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import AMQPError
 
-from bridge.cli.pool_option import HELP, settings_of
+from bridge.cli.pool_option import POOL_HELP, settings_of
 from bridge.settings import amqp_urls
-from bridge.settings.tls import client_context, plainly
+from bridge.settings.tls import client_context, tls_failure
 from topology import plan
 from topology.channels import with_lanes_found
-from topology.declare import apply as put
-from topology.definitions import export as definitions
+from topology.declare import apply as declare_all
+from topology.definitions import export as as_definitions
 from topology.drain import drain as move_all
 from topology.errors import TopologyError
 from topology.names import MOST_LANES, Names
-from topology.show import show as drawing
-from topology.verify import verify as look
+from topology.show import show as as_text
+from topology.verify import verify as compare
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -37,10 +37,12 @@ Result = TypeVar("Result")
 
 CONNECT_TIMEOUT_S = 10
 
+_SLOTS_HELP = "Include every slot; without them, a bridge declares slots as it needs them."
+
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What the options before the command say."""
+class Options:
+    """The options before the command. `checked` and `direct` are topics by their way of release."""
 
     amqp_url: str
     management_url: str | None
@@ -66,49 +68,58 @@ class Asked:
 
 
 @app.callback()
-def options(
+def read_options(
     context: typer.Context,
     *,
     amqp_url: Annotated[
-        str, typer.Option(envvar="BRIDGE_AMQP_URL", help="Broker, with user, password and virtual host.")
+        str, typer.Option(envvar="BRIDGE_AMQP_URL", help="URL of RabbitMQ, with user, password and virtual host.")
     ] = "amqp://guest:guest@127.0.0.1:5672/",
     management_url: Annotated[
-        str | None, typer.Option(envvar="BRIDGE_MANAGEMENT_URL", help="Management API, with user and password.")
+        str | None,
+        typer.Option(envvar="BRIDGE_MANAGEMENT_URL", help="URL of the management API, with user and password."),
     ] = None,
     tls_ca: Annotated[
-        Path | None, typer.Option(envvar="BRIDGE_TLS_CA", help="Whom to believe, with amqps and https.")
+        Path | None, typer.Option(envvar="BRIDGE_TLS_CA", help="PEM file of trusted authorities, for amqps and https.")
     ] = None,
-    tls_cert: Annotated[Path | None, typer.Option(envvar="BRIDGE_TLS_CERT", help="Who we are.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(envvar="BRIDGE_TLS_KEY", help="Its key.")] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(envvar="BRIDGE_TLS_CERT", help="PEM file of the client certificate.")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(envvar="BRIDGE_TLS_KEY", help="PEM file of the client certificate's key.")
+    ] = None,
     prefix: Annotated[
-        str, typer.Option(envvar="BRIDGE_PREFIX", help="Start of the names of all that delays.")
+        str, typer.Option(envvar="BRIDGE_PREFIX", help="Prefix of the exchanges and queues of the wheel.")
     ] = "delay",
     ready_prefix: Annotated[
-        str, typer.Option(envvar="BRIDGE_READY_PREFIX", help="Put before a topic: its ready queue.")
+        str, typer.Option(envvar="BRIDGE_READY_PREFIX", help="Prefix of a topic's ready queue.")
     ] = "ready.",
     dead_prefix: Annotated[
-        str, typer.Option(envvar="BRIDGE_DEAD_PREFIX", help="Put before a topic: its dead-letter queue.")
+        str, typer.Option(envvar="BRIDGE_DEAD_PREFIX", help="Prefix of a topic's dead-letter queue.")
     ] = "dead.",
-    lanes: Annotated[int, typer.Option(envvar="BRIDGE_LANES", min=1, max=MOST_LANES, help="Wheels side by side.")] = 1,
+    lanes: Annotated[int, typer.Option(envvar="BRIDGE_LANES", min=1, max=MOST_LANES, help="Number of wheels.")] = 1,
     delivery_limit: Annotated[
-        int, typer.Option(envvar="BRIDGE_DELIVERY_LIMIT", min=1, help="Of the topics' ready queues.")
+        int, typer.Option(envvar="BRIDGE_DELIVERY_LIMIT", min=1, help="Delivery limit of ready queues.")
     ] = plan.DELIVERY_LIMIT,
-    pool: Annotated[str | None, typer.Option(metavar="NAME", help=f"{HELP} Its broker and names.")] = None,
-    topic: Annotated[list[str] | None, typer.Option(help="A topic the checkpoint releases. Repeatable.")] = None,
-    direct: Annotated[list[str] | None, typer.Option(help="A topic released directly. Repeatable.")] = None,
+    pool: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"{POOL_HELP} Uses its servers and prefixes.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="A topic that the checkpoint releases. Can be repeated.")
+    ] = None,
+    direct: Annotated[list[str] | None, typer.Option(help="A topic with direct release. Can be repeated.")] = None,
 ) -> None:
     if pool is not None:
-        own = settings_of(pool)
-        amqp_url, management_url = own.amqp_url, own.management_url
-        prefix, ready_prefix, dead_prefix = own.prefix, own.ready_prefix, own.dead_prefix
+        settings = settings_of(pool)
+        amqp_url, management_url = settings.amqp_url, settings.management_url
+        prefix, ready_prefix, dead_prefix = settings.prefix, settings.ready_prefix, settings.dead_prefix
     try:
         tls = client_context(tls_ca, tls_cert, tls_key)
-        amqp_urls.amqp_url(amqp_url)
+        amqp_urls.checked_amqp_url(amqp_url)
         if management_url is not None:
-            amqp_urls.management_url(management_url)
+            amqp_urls.checked_management_url(management_url)
     except ValueError as exc:
         raise typer.BadParameter(str(exc)) from None
-    context.obj = Asked(
+    context.obj = Options(
         amqp_url=amqp_url,
         management_url=management_url,
         tls=tls,
@@ -123,36 +134,36 @@ def options(
 def show(
     context: typer.Context,
     *,
-    slots: Annotated[bool, typer.Option(help="With every slot, or only what stands from the start.")] = True,
+    slots: Annotated[bool, typer.Option(help=_SLOTS_HELP)] = True,
 ) -> None:
-    """Print the plan: exchanges, bindings, queues with their arguments. Asks no broker."""
-    asked: Asked = context.obj
-    typer.echo(drawing(asked.plan(slots=slots)))
+    """Print the plan: exchanges with their bindings, and queues with their arguments. Needs no broker."""
+    options: Options = context.obj
+    typer.echo(as_text(options.plan(slots=slots)))
 
 
 @app.command()
 def apply(
     context: typer.Context,
     *,
-    slots: Annotated[bool, typer.Option(help="With every slot; without, a bridge declares them at its start.")] = True,
+    slots: Annotated[bool, typer.Option(help=_SLOTS_HELP)] = True,
 ) -> None:
-    """Declare the plan on the broker. What stands already stays as it is."""
-    asked: Asked = context.obj
-    whole = asked.plan(slots=slots)
-    _connected(asked, lambda connection: put(connection, whole))
-    typer.echo(f"{len(whole.exchanges)} exchanges, {len(whole.queues)} queues, {len(whole.bindings)} bindings stand.")
+    """Declare the plan on the broker. Existing objects stay as they are."""
+    options: Options = context.obj
+    whole = options.plan(slots=slots)
+    _connected(options, lambda connection: declare_all(connection, whole))
+    typer.echo(f"{len(whole.exchanges)} exchanges, {len(whole.queues)} queues, {len(whole.bindings)} bindings exist.")
 
 
 @app.command()
 def verify(
     context: typer.Context,
     *,
-    slots: Annotated[bool, typer.Option(help="With every slot, for where all were declared beforehand.")] = False,
+    slots: Annotated[bool, typer.Option(help="Also check every slot, if `apply` declared them.")] = False,
 ) -> None:
-    """Check the broker and what stands on it. Ends with 1 when a promise is broken. Changes nothing."""
-    asked: Asked = context.obj
-    whole = asked.plan(slots=slots)
-    report = _connected(asked, lambda connection: look(connection, whole, management_url=asked.management_url))
+    """Compare the broker with the plan. Changes nothing. Exit code 1: an error was found, so a promise is broken."""
+    options: Options = context.obj
+    whole = options.plan(slots=slots)
+    report = _connected(options, lambda connection: compare(connection, whole, management_url=options.management_url))
     typer.echo(str(report))
     if not report.ok:
         raise typer.Exit(1)
@@ -162,12 +173,12 @@ def verify(
 def export(
     context: typer.Context,
     *,
-    vhost: Annotated[str, typer.Option(help="Virtual host the file is for; it has to exist.")] = "/",
-    slots: Annotated[bool, typer.Option(help="With every slot, or only what stands from the start.")] = True,
+    vhost: Annotated[str, typer.Option(help="Virtual host of the file; it must exist before the import.")] = "/",
+    slots: Annotated[bool, typer.Option(help=_SLOTS_HELP)] = True,
 ) -> None:
-    """Print the plan as a RabbitMQ definitions file. Asks no broker."""
-    asked: Asked = context.obj
-    exported = definitions(asked.plan(slots=slots), vhost)
+    """Print the plan as a RabbitMQ definitions file. Needs no broker."""
+    options: Options = context.obj
+    exported = as_definitions(options.plan(slots=slots), vhost)
     typer.echo(orjson.dumps(exported, option=orjson.OPT_INDENT_2).decode())
 
 
@@ -175,32 +186,35 @@ def export(
 def drain(
     context: typer.Context,
     *,
-    old_prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="The prefix to move away from.")],
-    old_ready_prefix: Annotated[str | None, typer.Option(help="That of the old ready queues, if it differs.")] = None,
-    old_dead_prefix: Annotated[str | None, typer.Option(help="That of the old dead queues, if it differs.")] = None,
+    old_prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="The old prefix.")],
+    old_ready_prefix: Annotated[str | None, typer.Option(help="Prefix of the old ready queues, if it differs.")] = None,
+    old_dead_prefix: Annotated[str | None, typer.Option(help="Prefix of the old dead queues, if it differs.")] = None,
 ) -> None:
-    """Move every message from an old prefix to the present one, then take the old topology off the broker.
+    """Move every message from an old prefix to the present one, then delete the old topology.
 
-    Stop the bridges of the old prefix first. Name every topic with --topic or --direct: its ready queue is bound to
-    the new names, or moved if its name changes. With the present prefix, the lanes beyond --lanes are moved.
+    Stop the bridges of the old prefix first. Name every topic with --topic or --direct: the command binds its ready
+    queue to the new names, or moves the messages if the queue's name changes. If PREFIX is the present prefix, the
+    command moves the lanes beyond --lanes.
     """
-    asked: Asked = context.obj
-    new = asked.names
+    options: Options = context.obj
+    new = options.names
     old = _names(prefix=old_prefix, ready=old_ready_prefix or new.ready, dead=old_dead_prefix or new.dead)
     same = replace(old, lanes=new.lanes) == new
 
     async def declare_and_move(connection: AbstractConnection) -> dict[str, int]:
-        standing = await with_lanes_found(connection, new if same else old)
-        if standing == new:
-            raise typer.BadParameter(f"{old_prefix} is the present prefix, and has no more lanes than {new.lanes}")
-        await put(connection, asked.plan(slots=False))
-        return dict((await move_all(connection, standing, new, topics=asked.checked + asked.direct)).moved)
+        existing = await with_lanes_found(connection, new if same else old)
+        if existing == new:
+            raise typer.BadParameter(
+                f"{old_prefix} is the present prefix and has no lanes beyond --lanes {new.lanes}; name an old prefix"
+            )
+        await declare_all(connection, options.plan(slots=False))
+        return dict((await move_all(connection, existing, new, topics=options.checked + options.direct)).moved)
 
-    moved = _connected(asked, declare_and_move)
+    moved = _connected(options, declare_and_move)
     for queue, count in sorted(moved.items()):
         typer.echo(f"{count:>12}  from {queue}")
-    gone = f"lanes of {old_prefix}: {new.lanes}" if same else f"{old_prefix} is gone"
-    typer.echo(f"{sum(moved.values()):>12}  messages moved; {gone}.")
+    outcome = f"{old_prefix} has {new.lanes} of its lanes left" if same else f"{old_prefix} is deleted"
+    typer.echo(f"{sum(moved.values()):>12}  messages moved; {outcome}.")
 
 
 def _names(*, prefix: str, ready: str, dead: str, lanes: int = 1) -> Names:
@@ -210,15 +224,16 @@ def _names(*, prefix: str, ready: str, dead: str, lanes: int = 1) -> Names:
         raise typer.BadParameter(str(exc)) from exc
 
 
-def _connected(asked: Asked, do: Callable[[AbstractConnection], Awaitable[Result]]) -> Result:
+def _connected(options: Options, work: Callable[[AbstractConnection], Awaitable[Result]]) -> Result:
     async def run() -> Result:
         async with await aio_pika.connect(
-            asked.amqp_url, timeout=CONNECT_TIMEOUT_S, ssl_context=asked.tls
+            options.amqp_url, timeout=CONNECT_TIMEOUT_S, ssl_context=options.tls
         ) as connection:
-            return await do(connection)
+            return await work(connection)
 
     try:
         return asyncio.run(run())
     except (TopologyError, AMQPError, OSError, TimeoutError) as exc:
-        typer.echo(f"{type(exc).__name__}: {plainly(exc) or exc}", err=True)
+        broker = amqp_urls.without_password(options.amqp_url)
+        typer.echo(f"{type(exc).__name__} at {broker}: {tls_failure(exc) or exc}", err=True)
         raise typer.Exit(2) from exc

@@ -1,12 +1,12 @@
-"""Several worker processes of one `serve`: forked, started again when one ends, and told to end together.
+"""Runs the worker processes of one `serve`: forks them, restarts one that ends, and stops them together.
 
     delaybridge serve
       |-- api-1         each accepts connections on sockets of its own at the same ports
       |-- api-2
       '-- checkpoint-1
 
-The parent serves nobody. It holds the workers' sockets, so connections to one that is being started again wait for it
-instead of being refused. Forked after all was imported, a worker starts in the tenth of a second, not in two.
+The parent serves no client. It holds the workers' sockets, so a connection to a worker that restarts waits and is not
+refused. The parent forks after all imports, so a worker starts in 0.1 s and not in 2 s.
 """
 
 from __future__ import annotations
@@ -23,43 +23,44 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-_AGAIN_S: Final = 1.0  # a worker that ends at once is started so often
-_FOR_GOOD: Final = (2, 3)  # exit codes of what would end so again: a setting, a broker that is unfit
-_TO_END: Final = (signal.SIGTERM, signal.SIGINT)
+_RESTART_S: Final = 1.0  # a worker starts at most once in this time
+_FATAL_CODES: Final = (2, 3)  # exit codes for faults that a restart does not mend: a wrong setting, an unfit broker
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Workers:
     def __init__(
         self, names: Sequence[str], work: Callable[[int, int], int], ending: Callable[[], None], *, within_s: float
     ) -> None:
-        """`work`: runs the worker of this place, and has it stop when the pipe that it is given the reading end of is
-        closed; returns its exit code. `ending`: called in the parent before the workers are told to end. One that has
-        not ended `within_s` after that is killed."""
+        """`work(place, pipe)` runs the worker number `place` and returns its exit code. The worker must stop when the
+        other end of `pipe` is closed. The parent calls `ending` before it stops the workers, and kills workers that
+        have not ended `within_s` seconds later."""
         self._names = names
         self._work = work
         self._ending = ending
         self._within_s = within_s
         self._running: dict[int, int] = {}  # places by process id
-        self._start_s: dict[int, float] = {}  # by place: of those that are to be started, when
+        self._start_s: dict[int, float] = {}  # by place: when to start workers that are not running
         self._started_s = [0.0] * len(names)
 
     def run(self) -> int:
-        """Returns the exit code once all have ended: 0 when the process was told to end by a signal."""
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who started us may ignore it, and then no exit code is kept
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, *_TO_END))
-        lifeline = os.pipe()  # a worker must not outlive its parent, however that ends
+        """Runs until a signal stops the process or a worker ends with a fatal code. Returns the exit code once all
+        workers have ended: 0 after a signal."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if our parent ignores it, the kernel keeps no exit codes
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, *_STOP_SIGNALS))
+        lifeline = os.pipe()  # its writing end closes with the parent, so no worker outlives a killed parent
         self._start_s = dict.fromkeys(range(len(self._names)), 0.0)
         try:
             while True:
                 self._start_due(lifeline)
-                told = self._wait(min(self._start_s.values(), default=None))
-                if told in _TO_END:
+                received = self._wait(min(self._start_s.values(), default=None))
+                if received in _STOP_SIGNALS:
                     return 0
                 for place, code in self._ended():
                     log.warning("worker.ended", worker=self._names[place], code=code)
-                    if code in _FOR_GOOD:
+                    if code in _FATAL_CODES:
                         return code
-                    self._start_s[place] = max(monotonic(), self._started_s[place] + _AGAIN_S)
+                    self._start_s[place] = max(monotonic(), self._started_s[place] + _RESTART_S)
         finally:
             self._end()
 
@@ -71,7 +72,7 @@ class Workers:
                 process = os.fork()
             except OSError as error:
                 log.error("worker.not_started", worker=self._names[place], reason=str(error))  # noqa: TRY400
-                self._start_s[place] = monotonic() + _AGAIN_S
+                self._start_s[place] = monotonic() + _RESTART_S
                 continue
             if process == 0:
                 os.close(lifeline[1])
@@ -79,19 +80,20 @@ class Workers:
             self._running[process] = place
 
     def _wait(self, until_s: float | None) -> int | None:
-        """The signal that came, if any."""
-        signals = (signal.SIGCHLD, *_TO_END)
+        """Waits for a signal and returns it. None: none came until `until_s`."""
+        signals = (signal.SIGCHLD, *_STOP_SIGNALS)
         if until_s is None:
             return signal.sigwaitinfo(signals).si_signo
-        came = signal.sigtimedwait(signals, max(0.0, until_s - monotonic()))
-        return None if came is None else came.si_signo
+        info = signal.sigtimedwait(signals, max(0.0, until_s - monotonic()))
+        return None if info is None else info.si_signo
 
     def _ended(self) -> list[tuple[int, int]]:
-        """TopicsById of workers that have ended since, with their exit codes, negative for a signal."""
+        """Returns the places and exit codes of workers that have ended since the last call. A code is negative for a
+        signal."""
         ended: list[tuple[int, int]] = []
         for process in list(self._running):
-            found, status = os.waitpid(process, os.WNOHANG)
-            if found:
+            reaped, status = os.waitpid(process, os.WNOHANG)
+            if reaped:
                 ended.append((self._running.pop(process), os.waitstatus_to_exitcode(status)))
         return ended
 
@@ -110,15 +112,15 @@ class Workers:
 
 
 def _become(work: Callable[[], int]) -> None:
-    """The rest of a forked process's life."""
+    """Runs a forked worker to its end and exits the process."""
     code = 1
     try:
-        # Ctrl-C reaches all that a terminal runs, and the parent passes it on.
+        # SIGINT stays blocked: a terminal sends Ctrl-C to every process, and the parent stops the workers.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD, signal.SIGTERM))
         code = work()
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
-    except BaseException:  # noqa: BLE001 - nothing may go on in the parent's place
+    except BaseException:  # noqa: BLE001 - a worker must not continue with the parent's code
         traceback.print_exc()
     finally:
         try:

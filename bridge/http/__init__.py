@@ -1,1 +1,1 @@
-"""The bridge over HTTP: its own API (`v1`), other systems' wires, health and metrics. FastAPI is known here alone."""
+"""Serves the bridge over HTTP: its own API (`v1`), the wires of other systems, health and metrics."""

@@ -1,4 +1,4 @@
-"""The bridge's HTTP application."""
+"""Builds the bridge's HTTP application."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
-from starlette.types import Receive, Scope, Send
 
 from bridge.access.access import Access
-from bridge.http import problems
+from bridge.http import error_handlers
 from bridge.http.guard import Guard
 from bridge.http.server.fast_path import FastPath
 from bridge.http.server.limits import BodyLimit
@@ -29,7 +28,7 @@ from bridge.http.v1 import (
     subscribing,
     topics,
 )
-from bridge.http.v1.operation import TOPIC, add, everywhere
+from bridge.http.v1.operation import TOPIC, add, in_both_forms
 from bridge.http.wires.camellia import wire as camellia
 from bridge.http.wires.jobs import changsongl, ouqiang, youzan
 from bridge.http.wires.lmstfy.mount import mount as mount_lmstfy
@@ -37,19 +36,19 @@ from bridge.http.wires.tasks import wire as tasks
 from bridge.settings.roles import Role
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
-# A request may be as large as so many of the largest bodies, and all that is beside bodies in a batch.
+# A request may hold this many of the largest bodies, and this many bytes besides, as a batch has.
 _LARGEST_BODIES = 16
 _BESIDE_BODIES_BYTES = 1024 * 1024
 
 _TAGS = {
-    "messages": "Send messages for later; look them up, list, move and delete them.",
-    "consuming": "Take ready messages under a lease, and settle them.",
-    "dead letters": "What ran out of retries.",
-    "topics": "What is in a topic, and what it decides for its messages.",
-    "callbacks": "Have a topic's due messages called out to a receiver, signed.",
-    "health": "Of this process, and of what it needs.",
+    "messages": "Send messages that are delivered later. Look them up, list, move and delete them.",
+    "consuming": "Pull ready messages under a lease, then ack, nack or extend them.",
+    "dead letters": "Messages that used up their retries. List, replay or drop them.",
+    "topics": "Count a topic's messages, and set the policy for them.",
+    "callbacks": "Have a topic's due messages posted to your HTTP endpoint, signed.",
+    "health": "Liveness, readiness and metrics.",
 }
 _BUSIEST = {
     (operation.method, operation.path.removeprefix(TOPIC)): operation
@@ -68,77 +67,76 @@ OPERATIONS = (
 )
 
 
-class _Shortened(FastAPI):
-    """With the shortcut in front of all that FastAPI does with a request."""
+def create_app(pools: Pools) -> FastPath[FastAPI]:
+    """The ASGI application: the fast path, with FastAPI's application behind it as `app`.
 
-    def shorten(self, **how: Any) -> None:
-        self._shortcut = FastPath(super().__call__, **how)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._shortcut(scope, receive, send)
-
-
-def create_app(service: Service) -> FastAPI:
-    """The application over the service, which it starts and stops. A process without the API has health and metrics.
+    It starts the pools with its lifespan and stops them at its end. A process without the role `api` serves health and
+    metrics only.
 
     Raises:
-        Undecided: who may do what.
+        Undecided: the settings do not say who may use the bridge.
     """
-    access = Access.of(service)
+    access = Access.of(pools)
     guard = Guard(access)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await service.start()
+        await pools.start()
         try:
             yield
         finally:
-            await service.stop()
+            await pools.stop()
 
-    app = _Shortened(
+    app = FastAPI(
         title="delaybridge",
         version=version("delaybridge"),
-        description="Messages delivered later, on RabbitMQ.",
-        openapi_tags=[{"name": name, "description": says} for name, says in _TAGS.items()],
+        description="Send a message now, and have it delivered later, through RabbitMQ.",
+        openapi_tags=[{"name": name, "description": description} for name, description in _TAGS.items()],
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    api = Role.API in service.settings.roles
-    operations = [placed for one in (OPERATIONS if api else health.OPERATIONS) for placed in everywhere(one)]
+    api = Role.API in pools.settings.roles
+    operations = [
+        routed for operation in (OPERATIONS if api else health.OPERATIONS) for routed in in_both_forms(operation)
+    ]
     for operation in operations:
-        add(app, operation, guard.handler(service, operation))
+        add(app, operation, guard.handler(pools, operation))
     if api:
-        _add_wires(app, service, guard)
-    problems.install(app)
-    limit_bytes = _LARGEST_BODIES * service.settings.max_body + _BESIDE_BODIES_BYTES
-    # The one added last sees a request first.
+        _add_wires(app, pools, guard)
+    error_handlers.install(app)
+    limit_bytes = _LARGEST_BODIES * pools.settings.max_body + _BESIDE_BODIES_BYTES
+    # A request passes the middleware added last first.
     app.add_middleware(RawPath, under="/v1/")
     app.add_middleware(BodyLimit, limit_bytes=limit_bytes)
     app.add_middleware(RequestId)
-    if api and service.settings.lmstfy:
-        # Outermost: it has request ids, limits and errors of its own.
-        mount_lmstfy(app, service)
-    busiest = {place: guard.handler(service, operation) for place, operation in _BUSIEST.items()} if api else {}
-    of_lmstfy = (service.settings.lmstfy_port, service.settings.lmstfy_admin_port) if service.settings.lmstfy else ()
-    app.shorten(handlers=busiest, limit_bytes=limit_bytes, ports={port for port in of_lmstfy if port is not None})
+    if api and pools.settings.lmstfy:
+        # This wire has its own request ids, limits and errors, so its middleware is outermost.
+        mount_lmstfy(app, pools)
 
     @cache
     def document() -> dict[str, Any]:
         return openapi.document(app, operations, tokens=access is not None)
 
     app.openapi = document  # type: ignore[method-assign]
-    return app
+    settings = pools.settings
+    lmstfy_ports = (settings.lmstfy_port, settings.lmstfy_admin_port) if settings.lmstfy else ()
+    return FastPath(
+        app,
+        handlers={path: guard.handler(pools, operation) for path, operation in _BUSIEST.items()} if api else {},
+        limit_bytes=limit_bytes,
+        other_ports={port for port in lmstfy_ports if port is not None},
+    )
 
 
-def _add_wires(app: FastAPI, service: Service, guard: Guard) -> None:
-    if service.settings.camellia:
-        app.include_router(camellia.router(service, guard))
-    if service.settings.tasks:
-        app.include_router(tasks.router(service, guard))
-    if service.settings.ouqiang:
-        app.include_router(ouqiang.router(service, guard))
-    if service.settings.changsongl:
-        app.include_router(changsongl.router(service, guard))
-    if service.settings.youzan:
-        app.include_router(youzan.router(service, guard))
+def _add_wires(app: FastAPI, pools: Pools, guard: Guard) -> None:
+    if pools.settings.camellia:
+        app.include_router(camellia.router(pools, guard))
+    if pools.settings.tasks:
+        app.include_router(tasks.router(pools, guard))
+    if pools.settings.ouqiang:
+        app.include_router(ouqiang.router(pools, guard))
+    if pools.settings.changsongl:
+        app.include_router(changsongl.router(pools, guard))
+    if pools.settings.youzan:
+        app.include_router(youzan.router(pools, guard))

@@ -1,4 +1,4 @@
-"""What only HTTP can get wrong, added to the bridge's tree of errors: `BrokenJSON` and `TooLarge`."""
+"""Adds the errors that only HTTP has to the bridge's tree of errors: `BrokenJSON` and `TooLarge`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from bridge.model.errors import BridgeError, FieldError
 
 
 class BrokenJSON(BridgeError):
-    pass
+    """The body of the request is not JSON."""
 
 
 class TooLarge(BridgeError):
-    """The request, or a message's body, has more bytes than allowed."""
+    """The request, or the body of a message, has too many bytes. `field`: which of them."""
 
     def __init__(self, *, field: str, size_bytes: int, limit_bytes: int) -> None:
-        message = f"must be at most {limit_bytes} bytes, and is {size_bytes}"
+        message = f"has {size_bytes} bytes; at most {limit_bytes} are allowed"
         super().__init__(f"{field}: {message}")
         self.errors = (FieldError(field=field, value=size_bytes, limit=limit_bytes, message=message),)
 
     def under(self, path: str) -> TooLarge:
-        """The same error with its field's path set under another."""
+        """The same error with `path` in front of its field."""
         (error,) = self.errors
         return TooLarge(field=path + error.field, size_bytes=error.value, limit_bytes=error.limit)

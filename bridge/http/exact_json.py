@@ -1,7 +1,7 @@
-"""JSON in and out, with every number kept digit for digit.
+"""Reads and writes JSON without changing a digit of any number.
 
-Plain 64-bit floats and integers would turn 123456789012345678901234567890 into 1.2345678901234568e+29. A document that
-may hold such a number is read by the slower standard library, and the number keeps its digits for when it is written.
+64-bit floats and integers would turn 123456789012345678901234567890 into 1.2345678901234568e+29. If a document may hold
+such a number, the slower standard library reads it, and the number keeps its digits until it is written.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 
 import orjson
 
-# 15 significant digits survive a float always, and an exponent of two digits is in range. Sixteen digits and a dot, or
-# seventeen digits, may not; nor may an exponent of three digits. A string that looks so only takes the slower way.
-# Searched for where all digits and dots are one character: a regular expression for the same takes ten times as long.
-_ALIKE = bytes.maketrans(b"123456789.E-", b"0000000000e+")
-_LONG = b"0" * 17
+# A float always keeps 15 significant digits and an exponent of two digits. It may lose sixteen digits with a dot,
+# seventeen digits, or an exponent of three digits. A string with such characters only costs the slower parser.
+# The search maps all digits and dots to one character. A regular expression for the same costs ten times as much.
+_DIGITS_TO_ZERO = bytes.maketrans(b"123456789.E-", b"0000000000e+")
+_LONG_NUMBER = b"0" * 17
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -25,39 +25,41 @@ class WideInt(int):
 
 
 class LongFloat(float):
-    """A number that a float would be written otherwise than it was: `literal` is how."""
+    """A number that JSON would write with other digits than it was read with. `literal`: its text as it was read."""
 
     literal: str
 
 
 def loads(document: bytes) -> Any:
-    """
+    """The value of the document.
+
     Raises:
-        ValueError: the document is not JSON (RFC 8259: no NaN, no Infinity), nests too deep to be read, or holds half
-            of a surrogate pair.
+        ValueError: the document is not JSON (RFC 8259 has no NaN and no Infinity), nests too deep for the parser, or
+            has half of a surrogate pair.
     """
-    alike = document.translate(_ALIKE)
-    if not (_LONG in alike or b"e000" in alike or b"e+000" in alike):
+    mapped = document.translate(_DIGITS_TO_ZERO)
+    if not (_LONG_NUMBER in mapped or b"e000" in mapped or b"e+000" in mapped):
         return orjson.loads(document)
     try:
         value = json.loads(document.decode(), parse_int=_integer, parse_float=_float, parse_constant=_refuse)
         if _SURROGATE.search(document):
-            json.dumps(value, ensure_ascii=False).encode()  # which half of a pair has no bytes for
+            json.dumps(value, ensure_ascii=False).encode()  # fails for half of a pair
     except RecursionError:
-        raise ValueError("nests too deep") from None
+        raise ValueError("it nests too deep") from None
     return value
 
 
 def dumps(value: Any) -> bytes:
-    """Compact UTF-8.
+    """The value as compact JSON in UTF-8.
 
     Raises:
-        TypeError: the value nests deeper than 254 levels, or holds half of a surrogate pair.
+        TypeError: the value nests deeper than 254 levels, or has half of a surrogate pair.
     """
     return orjson.dumps(value, default=_literal, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
 
 
 def is_json(document: bytes) -> bool:
+    """Whether `loads` accepts the document."""
     try:
         loads(document)
     except ValueError:
@@ -79,7 +81,7 @@ def _float(literal: str) -> float:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
+    raise ValueError(f"{constant} is not allowed in JSON")
 
 
 def _literal(value: Any) -> orjson.Fragment:

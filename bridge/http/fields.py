@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, as field errors: path, value given, limit, and a sentence in plain words."""
+"""Turns the errors of pydantic into field errors: path, value, limit, and a sentence in plain words."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pydantic import BaseModel, ValidationError
 
 from bridge.model.errors import FieldError, InvalidRequest
 
-WHOLE = "request"  # the field named when it is the request as a whole that is wrong
-_MOST_FIELDS = 100  # each that is unknown costs an error, and a request has room for a million
+WHOLE = "request"  # the field of an error that is about the whole request
+_MOST_FIELDS = 100  # each unknown field makes an error, and a request has room for a million fields
 
 Model = TypeVar("Model", bound=BaseModel)
 _Context = Mapping[str, Any]
@@ -39,13 +39,13 @@ _LIMITS: Mapping[str, tuple[str, Callable[[_Context], str]]] = {
 
 
 def parse(model: type[Model], value: Any, *, under: str = "") -> Model:
-    """The value as the model.
+    """The value, checked by the model.
 
     Args:
-        under: what the path of every field starts with, such as `"messages.3."`.
+        under: the start of every field's path in errors, such as `"messages.3."`.
 
     Raises:
-        InvalidRequest: with every field that is wrong.
+        InvalidRequest: it lists every field that is wrong.
     """
     if isinstance(value, Mapping) and len(value) > _MOST_FIELDS:
         message = f"must have at most {_MOST_FIELDS} fields"
@@ -53,25 +53,26 @@ def parse(model: type[Model], value: Any, *, under: str = "") -> Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        found = field_errors(error.errors(include_url=False), known=tuple(model.model_fields))
-        raise InvalidRequest(*(renamed(one, under) for one in found)) from None
+        wrong = field_errors(error.errors(include_url=False), known=tuple(model.model_fields))
+        raise InvalidRequest(*(renamed(field_error, under) for field_error in wrong)) from None
 
 
 def renamed(error: FieldError, under: str) -> FieldError:
-    """The error with its field's path set under another."""
+    """The same error with `under` in front of its field."""
     field = under.rstrip(".") if under and error.field == WHOLE else under + error.field
     return FieldError(field=field, value=error.value, limit=error.limit, message=error.message)
 
 
 def field_errors(errors: Iterable[Mapping[str, Any]], *, known: Sequence[str] = ()) -> Iterator[FieldError]:
-    """
+    """Field errors from the errors of pydantic or FastAPI.
+
     Args:
-        known: the names that an unknown field at the top could have been.
+        known: the valid names at the top level. An error about an unknown field there lists them as its limit.
     """
     for error in errors:
         kind, context = error["type"], error.get("ctx", {})
-        value = context.get("value", error.get("input"))  # a secret is not given back
-        # A segment in angle brackets is the name of a union's branch: no part of what the caller wrote.
+        value = context.get("value", error.get("input"))  # a validator of secrets sets it to None
+        # A segment in angle brackets is a tag of a union. The client did not write it.
         path = [str(part) for part in error["loc"] if not str(part).startswith("<")]
         field = ".".join(path) or WHOLE
         if "fields" in context:
@@ -82,7 +83,9 @@ def field_errors(errors: Iterable[Mapping[str, Any]], *, known: Sequence[str] = 
             yield FieldError(field=field, value=None, limit=None, message="is required")
         elif kind == "extra_forbidden":
             allowed = list(known) if len(path) == 1 and known else None
-            yield FieldError(field=field, value=value, limit=allowed, message="there is no such field")
+            yield FieldError(
+                field=field, value=value, limit=allowed, message="is unknown: remove it or correct its name"
+            )
         elif kind in _TYPES:
             yield FieldError(field=field, value=value, limit=_TYPES[kind], message=f"must be {_TYPES[kind]}")
         elif kind in _LIMITS:

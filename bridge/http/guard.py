@@ -1,4 +1,4 @@
-"""The one place that lets a request in: before its body is read, and before anything is done for it."""
+"""Admits requests: it checks the token before a handler reads the body or does any work."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from starlette.types import Scope
 from bridge.access.access import Access
 from bridge.access.caller import ANYBODY, Caller
 from bridge.access.decision import Need
-from bridge.http.v1.call import Call
+from bridge.http.v1.call import ApiCall
 from bridge.http.v1.operation import Operation
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[ApiCall], Awaitable[Response]]
 
 
 class _Scoped(Protocol):
@@ -27,25 +27,25 @@ class _Scoped(Protocol):
 
 
 class Guard:
-    """`access`: None where no token is asked for."""
+    """The check in front of every operation and wire. `access`: None if no token is required."""
 
     def __init__(self, access: Access | None) -> None:
         self._access = access
 
     async def admit(self, request: _Scoped, need: Need, topic: Callable[[], str] | None = None) -> Caller:
-        """Who asks; errors and `topic` are those of `Access.admit`."""
+        """The caller. `topic` and errors: as in `Access.admit`."""
         if self._access is None:
             return ANYBODY
-        given = [value for name, value in request.scope["headers"] if name == b"authorization"]
-        return await self._access.admit(given, need, topic)
+        authorizations = [value for name, value in request.scope["headers"] if name == b"authorization"]
+        return await self._access.admit(authorizations, need, topic)
 
-    def handler(self, service: Service, operation: Operation) -> Handler:
-        """What answers a call of the operation."""
+    def handler(self, pools: Pools, operation: Operation) -> Handler:
+        """The function that answers a request for the operation."""
         run, need = operation.run, operation.need
 
-        async def answer_if_it_may(call: Call) -> Response:
+        async def run_if_admitted(call: ApiCall) -> Response:
             assert need is not None
             call.caller = await self.admit(call, need, (lambda: call.topic) if operation.of_topic else None)
-            return await run(service, call)
+            return await run(pools, call)
 
-        return partial(run, service) if self._access is None or need is None else answer_if_it_may
+        return partial(run, pools) if self._access is None or need is None else run_if_admitted

@@ -1,8 +1,8 @@
-"""The audit: finds messages whose copy is lost, and sends them again from what is kept of them.
+"""Audits the records: finds messages whose copy is lost and sends them again from the body that Redis keeps.
 
-A copy is lost when somebody purges or deletes the queue it stands in. Its record is then past the moment at which the
-copy was to arrive at the checkpoint, and stays so. The repair is a successor like any other: it is published, then
-named. So a copy that turns up after all is a ghost, and several processes may audit at once.
+A copy is lost when somebody purges or deletes its queue. Its record then stays past the moment at which the copy should
+have arrived at the checkpoint. The repair is a successor like any other (`service/succession.py`). So a copy that turns
+up after all is a ghost, and several processes may audit at once.
 """
 
 from __future__ import annotations
@@ -17,38 +17,40 @@ from time import monotonic
 import structlog
 
 from bridge import metrics
-from bridge.broker.publications import Publication
-from bridge.model.errors import Unavailable
-from bridge.model.message import Envelope, Record, State, new_nonce
+from bridge.model.errors import StoreUnavailable, Unavailable
+from bridge.model.message import CopyKind, Envelope, Record, State, new_nonce
 from bridge.model.values import Release
 from bridge.service.context import Context
-from bridge.service.successors import RETRY_KIND, later, successor
+from bridge.service.succession import Step, Succession
+from bridge.service.successors import later, successor
 from bridge.service.supervisor import Loop, waiting
 from bridge.store import pages
 from bridge.store.calls import Call
-from bridge.store.records import read, read_envelope
+from bridge.store.records import Outcome, outcome_of, read_envelope
+from bridge.store.verdicts import Verdict
 
 log = structlog.get_logger(__name__)
 
 _PASS = 1_000
 _PAGE = 100
 _RETRY_S = 1.0
-_DONE = {"moved": "resent", "nacked": "resent", "expired": "expired"}
+_DONE = {Verdict.MOVED: "resent", Verdict.NACKED: "resent", Verdict.EXPIRED: "expired"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overdue:
-    """A message with no live copy, as it was found. `done`: resent, expired (its time to live has passed), or None."""
+    """A message without a live copy, as the audit found it. `done`: what the audit did, which is `resent`, `expired`
+    (its time to live has passed), or None."""
 
     record: Record
-    overdue_ms: int  # since its copy was to arrive
+    overdue_ms: int  # since the moment its copy should have arrived
     body_kept: bool
     done: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """`kept`: what can be sent again."""
+    """`kept`: the envelope with its body, which can be sent again; None where no body was kept."""
 
     overdue: Overdue
     kept: Envelope | None
@@ -60,7 +62,7 @@ class _Lost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pass:
-    """`last`: the pass reached the end of the last topic; the next one begins anew."""
+    """`last`: this pass reached the end of the last topic, and the next one begins with the first."""
 
     found: Sequence[Overdue]
     last: bool
@@ -70,25 +72,25 @@ class Audit:
     name = "audit"
 
     def __init__(self, context: Context, checkpoint: Loop | None = None) -> None:
-        """`checkpoint` is that of this process, where one runs."""
+        """`checkpoint`: the checkpoint of this process, if it runs one."""
         self._store = context.store
         self._records = context.records
         self._topics = context.topics
         self._declared = context.broker.declared
-        self._copy_publisher = context.broker.releases
+        self._succession = Succession(context.store, context.broker.releases)
         self._every_s = context.settings.audit_every / 1_000
         self._grace_ms = context.settings.audit_grace
         self._checkpoint = checkpoint
-        # What fell due while no bridge ran comes late.
+        # Messages that fell due while no bridge ran arrive late and are not lost.
         self._behind_s = -inf if checkpoint is None else monotonic()
-        self._left: deque[str] = deque()
+        self._topics_left: deque[str] = deque()
         self._cursor: tuple[int, str] | None = None
         self._counts: dict[str, int] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.state = "ok"
 
     async def run(self) -> None:
-        """Runs for ever; what goes away is waited for."""
+        """Runs for ever. While Redis or RabbitMQ is away, it tries again every second."""
         while True:
             await asyncio.sleep(self._every_s if self.state == "ok" else min(_RETRY_S, self._every_s))
             try:
@@ -99,22 +101,22 @@ class Audit:
                 self.state = waiting(error)
                 log.warning("audit.waiting", reason=str(error))
                 continue
-            for one in done.found if done is not None else ():
+            for overdue in done.found if done is not None else ():
                 log.warning(
                     "audit.overdue",
-                    topic=one.record.topic,
-                    id=one.record.id,
-                    overdue_ms=one.overdue_ms,
-                    body_kept=one.body_kept,
-                    done=one.done,
+                    topic=overdue.record.topic,
+                    id=overdue.record.id,
+                    overdue_ms=overdue.overdue_ms,
+                    body_kept=overdue.body_kept,
+                    done=overdue.done,
                 )
 
     async def run_once(self, *, repair: bool = True) -> Pass | None:
-        """Looks at up to a thousand records, going on where the last pass ended. None: the checkpoint is behind, or
-        was so less than the grace ago, and copies are late rather than lost.
+        """Looks at up to a thousand records, from where the last pass ended. Returns None while the checkpoint is
+        behind, or was so less than the grace ago: copies are then late and not lost.
 
         Raises:
-            Unavailable: some may be repaired.
+            Unavailable: some messages may be repaired.
         """
         if await self._behind():
             self._behind_s = monotonic()
@@ -122,27 +124,27 @@ class Audit:
         if (monotonic() - self._behind_s) * 1_000 < self._grace_ms:
             return None
         await self._store.learn_clock()
-        if not self._left:
+        if not self._topics_left:
             names = await self._topics.names()
-            self._left, self._cursor, self._counts = deque(names), None, dict.fromkeys(names, 0)
+            self._topics_left, self._cursor, self._counts = deque(names), None, dict.fromkeys(names, 0)
         found: list[Overdue] = []
         looked = 0
-        while self._left and looked < _PASS:
-            topic = self._left[0]
+        while self._topics_left and looked < _PASS:
+            topic = self._topics_left[0]
             ids, lost = await self._page(topic)
-            found += await self._repair(lost) if repair else [one.overdue for one in lost]
+            found += await self._repair(lost) if repair else [message.overdue for message in lost]
             looked += len(ids)
             self._counts[topic] += len(lost)
             if len(ids) < _PAGE:
-                self._left.popleft()
+                self._topics_left.popleft()
                 self._cursor = None
-        if not self._left:
-            for topic in self._told - self._counts.keys():
+        if not self._topics_left:
+            for topic in self._reported - self._counts.keys():
                 metrics.OVERDUE.remove(topic)
-            self._told = set(self._counts)
+            self._reported = set(self._counts)
             for topic, count in self._counts.items():
                 metrics.OVERDUE.labels(topic).set(count)
-        return Pass(found=found, last=not self._left)
+        return Pass(found=found, last=not self._topics_left)
 
     async def _behind(self) -> bool:
         if self._checkpoint is not None and self._checkpoint.state != "ok":
@@ -150,8 +152,8 @@ class Audit:
         return await self._declared.checkpoint_depth() > 0
 
     async def _page(self, topic: str) -> tuple[list[str], list[_Lost]]:
-        """The next ids of the topic, and what is lost of them."""
-        # No bridge sees a direct topic's messages become ready.
+        """Returns the next ids of the topic, and those of their messages that are lost."""
+        # No bridge sees the messages of a direct topic become ready.
         direct = (await self._topics.policy(topic)).release is Release.DIRECT
         states = (State.LEASED,) if direct else (State.WAITING, State.LEASED)
         entries = await pages.page(
@@ -168,10 +170,11 @@ class Audit:
         lost: list[_Lost] = []
         if ids:
             self._cursor = entries[-1]
-            answers = await self._store.run([self._records.look(topic, one) for one in ids])
-            for outcome in (read(topic, one, answer) for one, answer in zip(ids, answers, strict=True)):
+            looks = [self._records.look(topic, message_id) for message_id in ids]
+            answers = await self._store.run(looks)
+            for outcome in (outcome_of(look, answer) for look, answer in zip(looks, answers, strict=True)):
                 record = outcome.record
-                # One that waits and has a moment to be forgotten was sent while its topic was direct.
+                # A waiting record that is to be forgotten was sent while its topic had direct release.
                 if record is None or record.state not in states or record.forget_ms:
                     continue
                 overdue_ms = outcome.now_ms - max(record.due_ms, record.arrives_ms, record.lease_until_ms)
@@ -182,33 +185,30 @@ class Audit:
         return ids, lost
 
     async def _repair(self, lost: Sequence[_Lost]) -> list[Overdue]:
-        """Ends those whose time to live has passed, sends again what was kept of the others; what became of each."""
+        """Ends messages whose time to live has passed and sends the others again. Returns what was done with each."""
         now_ms = int(self._store.clock.now_ms())
-        calls: dict[int, Call] = {}
-        publications: dict[int, Publication] = {}
-        for at, one in enumerate(lost):
-            if 0 < one.record.expires_ms <= now_ms:
-                calls[at] = self._expired(one.record)
-            elif one.kept is not None:
-                record, nonce = one.record, new_nonce()
-                # That its retries are used up is seen at the checkpoint, as for any lease that ends.
-                copy = successor(record, one.kept, nonce=nonce, attempt=record.attempts + 1, due_ms=now_ms)
-                publications[at] = later(copy, now_ms, RETRY_KIND)
-                calls[at] = self._named(record, nonce, now_ms)
-        if publications:
-            errors = await self._copy_publisher.publish(list(publications.values()))
-            for at, error in zip(publications, errors, strict=True):
-                if error is not None:
-                    del calls[at]
-        answers = await self._store.run(list(calls.values())) if calls else []
-        repaired = [one.overdue for one in lost]
-        for at, answer in zip(calls, answers, strict=True):
-            record = lost[at].record
-            done = _DONE.get(read(record.topic, record.id, answer).verdict)
-            repaired[at] = replace(repaired[at], done=done)
+        steps = [self._step(message, now_ms) for message in lost]
+        repaired: list[Overdue] = []
+        for message, result in zip(lost, await self._succession.perform(steps), strict=True):
+            if isinstance(result, StoreUnavailable):
+                raise result
+            done = _DONE.get(result.verdict) if isinstance(result, Outcome) else None
             if done is not None:
-                (metrics.RESENT if done == "resent" else metrics.EXPIRED).add(record.topic)
+                (metrics.RESENT if done == "resent" else metrics.EXPIRED).add(message.record.topic)
+            repaired.append(replace(message.overdue, done=done))
         return repaired
+
+    def _step(self, message: _Lost, now_ms: int) -> Step:
+        """The repair of one message; an empty step where its body was not kept."""
+        record = message.record
+        if 0 < record.expires_ms <= now_ms:
+            return Step(name=self._expired(record))
+        if message.kept is None:
+            return Step()
+        nonce = new_nonce()
+        # The checkpoint finds out that the retries are used up, as for any lease that ends.
+        copy = successor(record, message.kept, nonce=nonce, attempt=record.attempts + 1, due_ms=now_ms)
+        return Step(publication=later(copy, now_ms, CopyKind.RETRY), name=self._named(record, nonce, now_ms))
 
     def _named(self, record: Record, nonce: int, due_ms: int) -> Call:
         if record.state is State.LEASED:
@@ -216,6 +216,7 @@ class Audit:
         return self._records.move(record, next_nonce=nonce, due_ms=due_ms, ready=False)
 
     def _expired(self, record: Record) -> Call:
-        """Asks as if the copy had come back: that ends what is past its time to live, and changes nothing else."""
+        """Ends a message whose time to live has passed, with the script for copies that come back. It changes nothing
+        else."""
         copy = successor(record, Envelope(), nonce=record.nonce, attempt=record.attempts, due_ms=record.due_ms)
         return self._records.returned(replace(copy, epoch=record.epoch), by_ttl=False)

@@ -15,6 +15,7 @@ from bridge.model.message import valid_id, valid_topic
 from bridge.service.context import Context
 from bridge.service.supervisor import waiting
 from bridge.store.records import read
+from bridge.store.verdicts import Verdict
 
 log = structlog.get_logger(__name__)
 
@@ -69,7 +70,7 @@ class AckListener:
                 continue
             own = [acks[at] for at in places]
             for (topic, message_id, _), answer in zip(own, answers, strict=True):
-                if read(topic, message_id, answer).verdict == "acked":
+                if read(topic, message_id, answer).verdict is Verdict.ACKED:
                     metrics.ACKED.add(topic)
             await feed.ack([tag for _, _, tag in own])
         if failure is not None:

@@ -1,1 +1,1 @@
-"""Words that everybody uses: values, errors and pure rules. Imports nothing else of the bridge."""
+"""Holds the values, errors and pure rules that every layer uses. Imports nothing else of the bridge."""

@@ -1,7 +1,8 @@
-"""Where callbacks may go: URLs of receivers, and the addresses that their names may lead to. Pure.
+"""Decides where callbacks may go: which URLs a receiver may have, and which addresses their hosts may resolve to. Pure.
 
-Whoever may have a message sent to a URL could else reach what only this machine can: its own servers, its network, the
-metadata of its cloud. So a URL is https and every address of its host public, unless the settings allow others.
+Without these rules, a client could use callbacks to reach what only this machine can reach: its own servers, its
+network, the metadata service of its cloud. So a URL must be https, and every address of its host must be public.
+The setting BRIDGE_PUSH_ALLOW makes exceptions.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ MAX_URL: Final = 2_048
 _LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _PORT = "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
 _IPV6 = r"\[[0-9A-Fa-f:.]{2,45}\]"
-# No user, no fragment, nothing that parsers of URLs read differently; a name beyond ASCII is written in punycode.
+# No user, no fragment, and nothing that two URL parsers read differently. Names beyond ASCII must be in punycode.
 URL_PATTERN: Final = rf'^https?://(({_LABEL}\.){{0,20}}{_LABEL}|{_IPV6})(:{_PORT})?(/[!"$-\[\]-~]*)?$'
 URL_FORM: Final = "must be https://host, with port, path and query as needed: ASCII, no user, password or fragment"
 _URL = re.compile(URL_PATTERN[:-1] + r"\Z")
 
-# IANA's special-purpose registry for IPv4, and one public address that is none: the platform service inside Azure.
+# IANA's special-purpose registry for IPv4. One address is not in it: Azure's platform service, at a public address.
 _REFUSED_IPV4: Final = {
     IPv4Network(network): kind
     for network, kind in {
@@ -67,7 +68,7 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """`target`: path and query as they were given."""
+    """A receiver's URL. `target` is its path and query as the caller wrote them."""
 
     scheme: str
     host: str
@@ -92,9 +93,10 @@ _DEFAULT_PORT: Final = {"http": 80, "https": 443}
 
 
 def parse_url(text: str) -> Url:
-    """
+    """Parses a receiver's URL.
+
     Raises:
-        ValueError: it is no URL of a receiver.
+        ValueError: the text is longer than `MAX_URL` or does not have the form in `URL_FORM`.
     """
     if len(text) > MAX_URL or not _URL.match(text):
         raise ValueError(URL_FORM)
@@ -103,7 +105,7 @@ def parse_url(text: str) -> Url:
         if "[" in parts.netloc:
             IPv6Address(parts.hostname or "")
     except ValueError:
-        raise ValueError("has no IPv6 address in its brackets") from None
+        raise ValueError("must have an IPv6 address between its brackets, as in https://[2001:db8::1]/") from None
     path = parts.path or "/"
     return Url(
         scheme=parts.scheme,
@@ -113,19 +115,19 @@ def parse_url(text: str) -> Url:
     )
 
 
-def kind_of(address: Address) -> str | None:
-    """What the address is where it is not a public one, in a word; None: it is."""
+def non_public_kind(address: Address) -> str | None:
+    """Says in a word why the address is not public, such as `loopback`. None: it is public."""
     if isinstance(address, IPv4Address):
         return next((kind for network, kind in _REFUSED_IPV4.items() if address in network), None)
     plain = _plain(address)
     if isinstance(plain, IPv4Address):
-        return kind_of(plain)
+        return non_public_kind(plain)
     kind = next((kind for network, kind in _REFUSED_IPV6.items() if plain in network), None)
     return kind if kind is not None or plain in _GLOBAL_IPV6 else "reserved"
 
 
 def _plain(address: Address) -> Address:
-    """The IPv4 address that the IPv6 one stands for, where it does."""
+    """Returns the IPv4 address inside an IPv4-mapped or NAT64 address, and any other address as it is."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:
@@ -135,11 +137,11 @@ def _plain(address: Address) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """One entry of the settings: a host's name, or a network. `plainly`: over http too."""
+    """One entry of BRIDGE_PUSH_ALLOW: a host's name or a network. `plain_http`: the entry allows http too."""
 
     host: str | None
     network: IPv4Network | IPv6Network | None
-    plainly: bool
+    plain_http: bool
 
     def matches(self, host: str, address: Address) -> bool:
         if self.network is None:
@@ -149,54 +151,54 @@ class Allowed:
 
 
 def parse_allowed(text: str) -> tuple[Allowed, ...]:
-    """The entries of `host`, `address` or `network/bits`, separated by commas, each with `http://` before it where that
-    will do.
+    """Parses entries separated by commas. An entry is `host`, `address` or `network/bits`; a leading `http://` allows
+    http too.
 
     Raises:
-        ValueError: one can't be read.
+        ValueError: names the entry that has none of these forms.
     """
     return tuple(_allowed(entry.strip()) for entry in text.split(",") if entry.strip())
 
 
 def _allowed(entry: str) -> Allowed:
     where = entry.removeprefix("http://")
-    plainly = where != entry
+    plain_http = where != entry
     try:
-        return Allowed(None, ip_network(where.strip("[]")), plainly)
+        return Allowed(None, ip_network(where.strip("[]")), plain_http)
     except ValueError:
         if not re.fullmatch(rf"({_LABEL}\.)*{_LABEL}", where) or re.fullmatch(r"[0-9.]+", where):
-            raise ValueError(f"{entry!r} is neither a host nor an address nor network/bits") from None
-        return Allowed(where.lower(), None, plainly)
+            raise ValueError(f"{entry!r} must be a host, an address or network/bits") from None
+        return Allowed(where.lower(), None, plain_http)
 
 
 def refusal(url: Url, address: Address, allowed: Sequence[Allowed]) -> str | None:
-    """Why a callback to the URL may not go to this address of its host; None: it may."""
-    own = [entry for entry in allowed if entry.matches(url.host, address)]
-    if url.scheme == "http" and not any(entry.plainly for entry in own):
+    """Says why a callback to the URL may not go to this address of its host. None: it may."""
+    matching = [entry for entry in allowed if entry.matches(url.host, address)]
+    if url.scheme == "http" and not any(entry.plain_http for entry in matching):
         return _PLAIN
-    kind = kind_of(address)
-    if kind is None or own:
+    kind = non_public_kind(address)
+    if kind is None or matching:
         return None
-    return f"leads to {address}, which is no public address ({kind}; BRIDGE_PUSH_ALLOW can allow it)"
+    return f"leads to {address}, which is not a public address ({kind}; BRIDGE_PUSH_ALLOW can allow it)"
 
 
 def refusal_of_any(url: Url, addresses: Sequence[Address], allowed: Sequence[Allowed]) -> str | None:
-    """The same for all the addresses of the host: the first refusal."""
+    """Returns the first `refusal` among all addresses of the host. None: the callback may go to any of them."""
     return next((why for address in addresses if (why := refusal(url, address, allowed)) is not None), None)
 
 
 def refusal_at_sight(url: Url, allowed: Sequence[Allowed]) -> str | None:
-    """The same as far as it can be told without asking what the host's name leads to."""
+    """Says what is already certain before the host's name is resolved. None: only the addresses can tell."""
     address = literal(url.host)
     if address is not None:
         return refusal(url, address, allowed)
-    if url.scheme == "http" and not any(entry.plainly for entry in allowed):
+    if url.scheme == "http" and not any(entry.plain_http for entry in allowed):
         return _PLAIN
     return None
 
 
 def literal(host: str) -> Address | None:
-    """The address, where the host is one."""
+    """Returns the address if the host is an IP address and not a name."""
     try:
         return ip_address(host)
     except ValueError:

@@ -1,8 +1,8 @@
-"""A breaker: a server that did not answer in time is asked by one call at a time, and the others are refused at once.
+"""Keeps a circuit breaker: while a server does not answer in time, one call at a time probes it, and others fail fast.
 
-It spares waiting and nothing else. So only a time limit that passed opens it: a refused connection or an error has cost
-nobody any time, and counting it would only have callers refused when the server is back. One is enough where the server
-answered nobody since that call began; where it did answer, the call was slow and the server is not away.
+The breaker only saves waiting. So only a timeout opens it. A refused connection or an error costs no time; if it
+counted, callers would be refused after the server is back. One timeout is enough if the server answered nobody since
+that call began. If the server did answer another call, the call was slow and the server is not away.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from time import monotonic
 from bridge.model.errors import Unavailable
 
 _OPEN_S = 1.0
-_LONGEST_S = 2.0  # a server that is back is used again after so long at most
+_LONGEST_S = 2.0  # the bridge uses a server again at most this long after its return
 
 
-class State(IntEnum):
+class BreakerState(IntEnum):
     CLOSED = 0
     HALF_OPEN = 1
     OPEN = 2
 
 
 class Breaker:
-    """Moments are seconds of any clock that never goes back. `began_s` names a call: the moment it was admitted at."""
+    """Admits or refuses calls of one server. Moments are seconds of a monotonic clock. `began_s` identifies a call: it
+    is the moment when the breaker admitted it."""
 
     def __init__(self, *, open_s: float = _OPEN_S, longest_s: float = _LONGEST_S) -> None:
-        """Stays open for `open_s`, and after each try in vain for twice as long, `longest_s` at most."""
-        self.state = State.CLOSED
+        """`open_s`: how long the breaker stays open first. Each failed probe doubles the time, up to `longest_s`."""
+        self.state = BreakerState.CLOSED
         self._first_s = self._open_for_s = open_s
         self._longest_s = longest_s
         self._refusing_until_s = -inf
@@ -40,86 +41,88 @@ class Breaker:
         self._heard_s = -inf
 
     def admit(self, now_s: float) -> bool:
-        """Whether a call may be made. One that may has to be followed by one of the four ends below."""
-        if self.state is State.CLOSED:
+        """Says whether a call may be made. The caller reports how an admitted call ended by one of the next four
+        methods."""
+        if self.state is BreakerState.CLOSED:
             return True
         if now_s < self._refusing_until_s:
             return False
-        self.state = State.HALF_OPEN
+        self.state = BreakerState.HALF_OPEN
         self._tried_s = now_s
-        # A try that has not ended by then is not waited for.
+        # After this time another probe is admitted, even if this one has not ended.
         self._refusing_until_s = now_s + self._longest_s
         return True
 
     def answered(self, now_s: float) -> None:
-        self.state = State.CLOSED
+        self.state = BreakerState.CLOSED
         self._heard_s = now_s
         self._open_for_s = self._first_s
 
     def failed(self, began_s: float, now_s: float) -> None:
-        """The call failed without waiting: so will others, if they do."""
+        """Reports a call that failed without waiting. Other calls will fail as fast, so they are admitted."""
         if self._is_try(began_s):
             self.answered(now_s)
 
     def timed_out(self, began_s: float, now_s: float) -> None:
-        if self._is_try(began_s) or (self.state is State.CLOSED and began_s > self._heard_s):
-            self.state = State.OPEN
+        if self._is_try(began_s) or (self.state is BreakerState.CLOSED and began_s > self._heard_s):
+            self.state = BreakerState.OPEN
             self._refusing_until_s = now_s + self._open_for_s
             self._open_for_s = min(2 * self._open_for_s, self._longest_s)
 
     def given_up(self, began_s: float, now_s: float) -> None:
-        """The call ended in a way that says nothing of the server: if it was the try, the next call is."""
+        """Reports a call whose end says nothing about the server. If it was the probe, the next call is the probe."""
         if self._is_try(began_s):
-            self.state = State.OPEN
+            self.state = BreakerState.OPEN
             self._refusing_until_s = now_s
 
     def refusal(self, now_s: float) -> str:
-        """What a refused call is told."""
-        if self.state is State.HALF_OPEN:
+        """Returns the reason for a refused call. It continues a sentence that begins with the server's name."""
+        if self.state is BreakerState.HALF_OPEN:
             return "did not answer in time; is being asked again"
         return f"did not answer in time; asked again in {max(0.0, self._refusing_until_s - now_s):.1f} s"
 
     def _is_try(self, began_s: float) -> bool:
-        # What began before was admitted while the breaker was closed yet, and says nothing of how the server is now.
-        return self.state is State.HALF_OPEN and began_s >= self._tried_s
+        # An earlier call was admitted while the breaker was still closed. It says nothing about the server now.
+        return self.state is BreakerState.HALF_OPEN and began_s >= self._tried_s
 
 
 @dataclass(slots=True)
-class Call:
-    """A call that was admitted. `telling`: whether its end will say anything of the server."""
+class GuardedCall:
+    """A call that the breaker admitted. The caller sets `conclusive` to False if its end says nothing about the
+    server."""
 
-    telling: bool = True
+    conclusive: bool = True
 
 
 @contextmanager
-def asking(
+def guarded(
     breaker: Breaker,
     server: str,
     refused: type[Unavailable],
     *,
     timeouts: tuple[type[Exception], ...] = (TimeoutError,),
-) -> Iterator[Call]:
-    """One call of the server, by the breaker's leave; the breaker learns how it ended. `timeouts`: what is raised where
-    the time limit has passed.
+) -> Iterator[GuardedCall]:
+    """Runs its body as one call of `server`, and reports to the breaker how it ended. `timeouts`: the exceptions that
+    mean a passed time limit.
 
     Raises:
-        Unavailable: of the kind `refused`, at once.
+        Unavailable: of the class `refused`, at once, if the breaker refuses the call.
     """
     began_s = monotonic()
     if not breaker.admit(began_s):
         raise refused(f"{server} {breaker.refusal(began_s)}")
-    call = Call()
+    call = GuardedCall()
     try:
         yield call
     except BaseException as error:
-        if not call.telling or isinstance(error, asyncio.CancelledError):
+        if not call.conclusive or isinstance(error, asyncio.CancelledError):
             breaker.given_up(began_s, monotonic())
         elif isinstance(error, timeouts):
             breaker.timed_out(began_s, monotonic())
         else:
             breaker.failed(began_s, monotonic())
         raise
-    if call.telling:
+    if call.conclusive:
         breaker.answered(monotonic())
     else:
         breaker.given_up(began_s, monotonic())

@@ -1,20 +1,24 @@
-"""Durations and instants as people write them, to and from milliseconds. Pure."""
+"""Converts durations and instants between the forms that people write and milliseconds. Pure."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Final
+
+LATEST_INSTANT_MS: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999, in Unix milliseconds. Python's `datetime` has no later date."""
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SHORT_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _SHORT = re.compile(rf"(?:{_SHORT_PART.pattern})+")
-# ISO 8601 durations without years and months, whose length in milliseconds is not fixed.
+# ISO 8601 durations without years and months, because those have no fixed length in milliseconds.
 _ISO = re.compile(
     r"P(?!$)(?:(?P<w>[0-9]+)W)?(?:(?P<d>[0-9]+)D)?"
     r"(?:T(?=[0-9])(?:(?P<h>[0-9]+)H)?(?:(?P<m>[0-9]+)M)?(?:(?P<s>[0-9]+(?:\.[0-9]{1,3})?)S)?)?"
 )
-# The same for JSON schemas, which know no named groups.
+# The pattern for JSON schemas. They know no named groups.
 DURATION_PATTERN = "^(?:" + _SHORT.pattern + "|" + re.sub(r"\?P<\w>", "", _ISO.pattern) + ")$"
 DURATION_FORMS = (
     'an integer of milliseconds, or a string such as "1500ms", "90s", "15m", "2h", "7d", "1h30m", "PT1H30M"'
@@ -23,14 +27,14 @@ INSTANT_FORMS = 'an RFC 3339 time with an offset such as "2026-01-31T09:00:00Z",
 
 
 def parse_duration_ms(value: object) -> int:
-    """The duration in milliseconds, not negative.
+    """Returns the duration in milliseconds.
 
     Raises:
-        ValueError: the value has none of the forms in `DURATION_FORMS`.
+        ValueError: the value is negative or has none of the forms in `DURATION_FORMS`.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
-            raise ValueError("a duration can't be negative")
+            raise ValueError("must not be negative")
         return value
     if isinstance(value, str) and len(value) <= 64:
         if _SHORT.fullmatch(value):
@@ -43,14 +47,14 @@ def parse_duration_ms(value: object) -> int:
 
 
 def parse_instant_ms(value: object) -> int:
-    """The instant in Unix milliseconds.
+    """Returns the instant in Unix milliseconds.
 
     Raises:
-        ValueError: the value has none of the forms in `INSTANT_FORMS`, or names no offset.
+        ValueError: the value has none of the forms in `INSTANT_FORMS`, has no offset, or is out of range.
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        if not 0 <= value <= 253_402_300_799_999:
-            raise ValueError("must lie between the years 1970 and 9999, in Unix milliseconds")
+        if not 0 <= value <= LATEST_INSTANT_MS:
+            raise ValueError(f"must be from 0 to {LATEST_INSTANT_MS} Unix milliseconds (the years 1970 to 9999)")
         return value
     if isinstance(value, str) and len(value) <= 64 and re.match(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d", value):
         try:
@@ -58,13 +62,13 @@ def parse_instant_ms(value: object) -> int:
         except ValueError:
             raise ValueError(f"must be {INSTANT_FORMS}") from None
         if moment.tzinfo is None:
-            raise ValueError("must name its offset, as in 2026-01-31T09:00:00Z or …+01:00")
+            raise ValueError("must have an offset, as in 2026-01-31T09:00:00Z or 2026-01-31T10:00:00+01:00")
         return max(0, round(moment.timestamp() * 1_000))
     raise ValueError(f"must be {INSTANT_FORMS}")
 
 
 def format_instant(instant_ms: int) -> str:
-    """RFC 3339 in UTC with milliseconds: `2026-01-31T09:00:00.000Z`."""
+    """Formats the instant as RFC 3339 in UTC with milliseconds: `2026-01-31T09:00:00.000Z`."""
     second, ms = divmod(instant_ms, 1_000)
     return f"{_format_second(second)}.{ms:03d}Z"
 

@@ -1,24 +1,24 @@
-"""Everything the bridge can refuse or fail with, as one tree.
+"""Defines every error of the bridge as one tree.
 
     BridgeError
     ├── InvalidRequest        the caller's input is wrong; names field, value and limit
-    ├── NotFound              nothing is known under this name
-    ├── Conflict              the message or topic is in a state that forbids the call
-    │   ├── BodyNotKept       the call needs the body, and it was not kept in Redis
-    │   ├── LeaseEnded        the receipt is of a lease that has ended
-    │   └── TopicNotEmpty     a topic with messages is removed only by force
-    └── Unavailable           nothing was promised: send again, with the same id
-        ├── StoreUnavailable  Redis did not answer, or not in time
-        │   └── StoreUnfit    what is in this Redis was kept with another number of buckets
-        ├── BrokerUnavailable RabbitMQ did not answer, not in time, or blocks publishers
-        │   ├── BrokerUnfit   the promises can't be kept on this RabbitMQ
-        │   ├── QueueMissing  a queue that was asked for messages does not stand
-        │   ├── Unpublishable a message has no form in AMQP, or its headers fit no frame
-        │   └── Unroutable    RabbitMQ returned a message: the queue it was for is missing
+    ├── NotFound              no topic or message has this name
+    ├── Conflict              the state of the message or topic forbids the call
+    │   ├── BodyNotKept       the call needs the body, and Redis does not hold it
+    │   ├── LeaseEnded        the receipt belongs to a lease that has ended
+    │   └── TopicNotEmpty     a topic with messages can only be removed by force
+    └── Unavailable           the bridge promised nothing: send again, with the same id
+        ├── StoreUnavailable  Redis did not answer in time, or can't take writes
+        │   └── StoreUnfit    this Redis holds an index with another number of buckets
+        ├── BrokerUnavailable RabbitMQ did not answer in time, or blocks publishers
+        │   ├── BrokerUnfit   this RabbitMQ can't keep the promises of the bridge
+        │   ├── QueueMissing  a queue to take messages from does not exist
+        │   ├── Unpublishable AMQP can't hold a message, or its headers are too long for one frame
+        │   └── Unroutable    RabbitMQ returned a message because its queue does not exist
         └── SendUnderWay      another send of the same id has not ended yet
 
-Errors of redis-py, aio-pika and aiormq are translated where the bridge calls them (`store/client.py`,
-`broker/link.py`) and never seen further out.
+The bridge translates errors of redis-py, aio-pika and aiormq where it calls these libraries (`store/client.py`,
+`broker/client/connection.py`). No other module sees them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldError:
-    """One thing wrong with one field: its name, the value given, the limit it broke, and a sentence."""
+    """One fault of one field: the field's name, the given value, the limit that it broke, and a message."""
 
     field: str
     value: Any
@@ -38,7 +38,7 @@ class FieldError:
 
 
 class BridgeError(Exception):
-    """The root of the tree; its text is meant for the caller."""
+    """The root of the tree. Its text is written for the caller."""
 
 
 class InvalidRequest(BridgeError):
@@ -56,7 +56,7 @@ class NotFound(BridgeError):
 
 
 class Conflict(BridgeError):
-    """Carries the state that stands in the way, where there is one."""
+    """`state`: the state of the message that forbids the call, if a state is the reason."""
 
     def __init__(self, message: str, *, state: str | None = None) -> None:
         super().__init__(message)
@@ -76,8 +76,8 @@ class TopicNotEmpty(Conflict):
 
 
 class Unavailable(BridgeError):
-    """Carries how long a caller should wait before it tries again, in whole seconds. `partly`: it is one of several
-    Redis servers, and others answer."""
+    """`retry_after_s`: how many seconds the caller should wait before it tries again. `partly`: only one of several
+    Redis servers is away, and others answer."""
 
     retry_after_s = 1
     partly = False

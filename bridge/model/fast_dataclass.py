@@ -1,8 +1,8 @@
-"""Makes dataclasses that only the type checker keeps from being changed.
+"""Makes dataclasses that are frozen for the type checker only.
 
-A frozen dataclass sets each field through `object.__setattr__`: one of 16 fields takes 2.3 us to make. A send makes a
-dozen values. A dataclass that is not frozen takes 0.24 us. The type checker reads both in the same way and refuses an
-assignment to a field.
+A frozen dataclass sets each field through `object.__setattr__`, so an instance with 16 fields takes 2.3 us to make.
+Without `frozen` it takes 0.24 us. A send makes a dozen of them. The type checker refuses an assignment to a field of
+either.
 """
 
 from __future__ import annotations
@@ -18,5 +18,6 @@ Class = TypeVar("Class")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def fast_dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type[Class]], type[Class]]:
-    """Works as `dataclass` with the same arguments, and with the hash of a frozen one, but without its guard."""
+    """Works as `dataclass` with the same arguments. With `frozen` the class is hashable, but nothing stops an
+    assignment at run time."""
     return dataclass(slots=slots, kw_only=kw_only, unsafe_hash=frozen)

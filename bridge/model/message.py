@@ -1,7 +1,7 @@
-"""A message as the bridge knows it: its record (Redis), its envelope (what the producer gave), its copies (RabbitMQ).
+"""Defines a message: its record (in Redis), its envelope (from the producer), its copies (in RabbitMQ).
 
-A record names its one live copy by `epoch` and `nonce`. Any other copy is a ghost and evaporates where it is next
-seen. Values only: nothing here can block.
+A record names its one live copy by `epoch` and `nonce`. Any other copy is a ghost, and the bridge drops it where it
+next sees it. This module has values only, so nothing in it blocks.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from random import getrandbits
 from typing import Any
 
@@ -31,7 +31,7 @@ def valid_id(message_id: str) -> bool:
 
 
 class State(IntEnum):
-    """Where a message stands. The codes are those of the camellia wire; 0 is never shown to anyone."""
+    """The state of a message. The codes are those of the camellia wire. No answer ever shows 0."""
 
     UNCONFIRMED = 0
     WAITING = 1
@@ -51,29 +51,40 @@ class State(IntEnum):
         return self.name.lower()
 
 
+class CopyKind(StrEnum):
+    """Why a copy is on its way. A copy of any kind but `PLAIN` says it in its key, `!lease.orders`, and goes to the
+    checkpoint also in a topic with direct release."""
+
+    PLAIN = "plain"  # of a send, or of an AMQP client
+    LEASE = "lease"  # comes due when the lease ends
+    RETRY = "retry"  # after a failed delivery, or after its predecessor was lost
+    MOVE = "move"  # to another due moment, or of the message that replaced the one before
+    HOLD = "hold"  # came out of the wheel, or was pulled, too early
+
+
 SHOWN_STATES = tuple(state for state in State if state is not State.UNCONFIRMED)
 
 
 def new_nonce() -> int:
-    """Tells apart two copies published for the same epoch; 48 bits, so exact in Lua's and JSON's numbers."""
+    """Returns a random number that tells two copies of the same epoch apart: 48 bits, so exact in Lua and JSON."""
     return getrandbits(48) or 1
 
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Envelope:
-    """What the producer handed over: exactly these bytes and headers reach the consumer."""
+    """The content of a message. Exactly these bytes and headers reach the consumer."""
 
     content_type: str = JSON_TYPE
     headers: Mapping[str, Any] = field(default_factory=dict)
     body: bytes | None = None  # None: not kept
-    properties: Mapping[str, Any] = field(default_factory=dict)  # other AMQP properties, where an AMQP client set them
+    properties: Mapping[str, Any] = field(default_factory=dict)  # further AMQP properties that an AMQP client set
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Record:
-    """What Redis knows of one message. Instants are Unix milliseconds by the store's clock; 0 means none.
+    """The record of one message in Redis. Instants are Unix milliseconds by the clock of Redis; 0 means none.
 
-    From `state` on the fields stand in the order of `store/lua/_record.lua`.
+    From `state` on, the fields have the order of `store/lua/_record.lua`.
     """
 
     topic: str
@@ -84,13 +95,13 @@ class Record:
     created_ms: int
     due_ms: int
     expires_ms: int
-    attempts: int  # deliveries handed out so far
+    attempts: int  # deliveries made so far
     max_retry: int
     arrives_ms: int  # when the live copy reaches the checkpoint
-    last_ms: int  # the latest moment any copy ever published comes due
+    last_ms: int  # the latest due moment of all copies ever published
     lease_until_ms: int
     ended_ms: int
-    forget_ms: int  # when the record itself goes
+    forget_ms: int  # when Redis expires the record
     reason: str
 
 
@@ -102,16 +113,16 @@ class Message:
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Copy:
-    """One copy of a message on the broker. All that delivery needs travels in its headers."""
+    """One copy of a message in RabbitMQ. Its headers hold all that a delivery needs."""
 
     topic: str
     id: str
     epoch: int  # 0: published by an AMQP client, with no record
     nonce: int
-    attempt: int  # the number of the delivery this copy will make, from 1
+    attempt: int  # the number of the delivery that this copy makes, from 1
     max_retry: int
     due_ms: int
     expires_ms: int  # 0: never
     created_ms: int
     envelope: Envelope
-    asked: int = 0  # how often the checkpoint found no record as new as this copy
+    asked: int = 0  # how often its record was found to be older than this copy

@@ -1,6 +1,6 @@
-"""Ids for messages that came without one: ULIDs, which sort by the moment they were made (github.com/ulid/spec).
+"""Makes ids for messages that came without one: ULIDs, which sort by the moment they were made (github.com/ulid/spec).
 
-The library makes the first of a millisecond, in 4 us; the others count on from it, in 0.5.
+The library makes the first ULID of a millisecond, in 4 us. The others of that millisecond count up from it, in 0.5 us.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class _Ulids:
     def __init__(self) -> None:
         self._made_ms = 0
         self._head = ""  # all but the last four digits
-        self._tail = 0  # these, 20 bits: as random as the rest in the first of a millisecond
+        self._tail = 0  # the last four digits, 20 bits; random in the first ULID of a millisecond
 
     def new(self) -> str:
-        """Those of one process are in order also within a millisecond."""
+        """Makes a ULID. ULIDs of one process ascend, also within a millisecond."""
         now_ms = time_ns() // 1_000_000
         if now_ms != self._made_ms:
             random = os.urandom(10)
             self._made_ms = now_ms
             self._head = str(ULID(now_ms.to_bytes(6, "big") + random))[:-4]
-            self._tail = int.from_bytes(random[-3:], "big") >> 5  # 19 bits, so that half a million more have room
+            self._tail = int.from_bytes(random[-3:], "big") >> 5  # 19 bits, so that half a million more fit
         tail = self._tail
         self._tail += 1
         return f"{self._head}{_PAIRS[tail >> 10]}{_PAIRS[tail & 1023]}"

@@ -1,4 +1,4 @@
-"""What goes into the service and what comes out of it. Instants are Unix milliseconds by the store's clock."""
+"""Defines the values that the service takes and returns. Instants are Unix milliseconds by the store's clock."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Envelope, Message
 
 MAX_DELAY_MS = 999 * 86_400_000
-"""The longest delay there is, 999 days: what the wheel's three digits of days hold."""
+"""The longest delay: 999 days, the most that the wheel's three digits of days hold."""
 
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Draft:
-    """A message to send. At most one of `delay_ms` and `deliver_at_ms`; neither means now, a past instant too.
+    """A message to send. Has at most one of `delay_ms` and `deliver_at_ms`; with neither, or with a past instant, the
+    message is due now.
 
-    `id` None: one is made. `ttl_ms` counts from due; None in it and in `max_retry` takes the topic's default.
+    `id` None: the bridge makes one. `ttl_ms` counts from the due moment. None in `ttl_ms` or `max_retry`: the topic's
+    default.
     """
 
     topic: str
@@ -32,7 +34,7 @@ class Draft:
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Sent:
     message: Message
-    replayed: bool  # the id was live already: this is the message that has it
+    replayed: bool  # a live message had the id already; `message` is that one
 
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,13 +45,13 @@ class Leased:
 
 class AckVerdict(StrEnum):
     ACKED = "acked"
-    STALE = "stale"  # its lease has ended, or the message has ended otherwise
+    STALE = "stale"  # the lease of the receipt has ended, or the message has ended
     UNKNOWN = "unknown"
 
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class AckResult:
-    id: str | None  # None: the receipt could not be read
+    id: str | None  # None: the receipt is malformed
     verdict: AckVerdict
     message: Message | None = None
 
@@ -67,8 +69,8 @@ class Release(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backoff:
-    """How long a failed delivery waits before the next: `steps_ms` by turn (the last one for all later ones), or
-    growing from `first_ms` by `factor` up to `max_ms`."""
+    """The delays between failed deliveries. Either `steps_ms` in order, the last of them repeated; or from `first_ms`,
+    multiplied by `factor` each time, up to `max_ms`."""
 
     steps_ms: tuple[int, ...] = ()
     first_ms: int = 0
@@ -76,22 +78,22 @@ class Backoff:
     max_ms: int = 0
 
     def delay_ms(self, failures: int) -> int:
-        """The wait after so many failed deliveries, which are at least 1."""
+        """Returns the delay before the next delivery. `failures`: failed deliveries so far, at least 1."""
         if self.steps_ms:
             return self.steps_ms[min(failures, len(self.steps_ms)) - 1]
-        # The exponent is bounded so that the power can't overflow; every limit is reached long before.
+        # The bound keeps the power from overflowing. Every `max_ms` is reached long before.
         return min(self.max_ms, int(self.first_ms * self.factor ** min(failures - 1, 64)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """What a topic decides for its messages; None takes the bridge's setting."""
+    """What a topic sets for its messages. None: the bridge's setting."""
 
     release: Release = Release.CHECKED
     max_retry: int | None = None
     ttl_ms: int | None = None
     lease_ms: int | None = None
-    backoff: Backoff | None = None  # None: at once
+    backoff: Backoff | None = None  # None: a failed message is ready again at once
     paused: bool = False
 
 
@@ -99,9 +101,9 @@ class Policy:
 class TopicInfo:
     topic: str
     counts: Mapping[str, int]  # by state label
-    overdue: int  # waiting, and past due
+    overdue: int  # messages that are waiting and past due
     waiting_by_due: Mapping[str, int]  # "1m", "10m", "30m", "1h", "6h", "1d", "7d", "30d", "beyond"
-    lateness_ms: Mapping[str, float | None]  # "p50", "p90", "p99", "max" of this process's latest releases
+    lateness_ms: Mapping[str, float | None]  # "p50", "p90", "p99" and "max" of the latest releases of this process
     policy: Policy
     ready_queue: str
     dead_queue: str

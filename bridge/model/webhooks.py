@@ -1,8 +1,8 @@
-"""Signatures of callbacks, as Standard Webhooks has them (https://www.standardwebhooks.com). Pure.
+"""Signs callbacks as Standard Webhooks specifies (https://www.standardwebhooks.com). Pure.
 
 webhook-id          the same for every attempt at a message
-webhook-timestamp   seconds: when this attempt was made
-webhook-signature   `v1,` and the HMAC-SHA256 of `<id>.<timestamp>.<body>` in base64, one for each secret
+webhook-timestamp   when this attempt was made, in Unix seconds
+webhook-signature   `v1,` and the HMAC-SHA256 of `<id>.<timestamp>.<body>` in base64, once for each secret
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _SECRET = re.compile(SECRET_PATTERN[:-1] + r"\Z")
 
 
 def key_of(secret: str) -> bytes:
-    """
+    """Returns the key that a secret holds.
+
     Raises:
-        ValueError: it has not the form of one. It is not in the text.
+        ValueError: the secret does not have the form in `SECRET_FORM`. The error does not show it.
     """
     if not _SECRET.match(secret):
         raise ValueError(SECRET_FORM)
@@ -32,12 +33,12 @@ def key_of(secret: str) -> bytes:
 
 
 def webhook_id(topic: str, message_id: str, created_ms: int) -> str:
-    """One for each message: ids are free again once their message has ended, and each topic has its own. Without a dot,
-    which separates what is signed."""
+    """Returns a message's `webhook-id`. It depends on topic and creation time too: topics share ids, and the id of an
+    ended message can be used again. It has no dot, because dots separate the parts that are signed."""
     return "msg_" + sha256(f"{topic}\n{message_id}\n{created_ms}".encode()).hexdigest()[:32]
 
 
 def signatures(keys: Sequence[bytes], identity: str, timestamp_s: int, body: bytes) -> str:
-    """The value of `webhook-signature`."""
+    """Returns the value of `webhook-signature`: one signature for each key."""
     signed = b"%b.%d.%b" % (identity.encode(), timestamp_s, body)
     return " ".join(f"v1,{b64encode(digest(key, signed, 'sha256')).decode()}" for key in keys)

@@ -1,1 +1,1 @@
-"""The ways through: what a message can go through, one module a way, with the pure decisions beside them."""
+"""Implements the operations on messages and topics, one module each, with the pure decisions beside them."""

@@ -1,34 +1,38 @@
-"""Change what has not been delivered: delete it, or move it to another due moment."""
+"""Changes messages before their delivery: deletes them, or moves them to another due moment."""
 
 from __future__ import annotations
 
 from bridge import metrics
 from bridge.model.errors import BodyNotKept, Conflict, InvalidRequest, NotFound
-from bridge.model.message import Message, State, new_nonce
+from bridge.model.message import CopyKind, Message, State, new_nonce
 from bridge.model.values import MAX_DELAY_MS, Release
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
-from bridge.service.successors import MOVE_KIND, at_once, later, successor
+from bridge.service.succession import Step, Succession
+from bridge.service.successors import at_once, later, successor
 from bridge.store.records import read, read_envelope
+from bridge.store.verdicts import Verdict
 
-_OVERDUE_MS = 1_000  # a copy that has not arrived so long after its moment is late, or no longer there
+_OVERDUE_MS = 1_000  # a copy that is this late may have been lost with its queue
 
 
 class Changing:
     def __init__(self, context: Context, lookup: Lookup) -> None:
         self._store = context.store
         self._records = context.records
-        self._copy_publisher = context.broker.copy_publisher
+        self._succession = Succession(context.store, context.broker.copy_publisher)
         self._topics = context.topics
         self._lookup = lookup
 
     async def delete(self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None) -> Message:
-        """Deletes a message for good; once more is no error. `release` frees all but the tombstone. `created_ms`: only
-        the message that was made then.
+        """Deletes a message for good. A second delete succeeds too.
+
+        With `release` only the tombstone is kept, without the body. `created_ms`: deletes the message only if it was
+        created then.
 
         Raises:
             NotFound, StoreUnavailable
-            Conflict: it has ended otherwise, or was made at another moment.
+            Conflict: the message has ended in another way, or was created at another moment.
         """
         look = self._records.look(topic, message_id)
         delete = self._records.delete(topic, message_id, release=release, created_ms=created_ms)
@@ -36,23 +40,24 @@ class Changing:
         before, outcome = read(topic, message_id, looked), read(topic, message_id, answer)
         if outcome.record is None:
             raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
-        if outcome.verdict in ("ended", "other"):
+        if outcome.verdict in (Verdict.ENDED, Verdict.OTHER):
             raise Conflict(f"the message is {outcome.record.state.label}", state=outcome.record.state.label)
         if before.record is not None and before.record.state is not State.DELETED:
             metrics.DELETED.add(topic)
         return Message(record=outcome.record, envelope=None if release else read_envelope(before))
 
     async def move(self, topic: str, message_id: str, *, delay_ms: int | None, deliver_at_ms: int | None) -> Message:
-        """Gives a waiting message another due moment, now included.
+        """Gives a waiting message another due moment, which may be now.
 
-        Later only changes the record, and the copy is held back when it comes. Earlier takes a new copy, and so the
-        body; so does what is overdue, whose copy may have been lost with its queue.
+        A move to a later moment changes only the record; the checkpoint holds the copy back when it arrives. A move to
+        an earlier moment publishes a new copy and needs the body. So does a move of an overdue message, whose copy may
+        have been lost with its queue.
 
         Raises:
             NotFound, Unavailable
-            InvalidRequest: it would be due beyond the longest delay.
-            Conflict: it no longer waits.
-            BodyNotKept: it would come earlier, and its body was not kept.
+            InvalidRequest: the message would be due beyond the longest delay.
+            Conflict: the message no longer waits.
+            BodyNotKept: the message would come earlier, and its body was not kept.
         """
         message = await self._lookup.get(topic, message_id)
         record, envelope = message.record, message.envelope
@@ -65,10 +70,10 @@ class Changing:
             raise InvalidRequest.of(field, value, MAX_DELAY_MS, "is beyond the longest delay of 999 days")
         kept = envelope is not None and envelope.body is not None
         policy = await self._topics.policy(topic)
-        # No bridge sees a direct topic's copy arrive, so there it may well stand in the ready queue.
+        # No bridge sees the copies of a direct topic arrive, so an overdue one may be in its ready queue.
         overdue = policy.release is Release.CHECKED and record.arrives_ms + _OVERDUE_MS <= now_ms
         if due_ms >= record.arrives_ms and not (overdue and kept):
-            call = self._records.move(record, next_nonce=None, due_ms=due_ms, ready=False)
+            step = Step(name=self._records.move(record, next_nonce=None, due_ms=due_ms, ready=False))
         elif envelope is None or not kept:
             raise BodyNotKept(
                 "the message can't come earlier: its body was not kept in Redis (BRIDGE_KEEP_BODY_MAX)",
@@ -78,16 +83,14 @@ class Changing:
             nonce = new_nonce()
             copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
             ready = due_ms <= now_ms and not policy.paused
-            publication = at_once(copy, now_ms) if ready else later(copy, now_ms, MOVE_KIND)
-            (error,) = await self._copy_publisher.publish([publication])
-            if error is not None:
-                raise error
-            call = self._records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready)
-        (answer,) = await self._store.run([call])
-        outcome = read(topic, message_id, answer)
-        if outcome.verdict == "unknown":
+            step = Step(
+                publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE),
+                name=self._records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready),
+            )
+        outcome = await self._succession.perform_one(step)
+        if outcome.verdict is Verdict.UNKNOWN:
             raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
-        if outcome.verdict != "moved":
+        if outcome.verdict is not Verdict.MOVED:
             state = outcome.found.state.label
             raise Conflict(f"the message was changed meanwhile: it is {state}", state=state)
         return Message(record=outcome.found, envelope=envelope)

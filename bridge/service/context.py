@@ -1,4 +1,4 @@
-"""What every way through works with."""
+"""Holds what every operation of one pool works with."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from bridge.store.records import Records
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
+    """The clients and settings of one pool."""
+
     store: Store
     records: Records
     broker: Broker

@@ -1,20 +1,22 @@
-"""Dead letters: list them, replay them, drop them. Each stands in `dead.<topic>` until then."""
+"""Lists, replays and drops dead letters, which stay in the queue `dead.<topic>` until then."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from bridge.broker.copies.copies import from_properties
-from bridge.broker.ready.taken import Taken, ack_all
+from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
 from bridge.model.message import Copy, Message, Record, State, new_nonce
 from bridge.model.values import Page
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
+from bridge.service.succession import Step, Succession, named
 from bridge.service.successors import at_once, successor
-from bridge.store.records import Outcome, read
+from bridge.store.records import Outcome
+from bridge.store.verdicts import Verdict
 
 _GROUP = 100
 
@@ -23,7 +25,7 @@ class Dead:
     def __init__(self, context: Context, lookup: Lookup) -> None:
         self._store = context.store
         self._records = context.records
-        self._copy_publisher = context.broker.copy_publisher
+        self._succession = Succession(context.store, context.broker.copy_publisher)
         self._declared = context.broker.declared
         self._taker = context.broker.taker
         self._dead_letter_search = context.broker.dead_letter_search
@@ -31,7 +33,7 @@ class Dead:
         self._max_retry = context.settings.max_retry
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
-        """Dead letters by due time, without those whose time to live ended them.
+        """Lists dead letters by due moment. Messages that ended because their time to live passed are left out.
 
         Raises:
             InvalidRequest, StoreUnavailable
@@ -42,7 +44,7 @@ class Dead:
         return replace(page, items=[message for message in page.items if message.record.forget_ms == 0])
 
     async def size(self, topic: str) -> int:
-        """How many letters stand in the queue; 0 for a topic that there is not.
+        """Counts the letters in the dead-letter queue; 0 where the topic does not exist.
 
         Raises:
             BrokerUnavailable
@@ -53,7 +55,7 @@ class Dead:
             return 0
 
     async def head(self, topic: str) -> str | None:
-        """The id of the one that `replay_many` and `drop_many` begin with.
+        """Returns the id of the letter that `replay_many` and `drop_many` begin with.
 
         Raises:
             Unavailable
@@ -63,16 +65,16 @@ class Dead:
             taken = await self._taker.take(self._declared.names.dead_queue(topic), 1)
         except QueueMissing:
             return None
-        for one in taken:
-            await one.requeue()
+        for delivery in taken:
+            await delivery.requeue()
         return self._copy(topic, taken[0]).id if taken else None
 
     async def replay(self, topic: str, message_id: str) -> Message:
-        """Makes a dead letter ready again, its attempts starting anew.
+        """Makes a dead letter ready again, with its attempts counted from zero.
 
         Raises:
             NotFound: there is no such dead letter.
-            BodyNotKept: its copy is no longer in the queue, and its body was not kept.
+            BodyNotKept: the copy is no longer in the queue, and the body was not kept.
             Unavailable
         """
         message = await self._dead(topic, message_id)
@@ -85,28 +87,26 @@ class Dead:
                 copy = replace(letter, epoch=record.epoch)
             else:
                 raise BodyNotKept("its copy is no longer in the dead-letter queue, and its body was not kept")
-            (outcome,) = await self._replay([copy])
-            if taken is not None:
-                await taken.ack()
-        if outcome.verdict != "replayed":
+            outcome = await self._succession.perform_one(self._replay(copy, taken))
+        if outcome.verdict is not Verdict.REPLAYED:
             raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
         return Message(record=outcome.found, envelope=copy.envelope)
 
     async def replay_many(
         self, topic: str, limit: int, *, max_retry: int | None = None, ttl_ms: int | None = None
     ) -> int:
-        """Replays up to `limit` dead letters, the oldest first; how many there were. `max_retry`, `ttl_ms`: as they are
-        from now on; None: as many retries as before, and no end.
+        """Replays up to `limit` dead letters, the oldest first, and returns how many it replayed.
+
+        `max_retry`, `ttl_ms`: of the messages from now on. None keeps their retries, and gives them no time to live.
 
         Raises:
-            Unavailable: some may be replayed.
+            Unavailable: some letters may be replayed.
         """
 
-        async def act(letters: list[Copy]) -> int:
-            outcomes = await self._replay(letters, max_retry=max_retry, ttl_ms=ttl_ms)
-            return sum(outcome.verdict == "replayed" for outcome in outcomes)
+        def replay(letter: Copy, delivery: Taken) -> Step:
+            return self._replay(letter, delivery, max_retry=max_retry, ttl_ms=ttl_ms)
 
-        return await self._sweep(topic, limit, act)
+        return sum(outcome.verdict is Verdict.REPLAYED for outcome in await self._sweep(topic, limit, replay))
 
     async def drop(self, topic: str, message_id: str) -> Message:
         """Drops a dead letter.
@@ -117,29 +117,32 @@ class Dead:
         """
         record = (await self._dead(topic, message_id)).record
         async with self._find(record) as taken:
-            (answer,) = await self._store.run([self._records.drop(topic, message_id, epoch=record.epoch)])
-            if taken is not None:
-                await taken.ack()
-        return Message(record=read(topic, message_id, answer).found, envelope=None)
+            drop = self._records.drop(topic, message_id, epoch=record.epoch)
+            outcome = await self._succession.perform_one(Step(name=drop, delivery=taken))
+        return Message(record=outcome.found, envelope=None)
 
     async def drop_many(self, topic: str, limit: int) -> int:
-        """Drops up to `limit` dead letters, the oldest first; how many there were.
+        """Drops up to `limit` dead letters, the oldest first, and returns how many it dropped.
 
         Raises:
-            Unavailable: some may be dropped.
+            Unavailable: some letters may be dropped.
         """
 
-        async def act(letters: list[Copy]) -> int:
-            await self._store.run([self._records.drop(topic, copy.id, epoch=copy.epoch) for copy in letters])
-            return len(letters)
+        def drop(letter: Copy, delivery: Taken) -> Step:
+            return Step(name=self._records.drop(topic, letter.id, epoch=letter.epoch), delivery=delivery)
 
-        return await self._sweep(topic, limit, act)
+        return len(await self._sweep(topic, limit, drop))
 
-    async def _sweep(self, topic: str, limit: int, act: Callable[[list[Copy]], Awaitable[int]]) -> int:
-        """Acts on up to `limit` dead letters in groups, and acknowledges each group when that is done."""
+    async def _sweep(self, topic: str, limit: int, decide: Callable[[Copy, Taken], Step]) -> list[Outcome]:
+        """Takes up to `limit` dead letters in groups and performs the step that `decide` returns for each.
+
+        Raises:
+            Unavailable: the steps of some letters may be done; the other letters are back in the queue.
+        """
         await self._store.learn_clock(self._records.keys.homes(topic))
         await self._declared.ensure_topic(topic)
-        count, left = 0, limit
+        outcomes: list[Outcome] = []
+        left = limit
         while left > 0:
             try:
                 taken = await self._taker.take(self._declared.names.dead_queue(topic), min(left, _GROUP))
@@ -149,14 +152,11 @@ class Dead:
             if not taken:
                 break
             left -= len(taken)
-            try:
-                count += await act([self._copy(topic, one) for one in taken])
-            except BaseException:
-                for one in taken:
-                    await one.requeue()
-                raise
-            await ack_all(taken)
-        return count
+            results = await self._succession.perform(
+                [decide(self._copy(topic, delivery), delivery) for delivery in taken]
+            )
+            outcomes += [named(result) for result in results]
+        return outcomes
 
     async def _dead(self, topic: str, message_id: str) -> Message:
         message = await self._lookup.get(topic, message_id)
@@ -165,42 +165,29 @@ class Dead:
         return message
 
     def _find(self, record: Record) -> AbstractAsyncContextManager[Taken | None]:
-        def is_it(taken: Taken) -> bool:
+        def is_named(taken: Taken) -> bool:
             copy = self._copy(record.topic, taken)
-            # A copy that was buried twice stands twice, and the record names one of them.
+            # A crash may leave a message in the queue twice, and the record names one of the two copies.
             return (copy.id, copy.epoch, copy.nonce) == (record.id, record.epoch, record.nonce)
 
-        return self._dead_letter_search.find(self._declared.names.dead_queue(record.topic), is_it)
+        return self._dead_letter_search.find(self._declared.names.dead_queue(record.topic), is_named)
 
-    async def _replay(
-        self, letters: Sequence[Copy], *, max_retry: int | None = None, ttl_ms: int | None = None
-    ) -> list[Outcome]:
+    def _replay(
+        self, letter: Copy, delivery: Taken | None, *, max_retry: int | None = None, ttl_ms: int | None = None
+    ) -> Step:
+        """Publishes the letter into its ready queue, as a message that was never delivered."""
         now_ms = int(self._store.clock.now_ms())
-        copies = [
-            replace(
-                letter,
-                epoch=letter.epoch + 1,
-                nonce=new_nonce(),
-                attempt=1,
-                max_retry=letter.max_retry if max_retry is None else max_retry,
-                due_ms=now_ms,
-                expires_ms=0 if ttl_ms is None else now_ms + ttl_ms,
-            )
-            for letter in letters
-        ]
-        errors = await self._copy_publisher.publish([at_once(copy, now_ms) for copy in copies])
-        for error in errors:
-            if error is not None:
-                raise error
-        answers = await self._store.run(
-            [
-                self._records.replay(
-                    letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms
-                )
-                for letter, copy in zip(letters, copies, strict=True)
-            ]
+        copy = replace(
+            letter,
+            epoch=letter.epoch + 1,
+            nonce=new_nonce(),
+            attempt=1,
+            max_retry=letter.max_retry if max_retry is None else max_retry,
+            due_ms=now_ms,
+            expires_ms=0 if ttl_ms is None else now_ms + ttl_ms,
         )
-        return [read(letter.topic, letter.id, answer) for letter, answer in zip(letters, answers, strict=True)]
+        name = self._records.replay(letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms)
+        return Step(publication=at_once(copy, now_ms), name=name, delivery=delivery)
 
     def _copy(self, topic: str, taken: Taken) -> Copy:
         now_ms = int(self._store.clock.now_ms())

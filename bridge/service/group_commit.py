@@ -1,4 +1,4 @@
-"""Group commit: what arrives together is done together, and what comes alone does not wait."""
+"""Commits items that arrive together as one group. An item that arrives alone does not wait."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ Result = TypeVar("Result")
 
 
 class GroupCommit(Generic[Item, Result]):
-    """Commits items in groups: at once while fewer than `at_once` groups are under way, else with the next group.
+    """Commits items in groups of up to `most`, with up to `at_once` groups in flight.
 
-    `commit` answers one result an item, in order; an exception it raises is every item's.
+    An item is committed at once while fewer groups are in flight, else with the next group. `commit` returns one result
+    for each item, in order. If it raises an exception, every item of the group gets it.
     """
 
     def __init__(self, commit: Callable[[list[Item]], Awaitable[list[Result]]], *, most: int, at_once: int) -> None:
@@ -21,31 +22,31 @@ class GroupCommit(Generic[Item, Result]):
         self._most = most
         self._at_once = at_once
         self._pending: list[tuple[Item, asyncio.Future[Result]]] = []
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._in_flight: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Result:
-        """Waits for the item's group to be committed; an item whose caller is cancelled before is not committed."""
+        """The item's result, once its group is committed. An item whose caller is cancelled before is not committed."""
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._pending.append((item, done))
-        if len(self._under_way) < self._at_once:
-            self._under_way.add(asyncio.create_task(self._run()))
+        if len(self._in_flight) < self._at_once:
+            self._in_flight.add(asyncio.create_task(self._run()))
         return await done
 
     async def finish(self) -> None:
-        """Waits until nothing is under way."""
-        while self._under_way:
-            await asyncio.wait(self._under_way)
+        """Waits until no group is in flight."""
+        while self._in_flight:
+            await asyncio.wait(self._in_flight)
 
     async def _run(self) -> None:
         while self._pending:
-            # A caller that gave up may have come back since, by another way: its item would be done a second time.
+            # A cancelled caller may have submitted its item again. Committing this one too would do it twice.
             waiting = [(item, done) for item, done in self._pending if not done.done()]
             group, self._pending = waiting[: self._most], waiting[self._most :]
             if not group:
                 break
             try:
                 results = await self._commit([item for item, _ in group])
-            except Exception as error:  # noqa: BLE001 - handed to every caller that waits for this group
+            except Exception as error:  # noqa: BLE001 - every caller of the group gets it
                 for _, done in group:
                     if not done.done():
                         done.set_exception(error)
@@ -53,5 +54,5 @@ class GroupCommit(Generic[Item, Result]):
                 for (_, done), result in zip(group, results, strict=True):
                     if not done.done():
                         done.set_result(result)
-        # Not when the task is seen to be done: what arrives in between would wait for a group that never comes.
-        self._under_way.discard(asyncio.current_task())
+        # Not in a done callback: an item submitted before it runs would wait for a group that never starts.
+        self._in_flight.discard(asyncio.current_task())

@@ -1,4 +1,4 @@
-"""Look up: one message, or a page of them by due time."""
+"""Looks up messages: by id, or a page by due time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ _LATEST_MS = 2**53
 
 
 class Lookup:
+    """Reads messages from Redis."""
+
     def __init__(self, context: Context) -> None:
         self._store = context.store
         self._records = context.records
 
     async def get(self, topic: str, message_id: str) -> Message:
-        """
+        """One message.
+
         Raises:
-            NotFound: nothing is known of it (any more).
+            NotFound: the topic has no record of this id, or no longer.
             StoreUnavailable
         """
         (message,) = await self.get_many(topic, [message_id])
@@ -33,6 +36,7 @@ class Lookup:
         return message
 
     async def get_many(self, topic: str, message_ids: Sequence[str]) -> list[Message | None]:
+        """The messages in the order of the ids; None for an id without a record. Raises StoreUnavailable."""
         answers = await self._store.run([self._records.look(topic, message_id) for message_id in message_ids])
         messages: list[Message | None] = []
         for message_id, answer in zip(message_ids, answers, strict=True):
@@ -43,7 +47,7 @@ class Lookup:
         return messages
 
     async def find(self, topics: Sequence[str], message_id: str) -> list[Message]:
-        """The messages of an id, of those topics that have one."""
+        """The messages with this id in the given topics. Raises StoreUnavailable."""
         answers = await self._store.run([self._records.look(topic, message_id) for topic in topics])
         outcomes = [read(topic, message_id, answer) for topic, answer in zip(topics, answers, strict=True)]
         return [
@@ -62,11 +66,14 @@ class Lookup:
         limit: int,
         cursor: str | None,
     ) -> Page:
-        """Messages in the order of their due moments, in all states where none is named; `due_after_ms` and
-        `due_before_ms` are both left out themselves.
+        """A page of messages by due time.
+
+        Args:
+            states: empty for all states.
+            due_after_ms, due_before_ms: Unix milliseconds; both bounds are exclusive.
 
         Raises:
-            InvalidRequest: the cursor is not one that a page gave.
+            InvalidRequest: no page gave this cursor.
             StoreUnavailable
         """
         entries = await pages.page(
@@ -102,4 +109,6 @@ def _read_cursor(cursor: str) -> tuple[int, str]:
             return int(due_ms), message_id
     except (NotBase64, ValueError):
         pass
-    raise InvalidRequest.of("cursor", cursor[:200], "a next_cursor given with a page", "is not a cursor")
+    raise InvalidRequest.of(
+        "cursor", cursor[:200], "a next_cursor given with a page", "is not a cursor: use next_cursor of the page before"
+    )

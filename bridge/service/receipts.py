@@ -1,4 +1,4 @@
-"""Receipts: what a consumer shows to settle what it was handed. Opaque to it; epoch and id to us. Pure."""
+"""Makes and reads receipts. A consumer shows a receipt to settle its lease; inside are epoch and id. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from bridge.model.message import valid_id
 
 
 def make(epoch: int, message_id: str) -> str:
+    """Makes the receipt of the lease with this epoch."""
     return urlsafe_b64encode(f"{epoch}.{message_id}".encode()).decode().rstrip("=")
 
 
 def read(receipt: str) -> tuple[int, str]:
-    """The lease's epoch and the message's id.
+    """Returns the epoch of the lease and the id of the message.
 
     Raises:
-        InvalidRequest: it is not one of ours.
+        InvalidRequest: the text is not a receipt that `make` returned.
     """
     try:
         text = urlsafe_b64decode(receipt + "=" * (-len(receipt) % 4)).decode()

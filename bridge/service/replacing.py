@@ -1,8 +1,8 @@
-"""Replace: send a message in the place of the one that lives under its id, if there is one.
+"""Sends a message that replaces the live message of the same id, if there is one.
 
-The successor is published before the record names it, as with every other change, so at every moment the one or the
-other is live. A crash in between leaves the old one, and a copy of the new one that is believed only when nobody has
-settled the old one a minute after it was due.
+`succession.py` publishes the successor before the record names it, so at every moment either the old message or the new
+one is live. A crash in between leaves the old message, and a copy of the new one. The checkpoint believes that copy
+only if the old message still lives a minute after the copy was due.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Final
 
 from bridge import metrics
 from bridge.model.errors import InvalidRequest, SendUnderWay
-from bridge.model.message import Copy, Message, Record, new_nonce
+from bridge.model.message import Copy, CopyKind, Message, Record, new_nonce
 from bridge.model.values import MAX_DELAY_MS, Draft
 from bridge.service.context import Context
 from bridge.service.sending import Sending
-from bridge.service.successors import MOVE_KIND, at_once, later
+from bridge.service.succession import Step, Succession
+from bridge.service.successors import at_once, later
 from bridge.store import envelopes
-from bridge.store.records import read
+from bridge.store.verdicts import Verdict
 
 _TRIES: Final = 10
 
@@ -26,19 +27,19 @@ class Replacing:
     def __init__(self, context: Context, sending: Sending) -> None:
         self._store = context.store
         self._records = context.records
-        self._copy_publisher = context.broker.copy_publisher
+        self._succession = Succession(context.store, context.broker.copy_publisher)
         self._topics = context.topics
         self._keep_body_max = context.settings.keep_body_max
         self._max_retry = context.settings.max_retry
         self._sending = sending
 
     async def put(self, draft: Draft) -> Message:
-        """Sends the draft, which has an id and a delay. What was live under the id is no more, leased or not, and
-        whoever was handed it settles the new message by the id.
+        """Sends the draft, which has an id and a delay, and ends the live message of that id, leased or not. A consumer
+        that holds the old message and settles it by id settles the new one.
 
         Raises:
-            InvalidRequest: it would be due beyond the longest delay.
-            Unavailable: unknown; the new message is live, or what was before is as it was. Put it again.
+            InvalidRequest: the message would be due beyond the longest delay.
+            Unavailable: either the new message is live, or the old one is unchanged. Put it again.
         """
         for _ in range(_TRIES):
             sent = await self._sending.send(draft)
@@ -47,10 +48,10 @@ class Replacing:
             replaced = await self._replace(sent.message.record, draft)
             if replaced is not None:
                 return replaced
-        raise SendUnderWay(f"the message {draft.id!r} is being changed by others again and again")
+        raise SendUnderWay(f"other calls keep changing the message {draft.id!r}: put it again")
 
     async def _replace(self, record: Record, draft: Draft) -> Message | None:
-        """None: the record has moved on meanwhile."""
+        """Replaces the message as this record shows it. Returns None where the record has changed meanwhile."""
         delay_ms = draft.delay_ms or 0
         if delay_ms > MAX_DELAY_MS:
             raise InvalidRequest.of("delay", delay_ms, MAX_DELAY_MS, "is beyond the longest delay of 999 days")
@@ -67,20 +68,19 @@ class Replacing:
             max_retry=self._max_retry if max_retry is None else max_retry,
             due_ms=now_ms + delay_ms,
             expires_ms=0 if ttl_ms is None else now_ms + delay_ms + ttl_ms,
-            # Never that of the message before: it tells the two apart.
+            # Always later than the old message's: this moment tells the two messages apart.
             created_ms=max(now_ms, record.created_ms + 1),
             envelope=draft.envelope,
         )
         ready = delay_ms <= 0 and not policy.paused
-        (error,) = await self._copy_publisher.publish(
-            [at_once(copy, now_ms) if ready else later(copy, now_ms, MOVE_KIND)]
-        )
-        if error is not None:
-            raise error
         packed = envelopes.pack(draft.envelope, self._keep_body_max)
-        (answer,) = await self._store.run([self._records.replace(record, copy, ready=ready, envelope=packed)])
-        outcome = read(record.topic, record.id, answer)
-        if outcome.verdict != "replaced":
+        outcome = await self._succession.perform_one(
+            Step(
+                publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE),
+                name=self._records.replace(record, copy, ready=ready, envelope=packed),
+            )
+        )
+        if outcome.verdict is not Verdict.REPLACED:
             return None
         metrics.ACCEPTED.add(record.topic)
         return Message(record=outcome.found, envelope=draft.envelope)

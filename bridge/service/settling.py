@@ -1,4 +1,7 @@
-"""Settle: ack, nack and extend what was handed out, through any process. A receipt fences a settlement that is late."""
+"""Settles leased messages: acks, nacks and extends them, through any process.
+
+A receipt names one lease, so a late call cannot settle a message that has been leased again.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ from collections.abc import Sequence
 
 from bridge import metrics
 from bridge.model.errors import Conflict, InvalidRequest, LeaseEnded, NotFound
-from bridge.model.message import Message, Record, State, new_nonce
+from bridge.model.message import CopyKind, Message, Record, State, new_nonce
 from bridge.model.values import AckResult, AckVerdict, Leased, Policy
 from bridge.service import receipts
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
-from bridge.service.successors import RETRY_KIND, at_once, dead, later, successor
-from bridge.store.records import Outcome, read, read_envelope
+from bridge.service.succession import Step, Succession
+from bridge.service.successors import at_once, dead, later, successor
+from bridge.store.records import Outcome, outcome_of, read, read_envelope
+from bridge.store.verdicts import Verdict
 
 _GROUP = 256
 
@@ -21,15 +26,15 @@ class Settling:
     def __init__(self, context: Context, lookup: Lookup) -> None:
         self._store = context.store
         self._records = context.records
-        self._copy_publisher = context.broker.copy_publisher
+        self._succession = Succession(context.store, context.broker.copy_publisher)
         self._topics = context.topics
         self._lookup = lookup
 
     async def ack_receipts(self, topic: str, shown: Sequence[str]) -> list[AckResult]:
-        """Acks leases by their receipts; one that can't be read is unknown, and harms no other.
+        """Acks leases by their receipts. The result for an unreadable receipt is `UNKNOWN`.
 
         Raises:
-            StoreUnavailable: some may be acked.
+            StoreUnavailable: some leases may be acked.
         """
         leases: list[tuple[str, int | None] | None] = []
         for receipt in shown:
@@ -38,46 +43,53 @@ class Settling:
                 leases.append((message_id, epoch))
             except InvalidRequest:
                 leases.append(None)
-        found = iter(await self._ack(topic, [lease for lease in leases if lease is not None]))
-        return [AckResult(id=None, verdict=AckVerdict.UNKNOWN) if lease is None else next(found) for lease in leases]
+        acked = iter(await self._ack(topic, [lease for lease in leases if lease is not None]))
+        return [AckResult(id=None, verdict=AckVerdict.UNKNOWN) if lease is None else next(acked) for lease in leases]
 
     async def ack_ids(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
-        """Acks whatever is live under the ids.
+        """Acks the live messages of these ids, leased or not.
 
         Raises:
-            StoreUnavailable: some may be acked.
+            StoreUnavailable: some messages may be acked.
         """
         return await self._ack(topic, [(message_id, None) for message_id in message_ids])
 
     async def ack(self, topic: str, message_id: str, receipt: str | None) -> Message:
-        """
+        """Acks one message and returns it. Without a receipt it acks the message leased or not.
+
         Raises:
             NotFound, LeaseEnded, StoreUnavailable
-            Conflict: it has ended otherwise.
+            Conflict: the message has ended in another way.
         """
-        (result,) = await self._ack(topic, [(message_id, _epoch(message_id, receipt))])
-        if result.verdict is AckVerdict.UNKNOWN:
+        ack = self._records.ack(topic, message_id, epoch=_epoch(message_id, receipt))
+        answer, looked = await self._store.run([ack, self._records.look(topic, message_id)])
+        outcome = outcome_of(ack, answer)
+        if outcome.record is None:
             raise _not_found(topic, message_id)
-        if result.message is None or result.verdict is AckVerdict.STALE:
-            raise _stale(result.message, receipt)
-        return await self._lookup.get(topic, message_id)
+        message = Message(record=outcome.record, envelope=read_envelope(read(topic, message_id, looked)))
+        if outcome.verdict is not Verdict.ACKED:
+            raise _stale(message, receipt)
+        metrics.ACKED.add(topic)
+        return message
 
     async def nack(
         self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None
     ) -> Message:
-        """Gives a leased message back: after `delay_ms`, else the topic's back-off, else at once. With its retries used
-        up it becomes a dead letter. Where its body was not kept, it comes back when its lease would have ended.
+        """Gives a leased message back. It is due after `delay_ms`, else after the topic's back-off, else at once.
+
+        A message whose retries are used up becomes a dead letter. A message whose body was not kept comes back when its
+        lease would have ended.
 
         Raises:
             NotFound, LeaseEnded, Unavailable
-            Conflict: it is not leased.
+            Conflict: the message is not leased.
         """
         message = await self._leased(topic, message_id, receipt)
         return await self._nack(message, receipt, delay_ms=delay_ms, reason=reason, counted=True)
 
     async def nack_leased(self, leased: Leased, *, delay_ms: int, reason: str | None, counted: bool = True) -> Message:
-        """The same by whoever has just been handed the message, and so has its body, kept or not. Without `counted` the
-        delivery is none of those that the message's retries allow.
+        """Nacks a message that the caller has just leased, and so has its body also where Redis did not keep it.
+        Without `counted` the delivery uses up no retry.
 
         Raises:
             LeaseEnded, Unavailable
@@ -88,42 +100,43 @@ class Settling:
         self, message: Message, receipt: str | None, *, delay_ms: int | None, reason: str | None, counted: bool
     ) -> Message:
         record, envelope = message.record, message.envelope
-        topic, message_id = record.topic, record.id
+        topic = record.topic
         policy = await self._topics.policy(topic)
         now_ms = self._store.clock.now_ms()
         delay_ms = _delay_ms(delay_ms, policy, record.attempts)
         due_ms = int(now_ms) + delay_ms
         nonce = new_nonce()
         if envelope is None or envelope.body is None:
-            call = self._records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason or "", ready=False)
+            step = Step(
+                name=self._records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason or "", ready=False)
+            )
         else:
             copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + counted, due_ms=due_ms)
             if counted and record.attempts > record.max_retry:
-                publication = dead(copy, reason or "retries used up")
-                call = self._records.bury(
-                    record, next_nonce=nonce, attempts=record.attempts, reason=reason or "retries used up"
+                reason = reason or "retries used up"
+                step = Step(
+                    publication=dead(copy, reason),
+                    name=self._records.bury(record, next_nonce=nonce, attempts=record.attempts, reason=reason),
                 )
             else:
                 ready = delay_ms == 0 and not policy.paused
-                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, RETRY_KIND)
-                call = self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason or "", ready=ready)
-            (error,) = await self._copy_publisher.publish([publication])
-            if error is not None:
-                raise error
-        (answer,) = await self._store.run([call])
-        outcome = read(topic, message_id, answer)
-        if outcome.verdict == "buried":
+                step = Step(
+                    publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.RETRY),
+                    name=self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason or "", ready=ready),
+                )
+        outcome = await self._succession.perform_one(step)
+        if outcome.verdict is Verdict.BURIED:
             metrics.DEAD.add(topic)
-        elif outcome.verdict != "nacked":
+        elif outcome.verdict is not Verdict.NACKED:
             raise _stale(Message(record=outcome.found, envelope=None) if outcome.record else None, receipt)
         return Message(record=outcome.found, envelope=envelope)
 
     async def extend(self, topic: str, message_id: str, *, receipt: str | None, lease_ms: int) -> Message:
-        """Makes the lease last `lease_ms` from now, unless it lasts longer already.
+        """Makes a lease last until `lease_ms` from now. A lease that lasts longer does not change.
 
         Raises:
             NotFound, LeaseEnded, StoreUnavailable
-            Conflict: it is not leased.
+            Conflict: the message is not leased.
         """
         epoch = _epoch(message_id, receipt)
         extend = self._records.extend(topic, message_id, epoch=epoch, lease_ms=lease_ms)
@@ -132,7 +145,7 @@ class Settling:
         if outcome.record is None:
             raise _not_found(topic, message_id)
         message = Message(record=outcome.found, envelope=read_envelope(read(topic, message_id, looked)))
-        if outcome.verdict != "extended":
+        if outcome.verdict is not Verdict.EXTENDED:
             raise _stale(message, receipt)
         return message
 

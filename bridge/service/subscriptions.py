@@ -1,4 +1,4 @@
-"""Subscriptions: which topics' messages are called out to a receiver, where, and how that goes."""
+"""Keeps subscriptions: which topics' messages are posted to a receiver, and how the calls went."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ DEFAULT_BACKOFF: Final = Backoff(steps_ms=(5_000, 30_000, 300_000, 1_800_000, 7_
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subscription:
-    """`id`: another one after every change. `url` None: each message names its receiver itself. `secrets`: each makes a
-    signature. `ended_ms`: 0, or when its receiver said that it is gone."""
+    """Where a topic's due messages are posted.
+
+    `id`: changes with every replacement. `url` None: each message names its receiver. `secrets`: each makes a
+    signature. `ended_ms`: when the receiver answered 410; 0 before that."""
 
     id: str = field(default_factory=lambda: token_hex(8))
     topic: str
     url: str | None
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    concurrency: int = DEFAULT_CONCURRENCY  # calls under way, in each process
-    timeout_ms: int = DEFAULT_TIMEOUT_MS  # of one call, from the look-up of the name to the end of the answer
+    concurrency: int = DEFAULT_CONCURRENCY  # calls in flight, in each process
+    timeout_ms: int = DEFAULT_TIMEOUT_MS  # of one call, from the DNS look-up to the end of the answer
     backoff: Backoff = DEFAULT_BACKOFF
     created_ms: int = 0
     ended_ms: int = 0
@@ -49,10 +51,10 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """How a subscription stands, with what all processes have counted since it was made."""
+    """A subscription with its state and the counts of all processes since it was created."""
 
     subscription: Subscription
-    held_ms: int  # its receiver is left alone for so long yet
+    held_ms: int  # for how long calls to its receiver still pause; 0: no pause
     delivered: int
     failed: int
     last_delivered_ms: int  # 0: never
@@ -60,7 +62,7 @@ class Standing:
 
 
 class Subscriptions:
-    """Everything raises StoreUnavailable."""
+    """Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, records: Records, topics: Topics) -> None:
         self._clock = store.clock
@@ -68,27 +70,28 @@ class Subscriptions:
         self._topics = topics
 
     async def put(self, subscription: Subscription) -> Standing:
-        """Every process follows within a second or two; calls under way end as they would have."""
+        """Creates or replaces the topic's subscription. Processes follow within two seconds; calls in flight finish."""
         topic = subscription.topic
         await self._topics.used(topic)
         await self._stored.put(topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
         return await self.get(topic)
 
     async def add(self, subscription: Subscription) -> None:
-        """Unless the topic has one."""
+        """Creates the subscription unless the topic has one."""
         await self._stored.add(subscription.topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
 
     async def get(self, topic: str) -> Standing:
-        """
+        """The topic's subscription with its state.
+
         Raises:
-            NotFound: the topic has none.
+            NotFound: the topic has no subscription.
         """
-        one = await self._one(topic)
-        one = replace(one, ended_ms=await self._stored.ended_ms(one.id))
-        tally = await self._stored.tally(topic, one.id)
+        subscription = await self._stored_one(topic)
+        subscription = replace(subscription, ended_ms=await self._stored.ended_ms(subscription.id))
+        tally = await self._stored.tally(topic, subscription.id)
         return Standing(
-            subscription=one,
-            held_ms=await self._stored.held_ms(topic, one.id),
+            subscription=subscription,
+            held_ms=await self._stored.held_ms(topic, subscription.id),
             delivered=int(tally.get("delivered", 0)),
             failed=int(tally.get("failed", 0)),
             last_delivered_ms=int(tally.get("last_delivered_ms", 0)),
@@ -96,40 +99,47 @@ class Subscriptions:
         )
 
     async def remove(self, topic: str) -> None:
-        """
+        """Removes the topic's subscription.
+
         Raises:
-            NotFound: the topic has none.
+            NotFound: the topic has no subscription.
         """
         if not await self._stored.remove(topic):
             raise _none(topic)
 
     async def version(self) -> bytes | None:
-        """Another one when `all` are others."""
+        """A value that changes whenever `all` changes."""
         return await self._stored.version()
 
     async def all(self) -> Sequence[Subscription]:
+        """The subscriptions of all topics."""
         stored, ended = await self._stored.all()
-        found = [_read(one) for one in stored.values()]
-        return [replace(one, ended_ms=ended.get(one.id, 0)) for one in found]
+        subscriptions = [_read(written) for written in stored.values()]
+        return [replace(each, ended_ms=ended.get(each.id, 0)) for each in subscriptions]
 
     async def end(self, subscription: Subscription) -> None:
+        """Marks the subscription as ended: its receiver answered 410."""
         await self._stored.end(subscription.id, int(self._clock.now_ms()))
 
     async def hold(self, topic: str, receiver: str, for_ms: int) -> None:
+        """Pauses the calls to a receiver in all processes."""
         await self._stored.hold(topic, receiver, for_ms)
 
     async def held_ms(self, topic: str, receiver: str) -> int:
+        """For how long calls to the receiver still pause; 0: they do not."""
         return await self._stored.held_ms(topic, receiver)
 
     async def delivered(self, subscription: Subscription) -> None:
+        """Counts a call that the receiver accepted."""
         now_ms = int(self._clock.now_ms())
         await self._stored.tell(subscription.topic, subscription.id, "delivered", last_delivered_ms=now_ms)
 
     async def failed(self, subscription: Subscription, message_id: str, reason: str, says: str) -> None:
+        """Counts a failed attempt, and keeps it as the latest failure."""
         failure = Failure(at_ms=int(self._clock.now_ms()), id=message_id, reason=reason, says=says)
         await self._stored.tell(subscription.topic, subscription.id, "failed", last_failure=orjson.dumps(failure))
 
-    async def _one(self, topic: str) -> Subscription:
+    async def _stored_one(self, topic: str) -> Subscription:
         stored = await self._stored.get(topic)
         if stored is None:
             raise _none(topic)

@@ -1,16 +1,31 @@
-"""Successor copies: what takes the place of a message's live copy, published before its record names it. Pure."""
+"""Builds the copies of a message, from the first to a dead letter, and says which way each of them goes. Pure."""
 
 from __future__ import annotations
 
-from bridge.broker.publications import Publication, Route
-from bridge.model.message import Copy, Envelope, Record
+from dataclasses import replace
 
-RETRY_KIND = "retry"
-MOVE_KIND = "move"
+from bridge.broker.publications import Publication, Route
+from bridge.model.message import Copy, CopyKind, Envelope, Record, new_nonce
+
+
+def first_copy(record: Record, envelope: Envelope) -> Copy:
+    """The copy of a send, as its record was claimed."""
+    return Copy(
+        topic=record.topic,
+        id=record.id,
+        epoch=record.epoch,
+        nonce=record.nonce,
+        attempt=1,
+        max_retry=record.max_retry,
+        due_ms=record.due_ms,
+        expires_ms=record.expires_ms,
+        created_ms=record.created_ms,
+        envelope=envelope,
+    )
 
 
 def successor(record: Record, envelope: Envelope, *, nonce: int, attempt: int, due_ms: int) -> Copy:
-    """The next copy of a message: one epoch later."""
+    """The next copy of a message: one epoch later than the live one."""
     return Copy(
         topic=record.topic,
         id=record.id,
@@ -25,17 +40,47 @@ def successor(record: Record, envelope: Envelope, *, nonce: int, attempt: int, d
     )
 
 
+def lease_copy(copy: Copy, due_ms: int, *, counted: bool) -> Copy:
+    """The copy that comes due when the lease ends. With `counted` it makes the next delivery, else the same again."""
+    return replace(
+        copy,
+        epoch=max(copy.epoch, 1) + 1,
+        nonce=new_nonce(),
+        attempt=copy.attempt + counted,
+        due_ms=due_ms,
+        asked=0,
+    )
+
+
+def as_recorded(copy: Copy, record: Record) -> Copy:
+    """The copy with what its record knows better: the record may have been moved or extended since."""
+    if (copy.epoch, copy.nonce, copy.due_ms, copy.expires_ms, copy.max_retry, copy.asked) == (
+        *(record.epoch, record.nonce, record.due_ms, record.expires_ms, record.max_retry),
+        0,
+    ):
+        return copy
+    return replace(
+        copy,
+        epoch=record.epoch,
+        nonce=record.nonce,
+        due_ms=record.due_ms,
+        expires_ms=record.expires_ms,
+        max_retry=record.max_retry,
+        asked=0,
+    )
+
+
 def at_once(copy: Copy, now_ms: float) -> Publication:
-    """Straight into the ready queue."""
+    """Publishes straight into the ready queue."""
     live_for_ms = max(1, int(copy.expires_ms - now_ms)) if copy.expires_ms else 0
     return Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
 
 
-def later(copy: Copy, now_ms: float, kind: str) -> Publication:
-    """Through the wheel, until the copy is due."""
+def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
+    """Publishes into the wheel, where the copy stays until it is due."""
     return Publication(copy=copy, route=Route.WHEEL, left_ms=max(0.0, copy.due_ms - now_ms), kind=kind)
 
 
 def dead(copy: Copy, reason: str) -> Publication:
-    """Into the topic's dead-letter queue."""
+    """Publishes into the topic's dead-letter queue."""
     return Publication(copy=copy, route=Route.DEAD, reason=reason)

@@ -1,4 +1,4 @@
-"""Loops that run beside the front end for as long as the process does."""
+"""Runs loops beside the front end for as long as the process lives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAUSE_S = 1.0
 
 
 class Loop(Protocol):
-    """`state` is "ok", or why not; `run` runs for ever, and waits for what is away."""
+    """Work that never ends. `state`: "ok" or the reason why not. `run` waits for servers that are away."""
 
     @property
     def name(self) -> str: ...
@@ -27,14 +27,14 @@ class Loop(Protocol):
 
 
 async def supervise(loop: Loop) -> None:
-    """Runs a loop, and again after a fault of ours, which is logged: what it held is with the broker still."""
+    """Runs the loop. Logs an unexpected error and starts the loop again: RabbitMQ still has the messages it held."""
     while True:
         try:
             await loop.run()
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
-            # What the loop waited for was cancelled, not the loop.
+            # Something that the loop awaited was cancelled, not the loop itself.
             log.exception("loop.failed", loop=loop.name)
         except Exception:
             log.exception("loop.failed", loop=loop.name)
@@ -42,6 +42,6 @@ async def supervise(loop: Loop) -> None:
 
 
 def waiting(error: Unavailable) -> str:
-    """The state of a loop that waits: well still where one of several Redis servers is away, as all that is on the
-    others goes on."""
+    """The state of a loop that waits for a server. It stays "ok" if one of several Redis servers is away: the work on
+    the others goes on."""
     return "ok" if error.partly else f"waiting: {error}"

@@ -1,4 +1,4 @@
-"""Topics: which there are, what they decide for their messages, how they stand."""
+"""Keeps the list of topics and their policies, and counts their messages."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from bridge.store import pages
 from bridge.store.client import Store
 from bridge.store.records import Records, read
 from bridge.store.subscriptions import StoredSubscriptions
+from bridge.store.verdicts import Verdict
 
 _MINUTE_MS = 60_000
 _EDGES_MS = {
@@ -29,36 +30,38 @@ _EDGES_MS = {
     "7d": 7 * 1_440 * _MINUTE_MS,
     "30d": 30 * 1_440 * _MINUTE_MS,
 }
-# Another process's change of a policy is seen after so long at the most.
+# A process sees a policy that another process changed after this time at most.
 _FRESH_S = 2.0
 _REMOVE_PAGE = 500
 
 
 class Topics:
-    def __init__(self, store: Store, records: Records, objects: Declared) -> None:
+    """The topics of one pool."""
+
+    def __init__(self, store: Store, records: Records, declared: Declared) -> None:
         self._store = store
         self._records = records
         self._keys = records.keys
-        self._declared = objects
+        self._declared = declared
         self._subscriptions = StoredSubscriptions(store, records.keys)
-        # Policies and when each was read: of topics that were asked about, and of those that were put on the list too.
+        # Policies with the time of reading: `_seen` of all topics asked for, `_used` of those also put on the list.
         self._seen: dict[str, tuple[Policy, float]] = {}
         self._used: dict[str, tuple[Policy, float]] = {}
 
     async def policy(self, topic: str) -> Policy:
-        """The topic's policy; the defaults for one that has none. While Redis is away, what was last known.
+        """The topic's policy, or the defaults if it has none. While Redis is away, the policy last read.
 
         Raises:
-            StoreUnavailable: and nothing is known.
+            StoreUnavailable: this process has not read the policy before.
         """
         return await self._policy(topic, self._seen)
 
     async def used(self, topic: str) -> Policy:
-        """The policy of a topic that a message goes through; the topic is on the list from here on, also after a Redis
-        that was emptied.
+        """The policy of a topic that gets or delivers a message. Puts the topic on the list, again after Redis was
+        emptied.
 
         Raises:
-            StoreUnavailable: and nothing is known.
+            StoreUnavailable: this process has not read the policy before.
         """
         return await self._policy(topic, self._used)
 
@@ -79,8 +82,8 @@ class Topics:
         return policy
 
     async def _listed(self, topic: str) -> bool:
-        """Puts the topic on the list; false where that lives on a Redis server that is away, while others answer. Then
-        the topic's next use does it."""
+        """Puts the topic on the list. False if the list is on a Redis server that is away while others answer; then the
+        topic's next use repeats this."""
         try:
             await self._store.command("SADD", self._keys.topics, topic)
         except StoreUnavailable as error:
@@ -90,14 +93,14 @@ class Topics:
         return True
 
     async def put_policy(self, topic: str, policy: Policy) -> Policy:
-        """Sets the topic's policy; other processes follow within two seconds.
+        """Sets the topic's policy. Other processes follow within two seconds.
 
         Raises:
             Unavailable
         """
         await self.used(topic)
         direct = _is_direct(policy)
-        # From direct to checked, the binding goes first: a message is checked rather once too often.
+        # From direct to checked, the binding changes first: an unneeded check is harmless, a missed one is not.
         if not direct:
             await self._declared.set_direct(topic, False)
         await self._store.command("SET", self._keys.policy(topic), _write_policy(policy))
@@ -107,7 +110,7 @@ class Topics:
         return policy
 
     async def names(self) -> list[str]:
-        """All topics, by name.
+        """The names of all topics, sorted.
 
         Raises:
             StoreUnavailable
@@ -115,12 +118,14 @@ class Topics:
         return sorted(name.decode() for name in await self._store.command("SMEMBERS", self._keys.topics))
 
     async def infos(self) -> list[TopicInfo]:
+        """All topics with their counts. Raises StoreUnavailable."""
         return await self._infos(await self.names())
 
     async def info(self, topic: str) -> TopicInfo:
-        """
+        """One topic with its counts.
+
         Raises:
-            NotFound: no such topic.
+            NotFound: there is no such topic.
             StoreUnavailable
         """
         await self._known(topic)
@@ -128,20 +133,21 @@ class Topics:
         return info
 
     async def empty_ready(self, topic: str) -> None:
-        """Deletes a topic's ready messages. What waits or is leased stays, and comes.
+        """Deletes a topic's ready messages. Waiting and leased messages stay.
 
         Raises:
-            StoreUnavailable: some may be deleted.
+            StoreUnavailable: some messages may be deleted.
         """
         await self._end(topic, [State.READY], self._records.delete, release=True)
 
     async def remove(self, topic: str, *, force: bool) -> None:
-        """Removes a topic and its queues. With `force` its messages too: they are deleted, so that those still in the
-        wheel evaporate; their tombstones stay.
+        """Removes a topic and its queues; with `force` also a topic with messages.
+
+        The records of the messages become tombstones, so the checkpoint drops their copies in the wheel.
 
         Raises:
             NotFound, Unavailable
-            TopicNotEmpty: it has messages, and `force` is not set.
+            TopicNotEmpty: the topic has messages, and `force` is not set.
         """
         info = await self.info(topic)
         left = {state: info.counts[state] for state in ("waiting", "ready", "leased", "dead") if info.counts[state]}
@@ -173,13 +179,17 @@ class Topics:
             if not entries:
                 return
             ids = [message_id for _, message_id in entries]
-            answers = await self._store.run([end(topic, one, **how) for one in ids])
-            # Of records that Redis has let go, the entries are left, and would be found again for ever.
+            answers = await self._store.run([end(topic, message_id, **how) for message_id in ids])
+            # Index entries of expired records remain. Without removal this loop would never end.
             pairs = zip(ids, answers, strict=True)
-            gone = [one for one, answer in pairs if read(topic, one, answer).verdict == "unknown"]
+            gone = [
+                message_id for message_id, answer in pairs if read(topic, message_id, answer).verdict is Verdict.UNKNOWN
+            ]
             if gone:
-                keys = {one: self._keys.indexes(topic, self._keys.bucket(one)) for one in gone}
-                await self._store.commands([("ZREM", key, one) for one in gone for key in keys[one]])
+                keys = {message_id: self._keys.indexes(topic, self._keys.bucket(message_id)) for message_id in gone}
+                await self._store.commands(
+                    [("ZREM", key, message_id) for message_id in gone for key in keys[message_id]]
+                )
 
     async def _known(self, topic: str) -> None:
         if not await self._store.command("SISMEMBER", self._keys.topics, topic):
@@ -198,7 +208,7 @@ class Topics:
         by_state, (overdue, *by_due) = numbers[:7], numbers[7:]
         counts = {state.label: count for state, count in zip(SHOWN_STATES, by_state, strict=True)}
         if policy.release is Release.DIRECT:
-            # No bridge sees a direct topic's messages become ready.
+            # On direct release RabbitMQ makes messages ready, and no bridge updates their records.
             counts["ready"] += overdue
             counts["waiting"] -= overdue
             overdue = 0

@@ -1,8 +1,9 @@
-"""The other worker processes of one `serve`, which are asked for what only they know: what they count, how they are.
+"""Asks the other worker processes of one `serve` for their metrics and their health.
 
-Each worker has one end of a pair of datagram sockets, made before they are forked, and all hold the other ends. Who
-asks sends with its question one end of a fresh pair of stream sockets, and reads the answer there until it ends. So
-nothing listens that others could reach, and what is asked of a worker that is being started again waits for it.
+Before the fork, each worker gets a pair of datagram sockets. It keeps one end, and the others hold the other end. To
+ask, a worker makes a pair of stream sockets, sends one end along with the question, and reads the answer from the other
+end until it closes. So no socket listens that other processes could reach. A question to a worker that is being
+restarted waits in its socket.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from typing import Any
 
 import orjson
 
-_PATIENCE_S = 4.0  # longer than a server that is away is waited for
+_PATIENCE_S = 4.0  # longer than a worker waits for a server that is away
 _LONGEST_QUESTION = 64  # bytes
 _CHUNK = 1 << 18
 
 Answers = Mapping[str, Callable[[], Awaitable[Any]]]
-"""What is answered, as JSON has it, to each question."""
+"""By question, a function that returns the answer as JSON."""
 
 
 class WorkerRpc:
-    """`name`: this process's among them; empty where it is the only one."""
+    """Asks and answers questions. `name`: of this worker process; empty if it is the only one.
+
+    `own` and `others`: the ends of the datagram sockets."""
 
     def __init__(self, name: str = "", own: socket.socket | None = None, others: Mapping[str, socket.socket] = {}):
         self.name = name
@@ -34,7 +37,7 @@ class WorkerRpc:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> list[WorkerRpc]:
-        """Those of each of these workers, one of which a process keeps once it is forked."""
+        """One for each worker. After the fork, a process keeps its own."""
         pairs = {name: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for name in names}
         for end in (end for pair in pairs.values() for end in pair):
             end.setblocking(False)
@@ -43,29 +46,31 @@ class WorkerRpc:
         ]
 
     def listen(self, answers: Answers) -> None:
-        """Answers the others from now on, in the running loop."""
+        """Starts answering the other workers, in the running event loop."""
         if self._own is not None:
-            asyncio.get_running_loop().add_reader(self._own, self._asked, self._own, answers)
+            asyncio.get_running_loop().add_reader(self._own, self._read_questions, self._own, answers)
 
     def end(self) -> None:
-        """Answers nobody any longer."""
+        """Stops answering."""
         if self._own is not None:
             asyncio.get_running_loop().remove_reader(self._own)
         for task in self._answering:
             task.cancel()
 
     def close(self) -> None:
-        for one in (self._own, *self._others.values()):
-            if one is not None:
-                one.close()
+        """Closes the sockets."""
+        for end in (self._own, *self._others.values()):
+            if end is not None:
+                end.close()
 
     async def ask(self, question: str) -> dict[str, Any]:
-        """What each of the others answers, by its name; None for one that does not in time, or that as many questions
-        wait for as Linux lets wait (`net.unix.max_dgram_qlen`, 10)."""
+        """The answers of the other workers by name; None for a worker that did not answer in time.
+
+        Also None for a worker with as many waiting questions as Linux allows (`net.unix.max_dgram_qlen`, 10)."""
         answers = await asyncio.gather(*(_ask(question, other) for other in self._others.values()))
         return dict(zip(self._others, answers, strict=True))
 
-    def _asked(self, own: socket.socket, answers: Answers) -> None:
+    def _read_questions(self, own: socket.socket, answers: Answers) -> None:
         with suppress(BlockingIOError):
             while True:
                 question, ends, _, _ = socket.recv_fds(own, _LONGEST_QUESTION, 1)
@@ -86,7 +91,7 @@ async def _ask(question: str, other: socket.socket) -> Any:
         async with asyncio.timeout(_PATIENCE_S):
             while chunk := await loop.sock_recv(here, _CHUNK):
                 answer += chunk
-        # One that ended before it had answered has closed it as well.
+        # A worker that ended before it answered has closed its end as well.
         return orjson.loads(answer) if answer else None
     return None
 

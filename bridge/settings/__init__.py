@@ -1,1 +1,1 @@
-"""Reads the environment. Imports the model only."""
+"""Reads and checks the settings from the environment. Imports the model only."""

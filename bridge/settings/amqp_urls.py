@@ -1,4 +1,4 @@
-"""Addresses of servers, with passwords in them: checked without ever being shown."""
+"""Checks the URLs of RabbitMQ and its management API without ever showing their passwords."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from urllib.parse import unquote
 from yarl import URL
 
 
-def amqp_url(text: str) -> str:
-    """
+def checked_amqp_url(text: str) -> str:
+    """Returns the URL, or several with commas between them, as they are.
+
     Raises:
-        ValueError: says what is wrong, and not what is in it.
+        ValueError: says what is wrong without showing the URL.
     """
     for part in text.split(","):
         _check(part.strip(), ("amqp", "amqps"), "amqp://user:password@host:5672/vhost")
     return text
 
 
-def management_url(text: str) -> str:
-    """
+def checked_management_url(text: str) -> str:
+    """Returns the URL as it is.
+
     Raises:
-        ValueError: says what is wrong, and not what is in it.
+        ValueError: says what is wrong without showing the URL.
     """
     _check(text, ("http", "https"), "http://user:password@host:15672")
     return text
 
 
-def amqp_places(text: str) -> set[tuple[str, int, str]]:
-    """Host, port and virtual host of each address."""
+def amqp_endpoints(text: str) -> set[tuple[str, int, str]]:
+    """Returns host, port and virtual host of each URL."""
     urls = [URL(part.strip()) for part in text.split(",")]
     return {(url.host or "", url.port or 0, unquote(url.raw_path[1:]) or "/") for url in urls}
 
 
 def without_password(text: str) -> str:
-    """The address as it may be shown."""
+    """Returns the URLs with `***` in place of each password."""
     return ",".join(str(url.with_password("***") if (url := URL(part)).password else url) for part in text.split(","))
 
 
@@ -45,6 +47,6 @@ def _check(text: str, schemes: Sequence[str], form: str) -> None:
     except ValueError:
         fits = False
     if not fits:
-        hint = "what is neither a letter nor a digit in user and password is percent-encoded"
-        # The cause would show the text.
-        raise ValueError(f"the URL has to be {form}, or {schemes[1]}://…; {hint}") from None
+        hint = "percent-encode what is neither a letter nor a digit in user and password"
+        # The cause would show the URL.
+        raise ValueError(f"the URL must have the form {form}, or {schemes[1]}://…; {hint}") from None

@@ -1,4 +1,4 @@
-"""Pools, as the settings have them: each is a RabbitMQ and a Redis beside the bridge's own, and what lives there."""
+"""Reads BRIDGE_POOLS: pairs of a RabbitMQ and a Redis beside the bridge's own, and the namespaces that each serves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import combinations
 from json import loads
 from typing import Any, Final
 
-from bridge.settings.amqp_urls import amqp_places, amqp_url, management_url
-from bridge.settings.redis_url import redis_places, redis_url
+from bridge.settings.amqp_urls import amqp_endpoints, checked_amqp_url, checked_management_url
+from bridge.settings.redis_url import checked_redis_url, redis_endpoints
 
 DEFAULT: Final = "default"
 
@@ -23,7 +23,8 @@ _FIELDS: Final = ("amqp_url", "redis_url", "management_url", "namespaces", "pref
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
-    """`prefix`: starts the names of its exchanges, queues and keys; None: they are named as the bridge's own."""
+    """A pool's servers and namespaces. `prefix` starts the names of its exchanges, queues and keys; None: the pool uses
+    the bridge's own names."""
 
     amqp_url: str = field(repr=False)
     redis_url: str = field(repr=False)
@@ -32,7 +33,7 @@ class Pool:
     prefix: str | None = None
 
     def settings(self) -> dict[str, Any]:
-        """What is other than in the bridge's own settings."""
+        """Returns the settings in which the pool differs from the bridge's own."""
         servers = {"amqp_url": self.amqp_url, "redis_url": self.redis_url, "management_url": self.management_url}
         if self.prefix is None:
             return servers
@@ -45,43 +46,48 @@ class Pool:
 
 
 def parse_pools(text: str | bytes) -> dict[str, Pool]:
-    """
+    """Parses the JSON object of pools by name.
+
     Raises:
-        ValueError: says which pool and field, and what is allowed; shows no URL.
+        ValueError: names the pool and the field, and says what is allowed; shows no URL.
     """
-    given = loads(text, object_pairs_hook=_once)
+    given = loads(text, object_pairs_hook=_without_repeats)
     if not isinstance(given, dict):
-        raise ValueError(f"must be {_FORM}")  # noqa: TRY004 - pydantic takes no other
+        raise ValueError(f"must be {_FORM}")  # noqa: TRY004 - pydantic handles only ValueError
     pools = {_checked(name, "a pool's name", r"[A-Za-z0-9_-]{1,40}", _NAME): fields for name, fields in given.items()}
     if DEFAULT in pools:
-        raise ValueError(f"{DEFAULT!r} is the bridge's own pool, of BRIDGE_AMQP_URL and BRIDGE_REDIS_URL")
+        raise ValueError(f"{DEFAULT!r} is the pool of BRIDGE_AMQP_URL and BRIDGE_REDIS_URL; choose another name")
     parsed = {name: _pool(name, fields) for name, fields in pools.items()}
-    home: dict[str, str] = {}
+    pool_of: dict[str, str] = {}
     for name, pool in parsed.items():
         for namespace in pool.namespaces:
-            if (other := home.setdefault(namespace, name)) != name:
-                raise ValueError(f"namespaces: {namespace!r} is in the pools {other} and {name}; it can be in one")
+            if (other := pool_of.setdefault(namespace, name)) != name:
+                raise ValueError(f"namespaces: {namespace!r} is in the pools {other} and {name}; leave it in one")
     return parsed
 
 
 def check_apart(named: Mapping[str, tuple[str, str, tuple[str, ...], str]]) -> None:
-    """`named`: by pool the URLs of RabbitMQ and Redis, what starts names on the broker, and what starts keys.
+    """Checks that no two pools use the same names on the same server.
+
+    `named`: by pool the URLs of RabbitMQ and Redis, the prefixes of its names on the broker, the prefix of its keys.
 
     Raises:
         ValueError: two pools would take each other's messages, or each other's records.
     """
-    for (one, (amqp, redis, starts, keys)), (other, (amqp_2, redis_2, starts_2, keys_2)) in combinations(
+    for (name, (amqp, redis, starts, keys)), (name_2, (amqp_2, redis_2, starts_2, keys_2)) in combinations(
         named.items(), 2
     ):
-        if amqp_places(amqp) & amqp_places(amqp_2) and any(
-            a.startswith(b) or b.startswith(a) for a in starts for b in starts_2
+        if amqp_endpoints(amqp) & amqp_endpoints(amqp_2) and any(
+            start.startswith(start_2) or start_2.startswith(start) for start in starts for start_2 in starts_2
         ):
             raise ValueError(
-                f"BRIDGE_POOLS: {one} and {other} have the same virtual host: one needs another, or a prefix of its own"
+                f"BRIDGE_POOLS: {name} and {name_2} have the same virtual host and their names could be the same;"
+                " give one another virtual host, or a prefix of its own"
             )
-        if redis_places(redis) & redis_places(redis_2) and keys == keys_2:
+        if redis_endpoints(redis) & redis_endpoints(redis_2) and keys == keys_2:
             raise ValueError(
-                f"BRIDGE_POOLS: {one} and {other} have the same Redis: one needs another database, or a prefix"
+                f"BRIDGE_POOLS: {name} and {name_2} have the same Redis and the same prefix of keys;"
+                " give one another database, or a prefix of its own"
             )
 
 
@@ -89,19 +95,20 @@ def _pool(name: str, fields: object) -> Pool:
     if not isinstance(fields, dict):
         raise ValueError(f"{name}: must be an object, as in {_FORM}")  # noqa: TRY004
     if unknown := fields.keys() - set(_FIELDS):
-        raise ValueError(f"{name}: unknown {min(unknown)[:40]!r}; known are {', '.join(_FIELDS)}")
+        raise ValueError(f"{name}: unknown field {min(unknown)[:40]!r}; the fields are {', '.join(_FIELDS)}")
     namespaces, prefix = fields.get("namespaces", []), fields.get("prefix")
     if not isinstance(namespaces, list):
         raise ValueError(f"{name}.namespaces: must be a list")  # noqa: TRY004
     return Pool(
-        amqp_url=_url(name, fields, "amqp_url", amqp_url),
-        redis_url=_url(name, fields, "redis_url", redis_url),
+        amqp_url=_url(name, fields, "amqp_url", checked_amqp_url),
+        redis_url=_url(name, fields, "redis_url", checked_redis_url),
         management_url=None
         if fields.get("management_url") is None
-        else _url(name, fields, "management_url", management_url),
+        else _url(name, fields, "management_url", checked_management_url),
         namespaces=tuple(
             dict.fromkeys(
-                _checked(one, f"{name}.namespaces", r"[A-Za-z0-9_.-]{1,100}", _NAMESPACE) for one in namespaces
+                _checked(namespace, f"{name}.namespaces", r"[A-Za-z0-9_.-]{1,100}", _NAMESPACE)
+                for namespace in namespaces
             )
         ),
         prefix=None if prefix is None else _checked(prefix, f"{name}.prefix", r"[A-Za-z0-9_-]{1,30}", _PREFIX),
@@ -120,14 +127,14 @@ def _url(name: str, fields: Mapping[str, object], which: str, check: Callable[[s
 
 def _checked(value: object, what: str, pattern: str, rule: str) -> str:
     if not isinstance(value, str) or not re.fullmatch(pattern, value):
-        # A URL that got to the wrong place may have a password in it.
+        # A URL in the wrong field may have a password in it.
         shown = "" if "://" in str(value) else f" {str(value)[:120]!r}"
         raise ValueError(f"{what}{shown} must be {rule}")
     return value
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name is there twice in one object")
-    return found
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("an object has the same name twice; remove one of them")
+    return members

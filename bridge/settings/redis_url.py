@@ -1,11 +1,11 @@
-"""Where Redis is, from a URL.
+"""Parses the URL of Redis.
 
     redis://[user:password@]host[:6379][/db][?option=value]             one server; rediss:// with TLS, unix:// a socket
     redis+sentinel://[user:password@]host[:26379][,host…]/service[/db]  sentinels and the name they know the master by
     redis+cluster://[user:password@]host[:6379][,host…]                 any nodes of a Redis Cluster
 
-User and password are those of the servers that hold the data; the sentinels' own are the options `sentinel_username`
-and `sentinel_password`. With `rediss+…` all connections are TLS. Other options are redis-py's, `ssl_ca_certs` say.
+User and password are for the servers that hold the data. The options `sentinel_username` and `sentinel_password` are
+for the sentinels. With `rediss+…` all connections use TLS. Other options are redis-py's, such as `ssl_ca_certs`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any, Literal
 from redis.asyncio.connection import parse_url
 from yarl import URL
 
-Kind = Literal["single", "sentinel", "cluster"]
+Deployment = Literal["single", "sentinel", "cluster"]
 Hosts = tuple[tuple[str, int], ...]
 
-_SCHEMES: Mapping[str, Kind] = {
+_SCHEMES: Mapping[str, Deployment] = {
     "redis": "single",
     "rediss": "single",
     "unix": "single",
@@ -37,11 +37,11 @@ _HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\],]+)(?::(?P<port>[0-9]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Address:
-    """`options`, `sentinel_options`: what redis-py is to be told of connections to servers and to sentinels. Of a
-    single server it reads the URL itself."""
+class RedisAddress:
+    """Where Redis is. `options` and `sentinel_options` are redis-py's options for connections to the servers and to the
+    sentinels. For a single server both are empty, because redis-py reads its URL itself."""
 
-    kind: Kind
+    deployment: Deployment
     hosts: Hosts = ()
     service: str = ""
     tls: bool = False
@@ -49,36 +49,39 @@ class Address:
     sentinel_options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_address(url: str) -> Address:
-    """
+def parse_redis_url(url: str) -> RedisAddress:
+    """Parses the URL of Redis.
+
     Raises:
-        ValueError: says what is wrong with the URL, and not what is in it, which may be secret.
+        ValueError: says what is wrong without showing the URL, which may hold a password.
     """
     scheme, _, rest = url.partition("://")
-    kind = _SCHEMES.get(scheme.lower())
-    if kind is None:
-        raise ValueError(f"the URL has to begin with one of {', '.join(f'{known}://' for known in _SCHEMES)}")
-    if kind == "single":
+    deployment = _SCHEMES.get(scheme.lower())
+    if deployment is None:
+        raise ValueError(f"the URL must begin with one of {', '.join(f'{known}://' for known in _SCHEMES)}")
+    if deployment == "single":
         _options(url)
-        return Address(kind=kind)
+        return RedisAddress(deployment=deployment)
     parts = _PARTS.fullmatch(rest)
     if parts is None:
-        raise ValueError(f"the URL has to be {scheme}://[user:password@]host[:port][,host[:port]…]")
-    service, _, db = (parts["path"] or "").partition("/") if kind == "sentinel" else ("", "", parts["path"] or "")
-    if kind == "sentinel" and not service:
-        raise ValueError("the name that the sentinels know the master by is missing: …host:port/service")
-    if kind == "cluster" and db not in ("", "0"):
-        raise ValueError("a Redis Cluster has only the database 0")
+        raise ValueError(f"the URL must have the form {scheme}://[user:password@]host[:port][,host[:port]…]")
+    sentinel = deployment == "sentinel"
+    service, _, db = (parts["path"] or "").partition("/") if sentinel else ("", "", parts["path"] or "")
+    if sentinel and not service:
+        raise ValueError("the URL lacks the name that the sentinels know the master by: add it as …host:port/name")
+    if deployment == "cluster" and db not in ("", "0"):
+        raise ValueError("a Redis Cluster has only the database 0: remove the database from the URL")
     if db and not (db.isascii() and db.isdigit()):
-        raise ValueError("the database has to be a number")
+        raise ValueError("the database in the URL must be a number")
     user = f"{parts['user']}@" if parts["user"] else ""
     plain, tls = scheme.lower().partition("+")[0], scheme.lower().startswith("rediss")
     options = _options(f"{plain}://{user}host/{db}?{parts['query'] or ''}")
     own = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
     shared = {name: value for name, value in options.items() if name.startswith(("ssl_", "socket_"))}
-    return Address(
-        kind=kind,
-        hosts=tuple(_host(one, 26_379 if kind == "sentinel" else 6_379) for one in parts["hosts"].split(",")),
+    default_port = 26_379 if sentinel else 6_379
+    return RedisAddress(
+        deployment=deployment,
+        hosts=tuple(_host(host, default_port) for host in parts["hosts"].split(",")),
         service=service,
         tls=tls,
         options=options,
@@ -86,19 +89,20 @@ def read_address(url: str) -> Address:
     )
 
 
-def redis_url(text: str) -> str:
-    """
+def checked_redis_url(text: str) -> str:
+    """Returns the URL as it is.
+
     Raises:
-        ValueError: as `read_address`.
+        ValueError: as `parse_redis_url`.
     """
-    read_address(text)
+    parse_redis_url(text)
     return text
 
 
-def redis_places(text: str) -> set[tuple[str, int, str]]:
-    """Host, or path of a socket, port and database, of each address."""
-    address = read_address(text)
-    if address.kind == "single":
+def redis_endpoints(text: str) -> set[tuple[str, int, str]]:
+    """Returns host (or path of the socket), port and database of each host in the URL."""
+    address = parse_redis_url(text)
+    if address.deployment == "single":
         url = URL(text)
         path = (url.path, "") if url.scheme == "unix" else ("", url.path.strip("/"))
         return {(url.host or path[0], url.port or 6_379, url.query.get("db") or path[1] or "0")}
@@ -106,11 +110,11 @@ def redis_places(text: str) -> set[tuple[str, int, str]]:
     return {(host, port, database) for host, port in address.hosts}
 
 
-def _host(text: str, port: int) -> tuple[str, int]:
-    found = _HOST.fullmatch(text)
-    if found is None or not 0 < int(found["port"] or port) <= 65_535:
-        raise ValueError("the hosts have to be host[:port][,host[:port]…], IPv6 addresses in brackets")
-    return found["host"].strip("[]"), int(found["port"] or port)
+def _host(text: str, default_port: int) -> tuple[str, int]:
+    parts = _HOST.fullmatch(text)
+    if parts is None or not 0 < int(parts["port"] or default_port) <= 65_535:
+        raise ValueError("the hosts must have the form host[:port][,host[:port]…], with IPv6 addresses in brackets")
+    return parts["host"].strip("[]"), int(parts["port"] or default_port)
 
 
 def _options(url: str) -> dict[str, Any]:
@@ -118,6 +122,6 @@ def _options(url: str) -> dict[str, Any]:
         options = dict(parse_url(url))
     except ValueError:
         raise ValueError("the port or an option of the URL is malformed") from None
-    for where in ("host", "port", "connection_class"):
-        options.pop(where, None)
+    for name in ("host", "port", "connection_class"):
+        options.pop(name, None)
     return options

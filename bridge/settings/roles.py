@@ -1,4 +1,4 @@
-"""What a process does, and which processes one `serve` is. Pure."""
+"""Defines the roles of a process and spreads them over the processes of one `serve`. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    API = "api"  # the HTTP API and the wires; every process has health and metrics
-    CHECKPOINT = "checkpoint"  # releases what is due; records acks of AMQP consumers, audits
-    PUSH = "push"  # calls receivers
+    API = "api"  # serves the HTTP API and the wires; every process serves health and metrics
+    CHECKPOINT = "checkpoint"  # releases due messages, records acks of AMQP consumers, audits
+    PUSH = "push"  # sends callbacks to receivers
 
 
 Roles = frozenset[Role]
@@ -20,33 +20,36 @@ EVERY_ROLE: Roles = frozenset(Role)
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """`name`: after the first of its roles, and numbered."""
+    """One process of `serve`. `name` is its first role and a number, such as `api-2`."""
 
     name: str
     roles: Roles
 
 
 def parse_roles(text: str) -> Roles:
-    """
+    """Parses role names separated by commas.
+
     Raises:
-        ValueError: says which roles there are.
+        ValueError: names the unknown role, and lists the roles.
     """
     names = [name.strip() for name in text.split(",")]
     if unknown := [name for name in names if name not in set(Role)]:
-        raise ValueError(f"{unknown[0]!r} is no role; there are {', '.join(Role)}")
+        raise ValueError(f"{unknown[0]!r} is not a role; the roles are {', '.join(Role)}")
     return frozenset(map(Role, names))
 
 
 def processes(workers: int, roles: Collection[Role]) -> list[Process]:
-    """So many, with the roles of each: all; but of several with both the API and the checkpoint the last one has the
-    checkpoint, and the others have the rest, so that a flooded API makes nothing late."""
-    shares = [frozenset(roles)] * workers
-    if workers > 1 and {Role.API, Role.CHECKPOINT} <= shares[0]:
-        shares = [shares[0] - {Role.CHECKPOINT}] * (workers - 1) + [frozenset({Role.CHECKPOINT})]
+    """Returns `workers` processes with their roles. Each has all roles, with one exception: if there are several
+    processes with API and checkpoint, the last process has the checkpoint alone and the others have the other roles.
+    So a flooded API delays no release."""
+    roles_by_process = [frozenset(roles)] * workers
+    if workers > 1 and {Role.API, Role.CHECKPOINT} <= roles_by_process[0]:
+        others = roles_by_process[0] - {Role.CHECKPOINT}
+        roles_by_process = [others] * (workers - 1) + [frozenset({Role.CHECKPOINT})]
     counts: Counter[Role] = Counter()
-    found: list[Process] = []
-    for share in shares:
-        first = next(role for role in Role if role in share)
+    named: list[Process] = []
+    for own_roles in roles_by_process:
+        first = next(role for role in Role if role in own_roles)
         counts[first] += 1
-        found.append(Process(f"{first}-{counts[first]}", share))
-    return found
+        named.append(Process(f"{first}-{counts[first]}", own_roles))
+    return named

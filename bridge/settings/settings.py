@@ -1,4 +1,4 @@
-"""All settings, from the environment (`BRIDGE_…`) or from files in `BRIDGE_SECRETS_DIR`."""
+"""Reads all settings from the environment (`BRIDGE_…`) and from files in `BRIDGE_SECRETS_DIR`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from bridge.model.addresses import Allowed, parse_allowed
 from bridge.model.durations import parse_duration_ms
-from bridge.settings.amqp_urls import amqp_url, management_url
+from bridge.settings.amqp_urls import checked_amqp_url, checked_management_url
 from bridge.settings.pools import DEFAULT, Pool, check_apart, parse_pools
-from bridge.settings.redis_url import redis_url
+from bridge.settings.redis_url import checked_redis_url
 from bridge.settings.roles import EVERY_ROLE, Roles, parse_roles
 from bridge.settings.task_services import TaskService, parse_task_services
 from bridge.settings.tls import check_server_files, client_context
 
 DurationMs = Annotated[int, BeforeValidator(lambda value: parse_duration_ms(_number(value)))]
 
-# Passwords are in them, so they are not shown: neither in an error nor by `repr`.
-AmqpUrl = Annotated[str, AfterValidator(amqp_url), Field(repr=False)]
-RedisUrl = Annotated[str, AfterValidator(redis_url), Field(repr=False)]
-ManagementUrl = Annotated[Annotated[str, AfterValidator(management_url)] | None, Field(repr=False)]
+# These settings hold passwords, so neither an error nor `repr` shows them.
+AmqpUrl = Annotated[str, AfterValidator(checked_amqp_url), Field(repr=False)]
+RedisUrl = Annotated[str, AfterValidator(checked_redis_url), Field(repr=False)]
+ManagementUrl = Annotated[Annotated[str, AfterValidator(checked_management_url)] | None, Field(repr=False)]
 _SECRET = ("amqp_url", "redis_url", "management_url", "lmstfy_accounts", "task_services", "pools")
 
 
@@ -34,7 +34,7 @@ def _accounts(value: object) -> object:
     return loads(value) if isinstance(value, str | bytes) else value
 
 
-# Passwords by user, as JSON.
+# A JSON object of passwords by user.
 Accounts = Annotated[dict[str, str] | None, NoDecode, BeforeValidator(_accounts), Field(repr=False)]
 PushAllow = Annotated[
     tuple[Allowed, ...] | None,
@@ -47,29 +47,29 @@ TaskServices = Annotated[
     BeforeValidator(lambda value: parse_task_services(value) if isinstance(value, str | bytes) else value),
     Field(repr=False),
 ]
-Pools = Annotated[
+PoolsByName = Annotated[
     dict[str, Pool] | None,
     NoDecode,
     BeforeValidator(lambda value: parse_pools(value) if isinstance(value, str | bytes) else value),
     Field(repr=False),
 ]
-RolesOf = Annotated[
+RolesOption = Annotated[
     Roles, NoDecode, BeforeValidator(lambda value: parse_roles(value) if isinstance(value, str) else value)
 ]
 Seconds = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 def complaints(error: ValidationError) -> list[str]:
-    """What is wrong with the environment, a line for each setting; shows no value that has a password in it."""
+    """Says what is wrong with the settings, one line for each. Shows no value that may hold a password."""
     lines = []
     for problem in error.errors():
-        says = problem["msg"].removeprefix("Value error, ")
+        message = problem["msg"].removeprefix("Value error, ")
         if not problem["loc"]:
-            lines.append(says)
+            lines.append(message)
             continue
         name = "_".join(str(part) for part in problem["loc"])
         given = "" if name in _SECRET else f" (given: {problem['input']!r})"
-        lines.append(f"BRIDGE_{name.upper()}: {says}{given}")
+        lines.append(f"BRIDGE_{name.upper()}: {message}{given}")
     return lines
 
 
@@ -78,7 +78,7 @@ def _number(value: object) -> object:
 
 
 class Settings(BaseSettings):
-    """Durations take `"15m"` forms as well as milliseconds."""
+    """The settings of a bridge. A duration is a number of milliseconds or a string such as `"15m"`."""
 
     model_config = SettingsConfigDict(
         env_prefix="BRIDGE_",
@@ -89,51 +89,51 @@ class Settings(BaseSettings):
 
     amqp_url: AmqpUrl = "amqp://guest:guest@127.0.0.1:5672/"
     redis_url: RedisUrl = "redis://127.0.0.1:6379/0"
-    management_url: ManagementUrl = None  # with credentials; used only to look at arguments, bindings and policies
-    pools: Pools = None  # by their names, beside the default one, which is the above
-    tls_ca: Path | None = None  # PEM; of all servers that are reached by TLS. None: the system's
-    tls_cert: Path | None = None  # PEM; for servers that ask who we are
+    management_url: ManagementUrl = None  # with user and password; only to check arguments, bindings and policies
+    pools: PoolsByName = None  # further pools; the servers above are the default pool
+    tls_ca: Path | None = None  # PEM: the authorities of all servers reached by TLS. None: the system's authorities
+    tls_cert: Path | None = None  # PEM: the client certificate for servers that ask for one
     tls_key: Path | None = None
-    roles: RolesOf = EVERY_ROLE
+    roles: RolesOption = EVERY_ROLE
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     http_host: str = "127.0.0.1"
     http_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     reuse_port: bool = False
-    http_cert: Path | None = None  # PEM, with the chain: the port speaks https
+    http_cert: Path | None = None  # PEM with the chain. If it is set, the port speaks https
     http_key: Path | None = None
-    access: Literal["tokens", "open"] | None = None  # None: open on loopback, refused at the start elsewhere
-    tokens_file: Path | None = None  # the tokens, in place of those in Redis
+    access: Literal["tokens", "open"] | None = None  # None: open on loopback; elsewhere the bridge refuses to start
+    tokens_file: Path | None = None  # a file of tokens; those in Redis do not count then
     max_connections: Annotated[int, Field(ge=1)] = 4_096
     max_head: Annotated[int, Field(ge=1_024, le=1024 * 1024)] = 32 * 1024  # bytes
-    client_timeout: DurationMs = 20_000  # for a head, each 64 KiB of a body, each 64 KiB of an answer
-    keep_alive: DurationMs = 75_000  # longer than the pools and balancers before it keep a connection: 60 s
+    client_timeout: DurationMs = 20_000  # for a request's head, for each 64 KiB of a body, for each 64 KiB of an answer
+    keep_alive: DurationMs = 75_000  # longer than clients and load balancers keep an idle connection (60 s)
 
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")] = "delay"
     ready_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$")] = "ready."
     dead_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$")] = "dead."
     redis_prefix: Annotated[str, Field(pattern=r"^[^{}/]{1,40}$")] = "delay"
-    lanes: Annotated[int, Field(ge=1, le=64)] = 1  # wheels side by side, each with a checkpoint queue
-    index_buckets: Annotated[int, Field(ge=1, le=256)] = 1  # of each topic; fixed once Redis has messages
+    lanes: Annotated[int, Field(ge=1, le=64)] = 1  # number of wheels; each has a checkpoint queue
+    index_buckets: Annotated[int, Field(ge=1, le=256)] = 1  # of each topic's index; fixed once Redis has messages
     delivery_limit: Annotated[int, Field(ge=1)] = 20  # of ready queues; fixed once a topic's queue exists
 
-    keep_body_max: Annotated[int, Field(ge=0)] = 64 * 1024  # bytes; larger bodies are not kept in Redis
+    keep_body_max: Annotated[int, Field(ge=0)] = 64 * 1024  # bytes; Redis does not keep larger bodies
     max_body: Annotated[int, Field(ge=1, le=16 * 1024 * 1024)] = 1024 * 1024  # bytes
     max_retry: Annotated[int, Field(ge=0, le=10_000)] = 3
     lease: DurationMs = 30_000
     retention: DurationMs = 3_600_000  # of ended messages
-    tombstone_retention: DurationMs = 7 * 86_400_000  # of deleted ones, and of ready ones nobody reported on
+    tombstone_retention: DurationMs = 7 * 86_400_000  # of deleted messages, and of ready ones without any report
 
-    bundles: bool = True  # copies that come due together share a message; what came in one is read either way
+    bundles: bool = True  # publish copies that are due together as one message; bundles are read in any case
 
     store_timeout: DurationMs = 1_500
     broker_timeout: DurationMs = 1_500
     checkpoint_prefetch: Annotated[int, Field(ge=1, le=65_535)] = 4_000
     checkpoint_batch: Annotated[int, Field(ge=1)] = 250
     audit_every: DurationMs = 60_000  # 0: never
-    audit_grace: DurationMs = 60_000  # so long after its moment a copy counts as lost
+    audit_grace: DurationMs = 60_000  # a copy counts as lost this long after it should have arrived
     verify_every: DurationMs = 60_000  # 0: at start only
-    drain: DurationMs = 500  # how long calls are taken after it was told to stop, and ends their connections
-    grace: DurationMs = 10_000  # for what is under way when the process is told to stop
+    drain: DurationMs = 500  # after SIGTERM the process takes calls this long; each answer ends its connection
+    grace: DurationMs = 10_000  # after SIGTERM the process finishes work in flight this long
 
     push_allow: PushAllow = None
     camellia: bool = True
@@ -141,14 +141,14 @@ class Settings(BaseSettings):
     changsongl: bool = True
     youzan: bool = True
     tasks: bool = True
-    task_retention: DurationMs = 3 * 86_400_000  # of tasks that were taken
+    task_retention: DurationMs = 3 * 86_400_000  # of tasks that a client has taken
     task_services: TaskServices = None
     lmstfy: bool = True
-    lmstfy_port: Annotated[int, Field(ge=1, le=65_535)] | None = None  # beside the bridge's own; its original's is 7777
-    lmstfy_admin_port: Annotated[int, Field(ge=1, le=65_535)] | None = None  # its original's is 7778
+    lmstfy_port: Annotated[int, Field(ge=1, le=65_535)] | None = None  # a second port; the original lmstfy has 7777
+    lmstfy_admin_port: Annotated[int, Field(ge=1, le=65_535)] | None = None  # the original lmstfy has 7778
     lmstfy_admin_host: str = "127.0.0.1"
-    lmstfy_accounts: Accounts = None  # None: whoever reaches the admin port is let in
-    lmstfy_skip_verification: bool = False  # of tokens, as its original's flag -sv
+    lmstfy_accounts: Accounts = None  # None: the admin port asks for no password
+    lmstfy_skip_verification: bool = False  # do not check tokens; the original's flag -sv
     lmstfy_delay_seconds: Seconds = 0
     lmstfy_ttl_seconds: Seconds = 86_400
     lmstfy_tries: Annotated[int, Field(ge=1, lt=2**16)] = 1
@@ -166,30 +166,31 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _pools_are_apart(self) -> Self:
-        each = {name: self.of_pool(name) for name in (DEFAULT, *(self.pools or {}))}
+        by_pool = {name: self.of_pool(name) for name in (DEFAULT, *(self.pools or {}))}
         check_apart(
             {
                 name: (
-                    one.amqp_url,
-                    one.redis_url,
-                    (f"{one.prefix}.", one.ready_prefix, one.dead_prefix),
-                    one.redis_prefix,
+                    pool.amqp_url,
+                    pool.redis_url,
+                    (f"{pool.prefix}.", pool.ready_prefix, pool.dead_prefix),
+                    pool.redis_prefix,
                 )
-                for name, one in each.items()
+                for name, pool in by_pool.items()
             }
         )
         return self
 
     def of_pool(self, name: str) -> Self:
-        """Those of a pool that there is."""
+        """Returns the settings of a pool, which must exist."""
         return self if name == DEFAULT else self.model_copy(update=(self.pools or {})[name].settings())
 
     @property
     def answer_within_s(self) -> float:
-        """For all that a call waits for by turns (those before it, Redis, RabbitMQ): little more than for one of it."""
+        """The time limit of a whole call, which waits for earlier calls, for Redis and for RabbitMQ in turn. It is
+        little longer than the limit of one of these."""
         return max(1_500, self.store_timeout, self.broker_timeout) / 1_000 + 0.4
 
     @cached_property
     def tls(self) -> SSLContext:
-        """Of connections to other servers."""
+        """The TLS context of connections to other servers."""
         return client_context(self.tls_ca, self.tls_cert, self.tls_key)

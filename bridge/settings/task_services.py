@@ -1,4 +1,4 @@
-"""The services that tasks may name as their receivers, as the settings have them."""
+"""Reads BRIDGE_TASK_SERVICES: the services that tasks may name as their receivers."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from bridge.model.webhooks import key_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskService:
-    """`url`: of which the origin counts. `secret`: signs what goes there; None: it goes unsigned."""
+    """A receiver of tasks. Only the origin of `url` counts. `secret` signs its callbacks; None: they are unsigned."""
 
     url: Url
     secret: str | None = field(default=None, repr=False)
 
 
 def parse_task_services(text: str) -> dict[str, TaskService]:
-    """`{"name": {"url": …, "secret": …}}`
+    """Parses the JSON object of services by name: `{"name": {"url": …, "secret": …}}`.
 
     Raises:
-        ValueError: names the service; shows no secret.
+        ValueError: names the service and shows no secret.
     """
     given = loads(text)
     if not isinstance(given, dict):
-        raise ValueError('must be {"name": {"url": …, "secret": …}}')  # noqa: TRY004 - pydantic takes no other
+        raise ValueError('must be {"name": {"url": …, "secret": …}}')  # noqa: TRY004 - pydantic handles only ValueError
     return {str(name): _service(name, fields) for name, fields in given.items()}
 
 
 def _service(name: str, fields: object) -> TaskService:
     if not isinstance(fields, dict) or not isinstance(fields.get("url"), str) or fields.keys() - {"url", "secret"}:
-        raise ValueError(f'{name}: must be {{"url": …, "secret": …}}, the secret as needed')
+        raise ValueError(f'{name}: must be {{"url": …, "secret": …}}; the secret is optional')
     secret = fields.get("secret")
     try:
         if secret is not None:

@@ -1,4 +1,4 @@
-"""TLS towards RabbitMQ, its management API and Redis: whom to believe, who we are, and what is wrong in plain words."""
+"""Sets up TLS towards RabbitMQ, its management API and Redis, and says in plain words why TLS failed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 
 def client_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:
-    """Believes what `ca` has signed for the host, or what the system believes; shows `cert` where it is asked.
+    """Makes a context that trusts the authority in `ca`, or the system's authorities if `ca` is None. It presents
+    `cert` to servers that ask for a client certificate.
 
     Raises:
         ValueError: names the setting whose file can't be used.
@@ -16,40 +17,41 @@ def client_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.
         context = ssl.create_default_context(cafile=ca)
     except OSError as error:
         raise ValueError(f"BRIDGE_TLS_CA: {ca}: {_reason(error)}") from None
-    _show(context, "BRIDGE_TLS", cert, key)
+    _load_certificate(context, "BRIDGE_TLS", cert, key)
     return context
 
 
 def check_server_files(cert: Path | None, key: Path | None) -> None:
-    """
+    """Checks that the HTTP server can use its certificate and key.
+
     Raises:
         ValueError: names the setting whose file can't be used.
     """
-    _show(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "BRIDGE_HTTP", cert, key)
+    _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "BRIDGE_HTTP", cert, key)
 
 
-def plainly(error: BaseException | None) -> str | None:
-    """What TLS says is wrong, where that is behind the error."""
+def tls_failure(error: BaseException | None) -> str | None:
+    """Says in plain words which TLS failure caused the error. None: TLS did not cause it."""
     seen: set[int] = set()
-    # aiormq raises one error to many who wait, and what is raised twice may stand behind itself.
+    # aiormq raises one error object to many waiting tasks, so the chain of causes may have a cycle.
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, ssl.SSLCertVerificationError):
-            return f"its certificate is not to be believed: {error.verify_message}"
+            return f"its certificate is not trusted: {error.verify_message}"
         if isinstance(error, ssl.SSLError):
             if error.reason == "WRONG_VERSION_NUMBER":
-                return "it does not speak TLS at this port"
+                return "it does not speak TLS on this port"
             return f"TLS failed: {(error.reason or str(error)).lower().replace('_', ' ')}"
         error = error.__cause__ or error.__context__
     return None
 
 
-def _show(context: ssl.SSLContext, settings: str, cert: Path | None, key: Path | None) -> None:
+def _load_certificate(context: ssl.SSLContext, settings: str, cert: Path | None, key: Path | None) -> None:
     if cert is None and key is not None:
-        raise ValueError(f"{settings}_CERT: missing, and {settings}_KEY is set")
+        raise ValueError(f"{settings}_CERT: is missing, but {settings}_KEY is set; set both or neither")
     if cert is not None:
         try:
-            # An encrypted key would else be asked about on the terminal.
+            # With a password given, OpenSSL does not ask for that of an encrypted key on the terminal.
             context.load_cert_chain(cert, key, password="")
         except OSError as error:
             files = f"{cert}" if key is None else f"{cert} and {key}"
@@ -58,5 +60,6 @@ def _show(context: ssl.SSLContext, settings: str, cert: Path | None, key: Path |
 
 def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
-        return {"KEY_VALUES_MISMATCH": "the key is of another certificate"}.get(error.reason or "", "no PEM file")
+        reasons = {"KEY_VALUES_MISMATCH": "the key does not belong to the certificate"}
+        return reasons.get(error.reason or "", "not a PEM file")
     return error.strerror or str(error)

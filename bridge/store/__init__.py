@@ -1,1 +1,1 @@
-"""What is known of messages: records, envelopes and indexes in Redis."""
+"""Keeps records, envelopes and indexes of messages in Redis."""

@@ -1,7 +1,8 @@
-"""A call of a script, and which calls go over the line as one. Pure.
+"""Joins calls of one script for messages of one home into one call. Pure.
 
-A call for one message names ten keys, and Redis has to set up the script's run: for a hundred messages of one home that
-is most of the work on both sides. A script that ends in `for_each` (lua/_record.lua) does them all in one run.
+The home of a message is the set of indexes that its record shares with its neighbours (`Keys.home`). A call for one
+message names ten keys, and Redis sets up the script for each call. For a hundred messages of one home this is most of
+the work on both sides. A script that ends in `for_each` (lua/_record.lua) handles all of them in one run.
 """
 
 from __future__ import annotations
@@ -13,27 +14,36 @@ from bridge.model.fast_dataclass import fast_dataclass
 from bridge.store.scripts import Script
 
 MOST: Final = 64
-"""Messages in one call, for which everybody else at Redis waits: 1 ms."""
+"""The most messages in one call. Such a call takes 1 ms, in which Redis serves nobody else."""
 
-_OWN_KEYS: Final = 2  # record and envelope; behind them the indexes, which those of one home share
+_OWN_KEYS: Final = 2  # record and envelope; the indexes behind them are shared by the messages of one home
 _HOME: Final = 2
 _ID: Final = 1
-_EACH: Final = 2  # where the answers of `for_each` begin
-_OWN_ARGS: Final = 4  # before them what all calls have: now, id, retention_ms, tombstone_ms
+_EACH: Final = 2  # the index of the first answer of `for_each`
+_OWN_ARGS: Final = 4  # behind the arguments of every script: now, id, retention_ms, tombstone_ms
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Call:
-    """One script with its keys and arguments, ready to run. Its keys are all in one slot of a cluster."""
+    """One script with its keys and arguments, ready to run. All its keys are in one cluster slot.
+
+    `topic`: for a script about a message, the message's topic, with which the answer becomes a record.
+    """
 
     script: Script
     keys: tuple[str, ...]
     args: tuple[Any, ...]
+    topic: str = ""
+
+    @property
+    def message_id(self) -> str:
+        """The id of the message that a script about a message is called for."""
+        return str(self.args[_ID])
 
 
 def together(calls: Sequence[Call]) -> list[list[int]]:
-    """The places of the calls, in order, by which can be one: of the same script for messages of one home. The calls of
-    a home stay in their order."""
+    """Groups calls that can be sent as one: same script, same home. Returns lists of indexes. The calls of one home
+    stay in their order."""
     groups: list[list[int]] = []
     latest: dict[str, list[int]] = {}
     for at, call in enumerate(calls):
@@ -51,7 +61,7 @@ def together(calls: Sequence[Call]) -> list[list[int]]:
 
 
 def as_one(calls: Sequence[Call]) -> Call:
-    """The call that stands for calls which `together` found, all built by the same `Records`."""
+    """Joins the calls of one group of `together`, all built by the same `Records`, into one call."""
     first, *further = calls
     if not further:
         return first
@@ -64,5 +74,5 @@ def as_one(calls: Sequence[Call]) -> Call:
 
 
 def answers_of(call: Call, answer: list[Any]) -> list[Any]:
-    """What each of the calls that one stood for is answered, in order."""
+    """Splits the answer of a joined call into the answers of its calls, in order."""
     return answer[_EACH:] if call.script.for_each else [answer]

@@ -1,4 +1,4 @@
-"""Whether Redis throws keys away by itself."""
+"""Checks whether Redis evicts keys."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from bridge.store.client import Store
 
 
 async def evicting(store: Store) -> str | None:
-    """The `maxmemory-policy` by which Redis evicts keys once it holds `maxmemory`; None: it evicts none, or does not
-    tell (a managed one may refuse the question).
+    """Returns the `maxmemory-policy` with which Redis evicts keys when its memory is full. None: it evicts no keys, or
+    refuses the command, as some managed servers do.
 
     Raises:
         StoreUnavailable
@@ -19,8 +19,8 @@ async def evicting(store: Store) -> str | None:
     except ResponseError:
         return None
     for info in infos:
-        told = dict(line.split(":", 1) for line in bytes(info).decode().splitlines() if ":" in line)
-        policy = told.get("maxmemory_policy", "noeviction")
-        if int(told.get("maxmemory", 0)) and policy != "noeviction":
+        fields = dict(line.split(":", 1) for line in bytes(info).decode().splitlines() if ":" in line)
+        policy = fields.get("maxmemory_policy", "noeviction")
+        if int(fields.get("maxmemory", 0)) and policy != "noeviction":
             return policy
     return None

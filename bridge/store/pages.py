@@ -1,4 +1,4 @@
-"""A topic's index as one, in however many buckets it is."""
+"""Reads the index of a topic across all its buckets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bridge.store.client import Store
 from bridge.store.records import Records
 
 Entry = tuple[int, str]
-"""A due moment in Unix ms and an id: entries of all buckets go in this order. Ids are ASCII, so it is that of bytes."""
+"""A due moment in Unix ms and an id. Entries are sorted by both. Ids are ASCII, so text and bytes sort alike."""
 
 
 async def page(
@@ -25,7 +25,7 @@ async def page(
     cursor: Entry | None,
     limit: int,
 ) -> list[Entry]:
-    """The first entries behind the cursor; less than the limit only where there are no more.
+    """Returns the first entries behind the cursor. They are fewer than the limit only at the end of the index.
 
     Raises:
         StoreUnavailable
@@ -46,7 +46,7 @@ async def page(
 
 
 def merged(answers: Iterable[Sequence[Any]], limit: int) -> list[Entry]:
-    """One page of the pages of all buckets."""
+    """Merges the pages of all buckets into one."""
     parts = [
         [(due_ms, message_id.decode()) for message_id, due_ms in zip(answer[::2], answer[1::2], strict=True)]
         for answer in answers
@@ -57,7 +57,7 @@ def merged(answers: Iterable[Sequence[Any]], limit: int) -> list[Entry]:
 async def counts(
     store: Store, records: Records, topics: Sequence[str], *, edges_ms: tuple[int, ...]
 ) -> list[list[int]]:
-    """By topic, the counts of lua/counts.lua without the time.
+    """Returns the counts of lua/counts.lua for each topic, without the time.
 
     Raises:
         StoreUnavailable

@@ -1,4 +1,4 @@
-"""How often: requests that are counted by all processes together."""
+"""Limits the rate of requests over all processes together."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bridge.store.scripts import SCRIPTS
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """`count` requests in each interval, spread evenly, and up to `burst` at once after a time without; by default as
-    many as in an interval."""
+    """A limit of `count` requests in each interval, spread evenly. After a time without requests, `burst` requests may
+    come at once; None: `count`."""
 
     count: int
     interval_ms: int = 1_000
@@ -26,15 +26,16 @@ class Rates:
         self._keys = keys
 
     async def admit(self, whose: str, direction: str, rate: Rate) -> int:
-        """Counts one request more and answers 0, or answers in how many ms one will be admitted, and counts nothing.
+        """Counts one request and returns 0 if the rate admits it. Otherwise it counts nothing, and returns in how many
+        ms the rate will admit one.
 
         Raises:
-            StoreUnavailable: it may have been counted.
+            StoreUnavailable: the request may have been counted.
         """
         (wait_ms,) = await self._store.run([self.call(whose, direction, rate)])
         return int(wait_ms)
 
     def call(self, whose: str, direction: str, rate: Rate, *, now_us: int | str = "") -> Call:
-        """`now_us` is given by tests alone, which set the clock."""
+        """Makes the script call. Only tests give `now_us`, to set the clock."""
         args = (now_us, rate.count, rate.interval_ms * 1_000, rate.burst or rate.count)
         return Call(SCRIPTS["admit"], (self._keys.rate(whose, direction),), args)

@@ -1,4 +1,4 @@
-"""One method a script: what to ask Redis about a message, and how to read the answer."""
+"""Builds the calls of the scripts about messages, one method a script, and reads their answers."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ from bridge.store import envelopes
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
+from bridge.store.verdicts import BY_ANSWER, Verdict
 
 _STATES = tuple(State)
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Outcome:
-    """A script's verdict, Redis' time, and the record as it now stands. `extra` is what the script's header says."""
+    """The answer of a script: its verdict, the time of Redis in Unix ms, and the record after the script. The script's
+    header says what `extra` is."""
 
-    verdict: str
+    verdict: Verdict
     now_ms: int
     extra: Any
     record: Record | None
 
     @property
     def found(self) -> Record:
+        """The record, where the verdict implies one."""
         if self.record is None:
             raise LookupError(f"the verdict {self.verdict!r} comes without a record")
         return self.record
 
 
 class Claim(NamedTuple):
-    """What a send asks for, as schedule.lua's header has it."""
+    """The own arguments of schedule.lua, whose header explains them."""
 
     id: str
     mode: str
@@ -46,7 +49,7 @@ class Claim(NamedTuple):
 
 
 class Confirmation(NamedTuple):
-    """A claimed record whose copy RabbitMQ has confirmed, as confirm.lua's header has it."""
+    """The own arguments of confirm.lua, whose header explains them."""
 
     id: str
     epoch: int
@@ -58,21 +61,28 @@ class Confirmation(NamedTuple):
 
 
 def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
+    """Reads the answer of a script about this message."""
     verdict, now_ms, extra, *fields = answer
     if not fields:
-        return Outcome(verdict.decode(), now_ms, extra, None)
+        return Outcome(BY_ANSWER[verdict], now_ms, extra, None)
     state, *numbers, reason = fields
     values: Any = (_STATES[state], *numbers, reason.decode())
-    return Outcome(verdict.decode(), now_ms, extra, Record(topic, message_id, *values))
+    return Outcome(BY_ANSWER[verdict], now_ms, extra, Record(topic, message_id, *values))
+
+
+def outcome_of(call: Call, answer: list[Any]) -> Outcome:
+    """Reads the answer of a call that a method of `Records` built for one message."""
+    return read(call.topic, call.args[1], answer)
 
 
 def read_envelope(outcome: Outcome) -> Envelope | None:
+    """Reads the envelope in the outcome of `look`; None where none is kept."""
     return envelopes.unpack(outcome.extra) if outcome.extra else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Records:
-    """Builds the calls. `now` is empty but in tests, which set the clock."""
+    """Builds the calls. `now`: tests set the clock with it; otherwise it is empty."""
 
     keys: Keys
     retention_ms: int
@@ -80,9 +90,9 @@ class Records:
     now: str = ""
 
     def _call_with(self, script_name: str, topic: str, message_id: str, own: tuple[Any, ...]) -> Call:
-        """`own`: the script's own arguments, in their order. Of what goes by the thousand, since by name costs 4 us."""
+        """`own`: the script's own arguments in order. For frequent calls: passing them by name costs 4 us."""
         args = (self.now, message_id, self.retention_ms, self.tombstone_ms, *own)
-        return Call(SCRIPTS[script_name], self.keys.record(topic, message_id), args)
+        return Call(SCRIPTS[script_name], self.keys.record(topic, message_id), args, topic)
 
     def _call(self, script_name: str, topic: str, message_id: str, **args: Any) -> Call:
         script = SCRIPTS[script_name]
@@ -211,7 +221,7 @@ class Records:
         return self._call("look", topic, message_id)
 
     def superseded(self, copies: Sequence[Copy]) -> Call:
-        """Of copies whose records have one home, none of them a client's own; by their epochs."""
+        """Asks which copies are ghosts by their epoch. All records must have one home, and no epoch may be 0."""
         keys = tuple(self.keys.record(copy.topic, copy.id)[0] for copy in copies)
         return Call(SCRIPTS["superseded"], keys, tuple(copy.epoch for copy in copies))
 

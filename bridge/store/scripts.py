@@ -1,7 +1,7 @@
-"""The catalogue of scripts: one transition a file in `lua/`, whose header is its contract.
+"""Loads the scripts: each file in `lua/` is one transition, and its header is the contract.
 
-The header's `KEYS:` and `ARGV:` lines are read here and decide the order in which a caller's named arguments are sent,
-so contract and call can't drift apart. A script whose first key is a record begins with what it uses of `_record.lua`.
+The `KEYS:` and `ARGV:` lines of the header decide in which order a caller's named arguments are sent, so contract and
+call cannot differ. A script whose first key is a record starts with those functions of `_record.lua` that it uses.
 """
 
 from __future__ import annotations
@@ -20,29 +20,32 @@ class Script:
     keys: tuple[str, ...]
     args: tuple[str, ...]
     purpose: str
-    for_each: bool  # it takes several messages, and answers for each
+    for_each: bool  # one call takes several messages and answers for each
 
     @property
     def of_record(self) -> bool:
+        """Whether the script is about one message."""
         return self.keys[0] == "record"
 
     @property
     def of_index(self) -> bool:
+        """Whether the script reads or writes a topic's indexes."""
         return "waiting" in self.keys
 
 
 def _contract(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Reads the names of the keys and of the arguments from a script's header."""
     lines = text.splitlines()
     names: dict[str, list[str]] = {"KEYS": [], "ARGV": []}
     for number, line in enumerate(lines):
-        for part, found in names.items():
+        for part, listed in names.items():
             if line.startswith(f"-- {part}: "):
-                found.extend(line.removeprefix(f"-- {part}: ").split())
+                listed.extend(line.removeprefix(f"-- {part}: ").split())
                 for more in lines[number + 1 :]:
-                    # A list that is too long for a line goes on in the next one, indented, names only.
+                    # A long list continues on indented lines that hold names only.
                     if not re.fullmatch(r"-- {7}[a-z_]+( [a-z_]+)*", more):
                         break
-                    found.extend(more[2:].split())
+                    listed.extend(more[2:].split())
     return tuple(names["KEYS"]), tuple(names["ARGV"])
 
 
@@ -52,8 +55,8 @@ _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 
 
 def _with_prelude(prelude: str, own: str) -> str:
-    """The script behind those paragraphs of the prelude whose functions it uses, and with the numbers that have
-    names: a local that functions share is bound to each of them anew in every call."""
+    """Puts the paragraphs of the prelude whose functions the script uses in front of it, and replaces named numbers by
+    their values. Lua would bind a local that functions share to each of them in every call."""
     used, kept = set(re.findall(r"\w+", _COMMENT.sub("", own))), [own]
     for part in reversed(_COMMENT.sub("", prelude).split("\n\n")):
         functions = set(_FUNCTION.findall(part))

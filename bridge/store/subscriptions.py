@@ -1,7 +1,7 @@
-"""Subscriptions as Redis keeps them, and what the processes that serve one tell each other and count.
+"""Keeps subscriptions in Redis, with their counters and with the holds that their processes share.
 
-All are in one hash: by topic as JSON, `/ended/<id>` where a receiver has ended one, and `/version`, another one after
-every change. No topic begins with a slash.
+All subscriptions are in one hash, as JSON by topic. The field `/ended/<id>` says when a receiver ended a subscription,
+and `/version` changes with every write. No topic begins with a slash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _TALLY_MS: Final = 30 * 86_400_000
 
 
 class StoredSubscriptions:
-    """Everything raises StoreUnavailable. `own_id` is a subscription's, which is another one after it was replaced."""
+    """Each method raises StoreUnavailable. `own_id` is the id of a subscription; a replaced subscription gets another
+    one."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -31,7 +32,7 @@ class StoredSubscriptions:
         return version
 
     async def all(self) -> tuple[Mapping[str, bytes], Mapping[str, int]]:
-        """By topic; and when those that have ended did, by their ids."""
+        """Returns the subscriptions by topic, and the end moments of ended ones by their ids."""
         stored: Mapping[bytes, bytes] = await self._store.command("HGETALL", self._keys.subscriptions)
         fields = {field.decode(): value for field, value in stored.items()}
         ended = {
@@ -53,14 +54,14 @@ class StoredSubscriptions:
         await self._forget(topic, gone)
 
     async def add(self, topic: str, subscription: bytes) -> bool:
-        """False: there is one, which stays as it is."""
+        """Adds a subscription. Returns False and changes nothing if the topic has one."""
         added = bool(await self._store.command("HSETNX", self._keys.subscriptions, topic, subscription))
         if added:
             await self._store.command("HSET", self._keys.subscriptions, _VERSION, token_hex(8))
         return added
 
     async def remove(self, topic: str) -> bool:
-        """Whether there was one."""
+        """Removes the subscription. Returns whether there was one."""
         gone = await self.get(topic)
         key = self._keys.subscriptions
         await self._store.commands([("HDEL", key, topic), ("HSET", key, _VERSION, token_hex(8))])
@@ -71,15 +72,15 @@ class StoredSubscriptions:
         await self._store.command("HSET", self._keys.subscriptions, f"/ended/{own_id}", now_ms, _VERSION, token_hex(8))
 
     async def hold(self, topic: str, receiver: str, for_ms: int) -> None:
-        """Has every process leave the receiver alone for so long."""
+        """Stops the callbacks of every process to the receiver for `for_ms`."""
         await self._store.command("SET", self._keys.push_hold(topic, receiver), 1, "PX", for_ms)
 
     async def held_ms(self, topic: str, receiver: str) -> int:
-        """How long it is still to be left alone."""
+        """Returns how many ms the hold of the receiver still lasts; 0: there is none."""
         return max(0, int(await self._store.command("PTTL", self._keys.push_hold(topic, receiver))))
 
     async def tell(self, topic: str, own_id: str, counter: str, **fields: Any) -> None:
-        """Counts one, and keeps the fields in place of those of before."""
+        """Adds 1 to the counter, and replaces the fields."""
         key = self._keys.push_tally(topic, own_id)
         flat = [part for field in fields.items() for part in field]
         await self._store.commands([("HINCRBY", key, counter, 1), ("HSET", key, *flat), ("PEXPIRE", key, _TALLY_MS)])

@@ -1,4 +1,4 @@
-"""Tokens as Redis keeps them: JSON by id, and a version that is another one after every change."""
+"""Keeps tokens in Redis: JSON by id, and a version that changes with every write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bridge.store.scripts import SCRIPTS
 
 
 class StoredTokens:
-    """Everything raises StoreUnavailable."""
+    """Each method raises StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
@@ -24,13 +24,13 @@ class StoredTokens:
 
     async def all(self) -> Iterable[bytes]:
         stored: list[bytes] = await self._store.command("HVALS", self._key)
-        return [value for value in stored if value.startswith(b"{")]  # the version is no object
+        return [value for value in stored if value.startswith(b"{")]  # the version is not an object
 
     async def put(self, token_id: str, token: bytes) -> None:
         await self._store.run([self.call(token_id, token)])
 
     async def remove(self, token_id: str) -> bool:
-        """Whether there was one."""
+        """Removes the token. Returns whether there was one."""
         (removed,) = await self._store.run([self.call(token_id, b"")])
         return bool(removed)
 

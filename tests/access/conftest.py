@@ -19,6 +19,7 @@ from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.tokens import StoredTokens
+from tests.matrix.servers import Servers
 
 
 class Mint:
@@ -53,6 +54,13 @@ def bearer(token: str) -> dict[str, str]:
 
 def id_of(header: dict[str, str]) -> str:
     return header["Authorization"].split("_")[1]
+
+
+@pytest.fixture(scope="session")
+def redis_node(local_dir: Path, servers: Servers) -> Iterator[RedisNode]:
+    """A Redis that these tests alone use, as one of them counts the commands it has run."""
+    with servers.redis_node(local_dir / "redis-of-access", appendfsync="everysec") as node:
+        yield node
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What each operation needs, written out: one that is new fails the tests until somebody has decided on it."""
+"""Lists the scope that each operation needs. A new operation fails the tests until it has a line here."""
 
 from __future__ import annotations
 

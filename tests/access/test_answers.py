@@ -1,4 +1,4 @@
-"""How a refusal is answered, and that a secret is never given back."""
+"""Tests how refusals are answered and that no answer or log has a secret."""
 
 from __future__ import annotations
 
@@ -30,49 +30,49 @@ def check(answer: httpx2.Response, status: int, slug: str, challenge: str | None
     return problem
 
 
-async def test_no_token_is_no_error_of_one(client: httpx2.AsyncClient) -> None:
+async def test_call_without_a_token_gets_a_challenge_without_an_error(client: httpx2.AsyncClient) -> None:
     problem = check(await client.post(MESSAGES, json={"body": 1}), 401, "no-token", REALM)
-    assert problem["detail"] == "this needs a token: give it in one header, Authorization: Bearer dbt_..."
+    assert problem["detail"] == "this request needs a token: send it in one header, Authorization: Bearer dbt_..."
     check(await client.get(MESSAGES, headers={"Authorization": "Basic dTpw"}), 401, "no-token", REALM)
 
 
 @pytest.mark.parametrize("value", ["Bearer", "Bearer abc", "Bearer dbt_0f4c19a2b7de_", "Bearer dbt__"])
-async def test_a_malformed_token_is_told_as_such(client: httpx2.AsyncClient, value: str) -> None:
+async def test_malformed_token_is_refused_as_malformed(client: httpx2.AsyncClient, value: str) -> None:
     problem = check(await client.get(MESSAGES, headers={"Authorization": value}), 401, "invalid-token", INVALID)
     assert problem["detail"].startswith("the token is malformed")
 
 
-async def test_a_token_that_is_not_valid_does_not_learn_why(client: httpx2.AsyncClient, mint: Mint) -> None:
+async def test_invalid_token_is_refused_without_the_reason(client: httpx2.AsyncClient, mint: Mint) -> None:
     good = await mint.make("look")
     expired = await mint.make("look", expires_ms=1)
     revoked = await mint.make("look")
     assert await mint.stored.remove(id_of(revoked))
     wrong = [bearer(written(new_id(), new_secret())), bearer(written(id_of(good), new_secret())), expired, revoked]
     details = [check(await client.get(MESSAGES, headers=one), 401, "invalid-token", INVALID)["detail"] for one in wrong]
-    assert details == ["the token is not known, has expired, or was revoked"] * 4
+    assert details == ["the token is unknown, expired or revoked: ask the operator for a new one"] * 4
     assert (await client.get(MESSAGES, headers=good)).status_code == 200
 
 
-async def test_two_authorizations_are_none(client: httpx2.AsyncClient, mint: Mint) -> None:
+async def test_two_authorization_headers_are_refused(client: httpx2.AsyncClient, mint: Mint) -> None:
     good = await mint.make("look")
     twice = [("Authorization", good["Authorization"])] * 2
     problem = check(await client.get(MESSAGES, headers=twice), 401, "invalid-token", INVALID)
-    assert problem["detail"].startswith("there are 2 Authorization headers")
+    assert problem["detail"].startswith("the request has 2 Authorization headers")
 
 
-async def test_the_scheme_is_read_whatever_its_case(client: httpx2.AsyncClient, mint: Mint) -> None:
+async def test_scheme_of_the_header_is_case_insensitive(client: httpx2.AsyncClient, mint: Mint) -> None:
     good = await mint.make("look")
     lower = {"Authorization": good["Authorization"].replace("Bearer", "bearer")}
     assert (await client.get(MESSAGES, headers=lower)).status_code == 200
 
 
-async def test_it_is_refused_before_the_body_is_read(guarded: list[BridgeProcess]) -> None:
-    # Of the body that is announced not a byte is sent.
+async def test_refusal_is_sent_before_the_body_is_read(guarded: list[BridgeProcess]) -> None:
+    # The request announces a body and sends none of it.
     reader, writer = await asyncio.open_connection("127.0.0.1", guarded[0].port)
     writer.write(b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n" % MESSAGES.encode())
     head = await reader.readuntil(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 401 ")
-    # Its connection is as good as before, once the body has gone by.
+    # The connection can be used again once the body has been sent.
     length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
     await reader.readexactly(length)
     writer.write(b" " * 1000 + b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -80,7 +80,7 @@ async def test_it_is_refused_before_the_body_is_read(guarded: list[BridgeProcess
     writer.close()
 
 
-async def test_a_body_is_bounded_by_the_token_and_by_the_bridge(client: httpx2.AsyncClient, mint: Mint) -> None:
+async def test_body_limit_is_the_smaller_of_token_and_bridge(client: httpx2.AsyncClient, mint: Mint) -> None:
     small, large = await mint.make("send", max_body=10), await mint.make("send", max_body=5_000)
     for headers, limit in ((small, 10), (large, 1_000)):
         body = "x" * (limit - 2)  # and two quotes
@@ -95,16 +95,16 @@ async def test_a_body_is_bounded_by_the_token_and_by_the_bridge(client: httpx2.A
     assert answer.json()["code"] == 400
 
 
-async def test_over_its_limit_a_token_is_told_when_to_come_again(client: httpx2.AsyncClient, mint: Mint) -> None:
+async def test_call_over_the_rate_limit_is_answered_with_retry_after(client: httpx2.AsyncClient, mint: Mint) -> None:
     header = await mint.make("send", "consume", sends_per_s=1)
     answers = [await client.post(MESSAGES, json={"body": 1, "delay": "1h"}, headers=header)]
     while answers[-1].status_code == 201:
         many = await asyncio.gather(*(client.post(MESSAGES, json={"body": 1}, headers=header) for _ in range(10)))
         answers = sorted(many, key=lambda answer: answer.status_code)
     problem = check(answers[-1], 429, "too-many-requests", None)
-    assert problem["detail"] == "this token's limit is 1 requests a second of the scope send"
+    assert problem["detail"] == "this token may make 1 requests a second with the scope send: retry after a pause"
     assert answers[-1].headers["retry-after"] == str(problem["retry_after_s"]) == "1"
-    # Other calls than sends are not counted.
+    # Only sends are counted.
     assert (await client.post(f"{MESSAGES}/o-9/ack", headers=header)).status_code == 404
     form = {"topic": "orders", "msg": "x", "delayMillis": "3600000"}
     many = await asyncio.gather(
@@ -115,14 +115,14 @@ async def test_over_its_limit_a_token_is_told_when_to_come_again(client: httpx2.
     assert (refused[0].json()["code"], refused[0].headers["retry-after"]) == (429, "1")
 
 
-async def test_the_wire_refuses_with_its_own_members(client: httpx2.AsyncClient) -> None:
+async def test_camellia_refusal_has_the_members_of_its_wire(client: httpx2.AsyncClient) -> None:
     answer = await client.post("/camellia/delayQueue/pullMsg", data={"topic": "orders"})
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, REALM)
-    detail = "this needs a token: give it in one header, Authorization: Bearer dbt_..."
+    detail = "this request needs a token: send it in one header, Authorization: Bearer dbt_..."
     assert answer.json() == {"code": 401, "msg": detail, "delayMsgList": None}
 
 
-async def test_the_document_says_which_token_a_call_needs(client: httpx2.AsyncClient) -> None:
+async def test_openapi_document_says_which_scope_a_call_needs(client: httpx2.AsyncClient) -> None:
     document = (await client.get("/openapi.json")).json()
     assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
     for methods in document["paths"].values():
@@ -143,7 +143,7 @@ async def test_the_document_says_which_token_a_call_needs(client: httpx2.AsyncCl
                 jsonschema.Draft202012Validator(schema).validate(media["examples"]["problem"]["value"])
 
 
-async def test_no_secret_is_given_back_or_written_down(
+async def test_secret_is_in_no_answer_and_no_log(
     client: httpx2.AsyncClient, guarded: list[BridgeProcess], mint: Mint
 ) -> None:
     good = await mint.make("look", "send", namespaces=["shop"])
@@ -171,7 +171,7 @@ async def test_no_secret_is_given_back_or_written_down(
         assert all(secret not in answer.text for answer in answers)
 
 
-async def test_refusals_are_counted_by_their_kind(client: httpx2.AsyncClient, mint: Mint) -> None:
+async def test_refusals_are_counted_by_kind(client: httpx2.AsyncClient, mint: Mint) -> None:
     header = await mint.make("look")
 
     async def counts() -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""`delaybridge token …` as an operator types it, and a bridge that is not told who may do what."""
+"""Tests `delaybridge token …` as an operator types it, and the start of a bridge without an access setting."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def create(*arguments: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def test_a_token_is_shown_once_and_kept_as_a_hash() -> None:
+def test_token_is_shown_once_and_stored_as_a_hash() -> None:
     token_id, secret = create(
         "shop", "--scope", "send", "--scope", "consume", "--namespace", "shop", "--expires", "90d"
     )
@@ -54,7 +54,7 @@ def test_a_token_is_shown_once_and_kept_as_a_hash() -> None:
     assert re.split(r"  +", row)[1:5] == ["shop", "send consume", "shop/...", "none"]
 
 
-def test_what_it_may_do_and_its_limits_are_as_given() -> None:
+def test_new_token_has_the_given_scopes_and_limits() -> None:
     limits = ("--sends-per-s", "5", "--pulls-per-s", "6", "--max-body", "7")
     shown = orjson.loads(run("create", "a b", "--scope", "admin", "--every-topic", *limits, "--json").stdout)
     assert WRITTEN.fullmatch(shown.pop("token"))
@@ -73,7 +73,7 @@ def test_what_it_may_do_and_its_limits_are_as_given() -> None:
     }
 
 
-def test_a_revoked_token_is_no_longer_listed() -> None:
+def test_revoked_token_is_no_longer_listed() -> None:
     (one, _), (other, _) = (create("x", "--scope", "look", "--bare-topics") for _ in range(2))
     run("revoke", one)
     listed = run("list").output
@@ -83,7 +83,7 @@ def test_a_revoked_token_is_no_longer_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "words"),
     [
         (("--every-topic",), ["Missing option", "--scope"]),
         (("--scope", "all", "--every-topic"), ["--scope", "'all'", "look", "send", "consume", "admin"]),
@@ -97,25 +97,25 @@ def test_a_revoked_token_is_no_longer_listed() -> None:
         (("--scope", "send", "--every-topic", "--max-body", "16777217"), ["--max-body", "16777217", "16777216"]),
     ],
 )
-def test_bad_input_is_named_with_its_limit(arguments: tuple[str, ...], said: list[str]) -> None:
+def test_invalid_option_is_refused_with_its_limit(arguments: tuple[str, ...], words: list[str]) -> None:
     before = run("list").output
     errors = run("create", "shop", *arguments, code=2).stderr
-    assert [word for word in said if word not in errors] == []
+    assert [word for word in words if word not in errors] == []
     assert run("list").output == before
 
 
 @pytest.mark.parametrize("name", ["", " shop", "shöp", "x" * 101])
-def test_a_name_is_one_that_lists_can_show(name: str) -> None:
+def test_token_name_that_lists_cannot_show_is_refused(name: str) -> None:
     assert "NAME" in run("create", name, "--scope", "send", "--every-topic", code=2).stderr
 
 
-def test_without_redis_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_report_that_redis_did_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_REDIS_URL", "redis://127.0.0.1:1/0")
     for arguments in (("list",), ("revoke", "x"), ("create", "x", "--scope", "send", "--every-topic")):
-        assert "Redis did not answer" in run(*arguments, code=3).stderr
+        assert "Redis at 127.0.0.1:1 did not answer" in run(*arguments, code=3).stderr
 
 
-def test_a_file_of_tokens_is_listed_and_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_file_is_listed_and_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     token_id, _ = create("in the file", "--scope", "send", "--every-topic")
     file = tmp_path / "tokens.json"
     file.write_text(run("list", "--json").stdout)
@@ -127,11 +127,11 @@ def test_a_file_of_tokens_is_listed_and_is_not_written_to(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_a_bridge_that_others_can_reach_does_not_start_undecided(host: str) -> None:
+def test_public_bridge_without_an_access_setting_does_not_start(host: str) -> None:
     environment = {**os.environ, "BRIDGE_HTTP_HOST": host, "BRIDGE_HTTP_PORT": "0"}
     command = [sys.executable, "-m", "bridge", "serve"]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
-    assert f"BRIDGE_HTTP_HOST is {host}, which others can reach" in ended.stderr
+    assert f"BRIDGE_HTTP_HOST is {host}, which other machines can reach" in ended.stderr
     assert "BRIDGE_ACCESS=tokens" in ended.stderr
     assert "BRIDGE_ACCESS=open" in ended.stderr

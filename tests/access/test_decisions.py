@@ -1,4 +1,4 @@
-"""What a token allows, and what counts as one."""
+"""Tests what a token allows and which headers are read as a token."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def token(*scopes: str, **fields: object) -> Token:
 
 @pytest.mark.parametrize("held", Scope)
 @pytest.mark.parametrize("needed", Scope)
-def test_a_scope_allows_itself_and_to_look(held: Scope, needed: Scope) -> None:
+def test_scope_allows_itself_and_look(held: Scope, needed: Scope) -> None:
     refusal = may(token(held, every_topic=True), Need(scope=needed), "orders")
     assert (refusal is None) == (needed in {held, Scope.LOOK})
 
@@ -58,34 +58,34 @@ def test_a_scope_allows_itself_and_to_look(held: Scope, needed: Scope) -> None:
         ({}, "orders", False),
     ],
 )
-def test_a_token_reaches_its_namespaces_topics(fields: dict[str, object], topic: str, allowed: bool) -> None:
+def test_token_reaches_the_topics_of_its_namespaces(fields: dict[str, object], topic: str, allowed: bool) -> None:
     assert (may(token("send", **fields), SEND, topic) is None) == allowed
 
 
-def test_what_needs_every_topic_is_not_allowed_by_a_namespace() -> None:
+def test_call_on_every_topic_is_refused_to_a_namespace_token() -> None:
     assert may(token("look", every_topic=True), EVERYWHERE) is None
     refusal = may(token("admin", "look", namespaces=["shop"], bare_topics=True), EVERYWHERE)
     assert isinstance(refusal, NotAllowed)
     assert "every topic" in str(refusal)
 
 
-def test_the_scope_is_told_before_the_topic_is_known() -> None:
+def test_missing_scope_is_refused_before_the_topic_is_known() -> None:
     refusal = may(token("look", "consume", every_topic=True), SEND)
     assert refusal is not None
     assert (refusal.scope, refusal.token_id) == (Scope.SEND, ID)
-    assert str(refusal) == "this needs a token with the scope send; this token's: look, consume"
+    assert str(refusal) == "this request needs a token with the scope send; this token has look, consume"
     assert refusal.headers == {
         "WWW-Authenticate": 'Bearer realm="delaybridge", error="insufficient_scope", scope="send"'
     }
 
 
-def test_a_caller_without_a_token_is_bound_by_nothing() -> None:
+def test_caller_without_a_token_has_no_limits() -> None:
     ANYBODY.check("orders", "shop/orders")
     assert ANYBODY.sees("shop/orders")
     assert ANYBODY.max_body(7) == 7
 
 
-def test_a_caller_is_bound_by_its_token() -> None:
+def test_caller_has_the_limits_of_its_token() -> None:
     caller = Caller(token("send", namespaces=["shop"], max_body=5), SEND)
     caller.check("shop/a", "shop/b")
     with pytest.raises(NotAllowed):
@@ -94,7 +94,7 @@ def test_a_caller_is_bound_by_its_token() -> None:
     assert (caller.max_body(7), caller.max_body(3)) == (5, 3)
 
 
-def test_a_new_token_is_read_back_and_only_its_secret_is_its_own() -> None:
+def test_new_token_is_read_back_and_accepts_only_its_secret() -> None:
     token_id, secret = new_id(), new_secret()
     assert presented(f"Bearer {written(token_id, secret)}".encode()) == (token_id, secret.encode())
     made = token("send", id=token_id, sha256=sha256_of(secret))
@@ -122,7 +122,7 @@ def test_a_new_token_is_read_back_and_only_its_secret_is_its_own() -> None:
         ("", False),
     ],
 )
-def test_a_header_is_a_token_or_is_not(value: str, read: bool) -> None:
+def test_only_a_well_formed_header_is_read_as_a_token(value: str, read: bool) -> None:
     assert presented(value.encode()) == ((ID, SECRET.encode()) if read else None)
 
 
@@ -134,18 +134,18 @@ def test_a_header_is_a_token_or_is_not(value: str, read: bool) -> None:
         {"name": ""}, {"secret": SECRET}, {"every_topic": "yes, all"},
     ],
 )  # fmt: skip
-def test_a_token_with_something_wrong_is_none(fields: dict[str, object]) -> None:
+def test_token_with_an_invalid_field_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         token(**{"scopes": ["send"]} | fields)
 
 
-def test_a_secret_is_masked_wherever_it_stands() -> None:
+def test_secret_is_masked_anywhere_in_a_text() -> None:
     text = f'{{"value": "dbt_{ID}_{SECRET}", "other": "dbt_x"}}'.encode()
     assert masked(text) == f'{{"value": "dbt_{ID}_...", "other": "dbt_x"}}'.encode()
 
 
 @pytest.mark.parametrize(("wait_ms", "retry_after_s"), [(1, 1), (1_000, 1), (1_001, 2)])
-def test_the_time_to_wait_is_rounded_up(wait_ms: int, retry_after_s: int) -> None:
+def test_retry_after_is_rounded_up_to_seconds(wait_ms: int, retry_after_s: int) -> None:
     refusal = TooManyRequests("too many", token_id=ID, wait_ms=wait_ms)
     assert refusal.headers == {"Retry-After": str(retry_after_s)}
 
@@ -158,11 +158,11 @@ def test_the_time_to_wait_is_rounded_up(wait_ms: int, retry_after_s: int) -> Non
         ("bridge.example", "tokens", True),
     ],
 )  # fmt: skip
-def test_who_is_asked_for_a_token(host: str, access: str | None, asks: bool) -> None:
+def test_host_and_access_setting_decide_whether_tokens_are_required(host: str, access: str | None, asks: bool) -> None:
     assert asks_for_tokens(Settings.model_validate({"http_host": host, "access": access})) == asks
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "bridge.example", "localhost.example", ""])
-def test_without_a_decision_nobody_else_is_let_in(host: str) -> None:
+def test_public_host_without_an_access_setting_is_refused(host: str) -> None:
     with pytest.raises(Undecided, match=r"BRIDGE_ACCESS=tokens.*BRIDGE_ACCESS=open"):
         asks_for_tokens(Settings.model_validate({"http_host": host}))

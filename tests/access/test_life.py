@@ -1,4 +1,4 @@
-"""What becomes of a token: made, changed for another, expired, revoked, its store lost."""
+"""Tests the life of a token: creation, replacement, expiry, revocation, and an outage of its store."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from tests.access.conftest import Mint, id_of
 from tests.integration.own import own_bridge
+from tests.waiting import pause
 
 MESSAGES = "/v1/topics/orders/messages"
 SEND = {"body": 1, "delay": "1h"}
@@ -32,18 +33,18 @@ async def status(client: httpx2.AsyncClient, header: dict[str, str]) -> int:
 
 
 async def until(client: httpx2.AsyncClient, header: dict[str, str], wanted: int) -> None:
-    """Asks until the answer is this one; the test's time limit bounds it."""
+    """Asks until the answer has this status. The test's time limit bounds it."""
     while (found := await status(client, header)) != wanted:
         assert found in {200, 401, 503}
 
 
-async def test_a_new_token_is_good_at_once_in_every_process(clients: list[httpx2.AsyncClient], mint: Mint) -> None:
+async def test_new_token_is_valid_at_once_in_every_process(clients: list[httpx2.AsyncClient], mint: Mint) -> None:
     for _ in range(3):
         header = await mint.make("look")
         assert [await status(client, header) for client in clients] == [200, 200]
 
 
-async def test_two_tokens_of_one_name_are_good_at_once_until_the_old_one_is_revoked(
+async def test_tokens_of_one_name_are_both_valid_until_one_is_revoked(
     clients: list[httpx2.AsyncClient], mint: Mint
 ) -> None:
     old, new = await mint.make("look"), await mint.make("look")
@@ -56,15 +57,15 @@ async def test_two_tokens_of_one_name_are_good_at_once_until_the_old_one_is_revo
     assert not await mint.stored.remove(id_of(old))
 
 
-async def test_a_token_expires_by_itself(client: httpx2.AsyncClient, mint: Mint) -> None:
+async def test_token_expires_at_its_time(client: httpx2.AsyncClient, mint: Mint) -> None:
     header = await mint.make("look", expires_ms=int(time.time() * 1_000) + 3_000)
     assert await status(client, header) == 200
     await until(client, header, 401)
 
 
-async def test_guesses_cost_redis_next_to_nothing(client: httpx2.AsyncClient, mint: Mint, store: Store) -> None:
+async def test_guessed_tokens_cause_few_redis_lookups(client: httpx2.AsyncClient, mint: Mint, store: Store) -> None:
     async def asked() -> int:
-        """How often Redis was asked for a field of a hash, by all bridges together."""
+        """How often all bridges together have asked Redis for a field of a hash."""
         text: bytes = await store.command("INFO", "commandstats")
         found = [line for line in text.splitlines() if line.startswith(b"cmdstat_hget:")]
         return int(found[0].partition(b"calls=")[2].partition(b",")[0])
@@ -74,11 +75,11 @@ async def test_guesses_cost_redis_next_to_nothing(client: httpx2.AsyncClient, mi
     guesses = [{"Authorization": f"Bearer dbt_{number:012x}_{'0' * 64}"} for number in range(400)]
     answers = await asyncio.gather(*(client.get(MESSAGES, headers=guess) for guess in guesses))
     assert {answer.status_code for answer in answers} == {401}
-    # Twenty a second for the guesses, and two for what the two processes look at by themselves.
+    # The process asks at most 20 times a second for guesses. Each of the two processes also reads once a second.
     assert await asked() - before <= 2 + 24 * (time.monotonic() - began_s)
 
 
-async def test_limits_are_exact_across_processes(clients: list[httpx2.AsyncClient], mint: Mint) -> None:
+async def test_rate_limits_are_exact_across_processes(clients: list[httpx2.AsyncClient], mint: Mint) -> None:
     header = await mint.make("send", "consume", "look", sends_per_s=5, pulls_per_s=3)
     topic = f"/v1/topics/t-{uuid4().hex[:12]}"
     for path, body, per_s, admitted in (("/messages", SEND, 5, 201), ("/pull", {}, 3, 200)):
@@ -94,14 +95,14 @@ async def test_limits_are_exact_across_processes(clients: list[httpx2.AsyncClien
     assert 5 <= len(listed) < 60
 
 
-async def test_no_message_crosses_from_one_namespace_to_another(clients: list[httpx2.AsyncClient], mint: Mint) -> None:
+async def test_no_message_crosses_namespaces(clients: list[httpx2.AsyncClient], mint: Mint) -> None:
     run = uuid4().hex[:8]
     names = [f"n{number}-{run}" for number in range(_NAMESPACES)]
     headers = [await mint.make("send", "consume", namespaces=[name]) for name in names]
     turn = asyncio.Semaphore(_CLIENTS)
 
     async def use(number: int) -> list[Any]:
-        """Sends to its own and to the next namespace, pulls from both; the bodies that it got."""
+        """Sends to its own and the next namespace and pulls from both. Returns the bodies it got."""
         client, header = clients[number % 2], headers[number]
         own, other = (f"/v1/namespaces/{names[at % _NAMESPACES]}/topics/t" for at in (number, number + 1))
         async with turn:
@@ -123,7 +124,7 @@ async def test_no_message_crosses_from_one_namespace_to_another(clients: list[ht
     assert [sorted(got) for got in everything] == [[[number, 0], [number, 1]] for number in range(_NAMESPACES)]
 
 
-async def test_with_redis_away_known_tokens_are_known_and_others_wait(local_dir: Path, rabbit: RabbitNode) -> None:
+async def test_known_tokens_stay_valid_while_redis_is_away(local_dir: Path, rabbit: RabbitNode) -> None:
     with RedisNode(local_dir / "redis-of-tokens") as redis_node:
         store = Store(redis_node.url, timeout_ms=5_000)
         mint = Mint(store)
@@ -134,7 +135,7 @@ async def test_with_redis_away_known_tokens_are_known_and_others_wait(local_dir:
             client = own.topic.client
             assert await status(client, known) == 200
             redis_node.kill()
-            # What it may not do is still told; of a token that was never seen there is nobody to ask.
+            # A missing scope is still refused. An unknown token cannot be checked without Redis.
             assert (await client.post(MESSAGES, json=SEND, headers=known)).status_code == 403
             unknown = {"Authorization": f"Bearer dbt_{'0' * 12}_{'0' * 64}"}
             answer = await client.post(MESSAGES, json=SEND, headers=unknown)
@@ -145,7 +146,7 @@ async def test_with_redis_away_known_tokens_are_known_and_others_wait(local_dir:
             await until(client, unknown, 401)
 
 
-async def test_tokens_may_come_from_a_file_and_follow_it(
+async def test_tokens_file_is_followed_when_it_changes(
     local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode, mint: Mint
 ) -> None:
     one, two = await mint.make("look"), await mint.make("look")
@@ -180,7 +181,7 @@ async def test_tokens_may_come_from_a_file_and_follow_it(
             assert await status(client, two) == 200
             file.write_text("[{}]")
             while (ready := await client.get("/health/ready")).status_code == 200:
-                pass
+                await pause()
             assert "BRIDGE_TOKENS_FILE" in ready.json()["parts"]["access"]
             assert [await status(client, header) for header in (two, one)] == [200, 503]
             write(one)

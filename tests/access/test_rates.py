@@ -1,4 +1,4 @@
-"""So many requests an interval, exactly, by Redis' clock."""
+"""Tests that a rate admits exactly its number of requests an interval, by the clock of Redis."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bridge.store.keys import Keys
 from bridge.store.rates import Rate, Rates
 
 NOW_US = 1_796_115_600_000_000
-# So long that a bucket does not expire, which is by the real clock, while a test goes by its own.
+# Buckets expire by the real clock, and the tests pass their own. No bucket expires in so long an interval.
 INTERVAL_MS = 1_000_000
 INTERVAL_US = INTERVAL_MS * 1_000
 
 
 class Clock:
-    """One bucket, asked at moments of the test's."""
+    """One bucket, asked at moments that the test chooses."""
 
     def __init__(self, store: Store, count: int, *, burst: int | None = None) -> None:
         self._store = store
@@ -35,12 +35,12 @@ class Clock:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 50, 997])
-async def test_a_burst_is_as_many_as_in_an_interval_and_not_one_more(store: Store, count: int) -> None:
+async def test_burst_admits_exactly_the_count_of_an_interval(store: Store, count: int) -> None:
     bucket = Clock(store, count)
     assert await bucket.admitted(0, count + 3) == count
 
 
-async def test_then_they_are_admitted_evenly(store: Store) -> None:
+async def test_requests_after_the_burst_are_admitted_evenly(store: Store) -> None:
     bucket = Clock(store, 3)
     assert await bucket.admitted(0, 5) == 3
     assert await bucket.wait_ms(0) == 333_334
@@ -50,7 +50,7 @@ async def test_then_they_are_admitted_evenly(store: Store) -> None:
     assert await bucket.admitted(666_666_667, 2) == 1
 
 
-async def test_over_a_long_time_there_are_exactly_as_many_as_allowed(store: Store) -> None:
+async def test_long_run_admits_exactly_the_allowed_count(store: Store) -> None:
     bucket = Clock(store, 7)
     admitted = 0
     for at_us in range(0, 10 * INTERVAL_US, 11_111_111):
@@ -58,26 +58,26 @@ async def test_over_a_long_time_there_are_exactly_as_many_as_allowed(store: Stor
     assert admitted == 7 + at_us * 7 // INTERVAL_US
 
 
-async def test_the_wait_that_is_told_is_enough(store: Store) -> None:
+async def test_reported_wait_is_long_enough(store: Store) -> None:
     bucket = Clock(store, 7)
     await bucket.admitted(0, 7)
     wait_ms = await bucket.wait_ms(123)
     assert await bucket.admitted(123 + wait_ms * 1_000) == 1
 
 
-async def test_what_is_not_admitted_counts_for_nothing(store: Store) -> None:
+async def test_refused_requests_do_not_count(store: Store) -> None:
     bucket = Clock(store, 1)
     assert await bucket.admitted(0, 50) == 1
     assert await bucket.admitted(INTERVAL_US) == 1
 
 
-async def test_a_burst_may_be_less_than_an_interval_has(store: Store) -> None:
+async def test_burst_may_be_smaller_than_the_count_of_an_interval(store: Store) -> None:
     bucket = Clock(store, 10, burst=2)
     assert await bucket.admitted(0, 5) == 2
     assert await bucket.admitted(INTERVAL_US, 5) == 2
 
 
-async def test_a_clock_that_went_back_locks_nobody_out(store: Store) -> None:
+async def test_clock_that_goes_back_locks_nobody_out(store: Store) -> None:
     bucket = Clock(store, 2)
     assert await bucket.admitted(3_600 * INTERVAL_US) == 1
     assert await bucket.admitted(0, 3) == 1
@@ -85,22 +85,22 @@ async def test_a_clock_that_went_back_locks_nobody_out(store: Store) -> None:
 
 
 async def test_directions_and_tokens_do_not_share_a_limit(store: Store) -> None:
-    rates, whose = Rates(store, Keys("delay")), uuid4().hex
+    rates, token_id = Rates(store, Keys("delay")), uuid4().hex
     rate = Rate(1, interval_ms=60_000)
-    assert await rates.admit(whose, "send", rate) == 0
-    assert await rates.admit(whose, "send", rate) > 0
-    assert await rates.admit(whose, "consume", rate) == 0
+    assert await rates.admit(token_id, "send", rate) == 0
+    assert await rates.admit(token_id, "send", rate) > 0
+    assert await rates.admit(token_id, "consume", rate) == 0
     assert await rates.admit(uuid4().hex, "send", rate) == 0
 
 
-async def test_together_they_get_no_more_than_one_alone_would(store: Store) -> None:
-    rates, whose = Rates(store, Keys("delay")), uuid4().hex
+async def test_concurrent_requests_get_no_more_than_the_limit(store: Store) -> None:
+    rates, token_id = Rates(store, Keys("delay")), uuid4().hex
     rate = Rate(20, interval_ms=600_000)
-    waits_ms = await asyncio.gather(*(rates.admit(whose, "send", rate) for _ in range(100)))
+    waits_ms = await asyncio.gather(*(rates.admit(token_id, "send", rate) for _ in range(100)))
     assert waits_ms.count(0) == 20
 
 
-async def test_an_idle_bucket_is_forgotten(store: Store) -> None:
-    rates, keys, whose = Rates(store, Keys("delay")), Keys("delay"), uuid4().hex
-    await rates.admit(whose, "send", Rate(1, interval_ms=5_000))
-    assert 0 < await store.command("PTTL", keys.rate(whose, "send")) <= 5_000
+async def test_idle_bucket_expires(store: Store) -> None:
+    rates, keys, token_id = Rates(store, Keys("delay")), Keys("delay"), uuid4().hex
+    await rates.admit(token_id, "send", Rate(1, interval_ms=5_000))
+    assert 0 < await store.command("PTTL", keys.rate(token_id, "send")) <= 5_000

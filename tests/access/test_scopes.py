@@ -1,4 +1,4 @@
-"""Every operation with every scope, over HTTP: what is refused changes nothing, and says nothing of what there is."""
+"""Tests every operation with every scope: a refused call changes nothing and reveals nothing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from bridge.http.app import OPERATIONS
 from bridge.http.guard import Guard
-from bridge.http.v1.operation import Operation, everywhere
+from bridge.http.v1.operation import Operation, in_both_forms
 from bridge.http.wires.camellia import wire as camellia
 from tests.access.conftest import Mint
 from tests.access.table import CAMELLIA_NEEDS, NEEDS, NOTHING, SCOPES, allowed
 from tests.wires.camellia_service import StandIn
 
-PLACED = [placed for operation in OPERATIONS for placed in everywhere(operation)]
+PLACED = [placed for operation in OPERATIONS for placed in in_both_forms(operation)]
 CAMELLIA_FORM = {
     "topic": "{topic}",
     "msgId": "o-1",
@@ -33,7 +33,7 @@ def need_of(operation: Operation) -> str:
 async def call(
     client: httpx2.AsyncClient, operation: Operation, namespace: str, headers: dict[str, str]
 ) -> httpx2.Response:
-    """Calls it for the topic `orders` of the namespace and the message `o-1`, waiting for nothing."""
+    """Calls the operation for the topic `orders` of the namespace and the message `o-1`. A pull does not wait."""
     path = operation.path.format(topic=f"{namespace}%2Forders", namespace=namespace, name="orders", id="o-1")
     body = dict(next(iter(operation.examples.values()), {})) | ({"wait": 0} if "pull" in operation.name else {})
     if "topics" in body:
@@ -55,14 +55,14 @@ def test_every_operation_is_in_the_table() -> None:
     assert {operation.name for operation in OPERATIONS} == NEEDS.keys()
 
 
-def test_every_path_of_the_wire_is_in_the_table() -> None:
+def test_every_camellia_path_is_in_the_table() -> None:
     paths = {str(getattr(route, "path", "")) for route in camellia.router(StandIn().service, Guard(None)).routes}
     assert paths == {where.partition(" ")[2] for where in CAMELLIA_NEEDS}
 
 
 @pytest.fixture
 async def namespace(client: httpx2.AsyncClient, mint: Mint) -> str:
-    """One with a waiting message `o-1` in its topic `orders`."""
+    """A namespace whose topic `orders` has a waiting message `o-1`."""
     namespace = f"n-{uuid4().hex[:12]}"
     path = f"/v1/namespaces/{namespace}/topics/orders/messages"
     owner = await mint.make("send", namespaces=[namespace])
@@ -79,7 +79,7 @@ async def state_of(client: httpx2.AsyncClient, namespace: str, headers: dict[str
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-async def test_each_scope_allows_what_the_table_says(
+async def test_each_scope_allows_the_operations_of_the_table(
     client: httpx2.AsyncClient, mint: Mint, namespace: str, scope: str
 ) -> None:
     everything = await mint.make(*SCOPES)
@@ -100,7 +100,7 @@ async def test_each_scope_allows_what_the_table_says(
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-async def test_each_scope_allows_what_the_table_says_on_the_wire(
+async def test_each_scope_allows_the_camellia_calls_of_the_table(
     client: httpx2.AsyncClient, mint: Mint, namespace: str, scope: str
 ) -> None:
     everything = await mint.make(*SCOPES)
@@ -115,20 +115,20 @@ async def test_each_scope_allows_what_the_table_says_on_the_wire(
     for where in CAMELLIA_NEEDS.keys() - set(refused):
         token = everywhere_else if where.endswith("line") else own
         answer = await call_camellia(client, where, namespace, token)
-        # Out of service, whichever came last of those that say so.
+        # The calls `online` and `offline` come in no fixed order, so health may answer 500.
         assert answer.status_code == 200 or "/health/" in where, (where, answer.text)
         assert answer.status_code in {200, 500}
 
 
 @pytest.mark.parametrize("needs", [NEEDS, CAMELLIA_NEEDS], ids=["v1", "camellia"])
-async def test_without_a_token_or_with_anothers_nothing_happens_and_nothing_is_told(
+async def test_call_without_a_valid_token_changes_and_reveals_nothing(
     client: httpx2.AsyncClient, mint: Mint, namespace: str, needs: dict[str, str]
 ) -> None:
     everything = await mint.make(*SCOPES)
     before = await state_of(client, namespace, everything)
     stranger = await mint.make(*SCOPES, namespaces=["elsewhere"], bare_topics=True)
     for headers in ({}, stranger):
-        told = []
+        of_each_topic = []
         for there in (namespace, "nowhere"):
             if needs is NEEDS:
                 asked = [one for one in PLACED if need_of(one) != NOTHING and one.name != "list_topics"]
@@ -139,18 +139,18 @@ async def test_without_a_token_or_with_anothers_nothing_happens_and_nothing_is_t
                 answers = [await call_camellia(client, one, there, headers) for one in wheres]
             assert {answer.status_code for answer in answers} == {403 if headers else 401}
             shown = [answer.json() for answer in answers]
-            told.append([{name: one[name] for name in one if name != "request_id"} for one in shown])
-        # The same, whether or not there is such a topic.
-        assert told[0] == told[1]
+            of_each_topic.append([{name: one[name] for name in one if name != "request_id"} for one in shown])
+        # The answers are the same whether or not the topic exists.
+        assert of_each_topic[0] == of_each_topic[1]
     assert await state_of(client, namespace, everything) == before
 
 
-async def test_what_needs_no_token_is_answered_without_one(client: httpx2.AsyncClient) -> None:
+async def test_public_paths_are_answered_without_a_token(client: httpx2.AsyncClient) -> None:
     for path in ("/health/live", "/health/ready", "/openapi.json", "/docs", "/camellia/health/check"):
         assert (await client.get(path)).status_code == 200, path
 
 
-async def test_lists_show_what_the_token_may_see(client: httpx2.AsyncClient, mint: Mint, namespace: str) -> None:
+async def test_lists_show_only_topics_of_the_token(client: httpx2.AsyncClient, mint: Mint, namespace: str) -> None:
     own, stranger = await mint.make("look", namespaces=[namespace]), await mint.make("look", namespaces=["elsewhere"])
     for headers, seen in ((own, [f"{namespace}/orders"]), (stranger, [])):
         listed = (await client.get("/v1/topics", headers=headers)).json()["topics"]
@@ -161,9 +161,9 @@ async def test_lists_show_what_the_token_may_see(client: httpx2.AsyncClient, min
         assert (namespace in text) == bool(seen)
 
 
-async def test_of_several_topics_each_is_checked(client: httpx2.AsyncClient, mint: Mint, namespace: str) -> None:
+async def test_each_of_several_topics_is_checked(client: httpx2.AsyncClient, mint: Mint, namespace: str) -> None:
     own = await mint.make("consume", namespaces=[namespace])
     answer = await client.post("/v1/pull", json={"topics": [f"{namespace}/a", "b"]}, headers=own)
     assert answer.status_code == 403
-    assert answer.json()["detail"] == "this token is not for this topic"
+    assert answer.json()["detail"] == "this token may not use this topic"
     assert (await client.post("/v1/pull", json={"topics": [f"{namespace}/orders"]}, headers=own)).status_code == 200

@@ -1,4 +1,4 @@
-"""The task wire asks for the scopes and topics of any other call, and tells of a refusal in its own words."""
+"""Tests that the task wire checks scopes and topics as other calls do, and refuses in its own form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ NEEDS = {"add": "send", "pull": "consume"}
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-async def test_each_scope_allows_its_call_on_its_topics(client: httpx2.AsyncClient, mint: Mint, scope: str) -> None:
+async def test_each_scope_allows_its_task_call_on_its_topics(
+    client: httpx2.AsyncClient, mint: Mint, scope: str
+) -> None:
     namespace = f"n-{uuid4().hex[:12]}"
     own = await mint.make(scope, namespaces=[namespace])
     for name, need in NEEDS.items():
@@ -28,7 +30,7 @@ async def test_each_scope_allows_its_call_on_its_topics(client: httpx2.AsyncClie
                 assert answer.json()["error_msg"].startswith("没有权限: this ")
 
 
-async def test_without_a_token_it_is_401(client: httpx2.AsyncClient) -> None:
+async def test_task_call_without_a_token_is_401(client: httpx2.AsyncClient) -> None:
     answer = await client.post("/delay/task/pull", data={"topic": "orders"})
     assert (answer.status_code, answer.json()["dm_error"]) == (401, 401)
     assert answer.headers["www-authenticate"].startswith("Bearer")

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.callbacks.receiver import Received, Receiver
 from tests.integration.topic import Json, Topic
+from tests.waiting import pause
 
 SECRET, OTHER_SECRET = ("whsec_" + base64.b64encode(bytes([byte]) * 32).decode() for byte in (7, 8))
 SOON = ["300ms"]
@@ -24,9 +25,9 @@ async def subscription_of(topic: Topic) -> Json:
 
 
 async def until_subscription(topic: Topic, **wanted: Any) -> Json:
-    """Reads the subscription until it has these fields. An empty pull of 20 ms paces the loop."""
+    """Reads the subscription until it has these fields."""
     while not wanted.items() <= (subscription := await subscription_of(topic)).items():
-        await Topic(topic.client, "idle").pull(wait=20)
+        await pause()
     return subscription
 
 

@@ -48,7 +48,7 @@ async def test_removing_a_topic_removes_its_subscription(topic: Topic, receiver:
     ("url", "text"),
     [
         ("http://127.0.0.2/", "must be https"),
-        ("https://127.0.0.2/", "leads to 127.0.0.2, which is no public address (loopback;"),
+        ("https://127.0.0.2/", "leads to 127.0.0.2, which is not a public address (loopback;"),
         ("https://[::ffff:169.254.169.254]/", "(link-local;"),
         ("https://2130706434/", "(loopback;"),
         ("https://0x7f.2/", "(loopback;"),
@@ -72,7 +72,7 @@ async def test_a_subscription_to_a_host_with_a_loopback_address_is_refused(bridg
     async with httpx2.AsyncClient(base_url=bridge_url, timeout=60) as client:
         refused = await Topic(client, "push-refused").call("PUT", "/subscription", wanted, expect=422)
     (error,) = refused["errors"]
-    assert "which is no public address (loopback;" in error["message"]
+    assert "which is not a public address (loopback;" in error["message"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The project's documents as text, and what is in them: code blocks, tables, links."""
+"""Reads the project's documents: their code blocks, tables, links and sentences."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent.parent
-DOCUMENTS = sorted([PROJECT / "README.md", PROJECT / "CHANGELOG.md", *(PROJECT / "docs").rglob("*.md")])
+DOCUMENTS = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
 
 _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
+_LINKED_TEXT = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_ITEM = re.compile(r"^\s*(?:[*-]|\d+\.) ")
+_SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)[.?!][)*\"]*(?:\s+|$)")
 
 
 def text(name: str) -> str:
@@ -30,13 +33,33 @@ def links(document: str) -> list[str]:
 
 
 def anchors(document: str) -> set[str]:
-    """What a link may have behind its `#`: the headings as GitHub spells them."""
+    """Returns the fragments that a link may have behind its `#`: the headings as GitHub spells them."""
     headings = [found["text"].lower() for found in _HEADING.finditer(_BLOCK.sub("", document))]
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
 
 
+def without_code(document: str) -> str:
+    """The document without code blocks, with each piece of inline code as one word."""
+    return _INLINE_CODE.sub("CODE", _BLOCK.sub("", document))
+
+
+def sentences(document: str) -> list[str]:
+    """The sentences of paragraphs and list items, without code blocks, drawings, tables and headings."""
+    prose = _LINKED_TEXT.sub(r"\1", without_code(document))
+    paragraphs: list[list[str]] = [[]]
+    for line in prose.splitlines():
+        if not line.strip() or line.startswith(("|", "#", "    ")):
+            paragraphs.append([])
+        elif _ITEM.match(line):
+            paragraphs.append([_ITEM.sub("", line)])
+        else:
+            paragraphs[-1].append(line.strip())
+    texts = (" ".join(paragraph) for paragraph in paragraphs)
+    return [sentence.strip() for text in texts for sentence in _SENTENCE_END.split(text) if sentence.strip()]
+
+
 def section(document: str, heading: str) -> str:
-    """What stands under a heading, up to the next one of its rank.
+    """Returns the text under a heading, up to the next heading of its rank.
 
     Raises:
         ValueError: there is no such heading.

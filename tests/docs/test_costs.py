@@ -1,4 +1,4 @@
-"""docs/redis.md says of every script and every command what it costs, and so nothing in use grows with the backlog."""
+"""Checks that docs/redis.md names the cost of every script and command, and that no range grows with the backlog."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.docs.documents import PROJECT, rows, section, text
 
 REDIS = text("docs/redis.md")
 _IN_LUA = re.compile(r"redis\.call\('([A-Z]+)'")
-# The first word of what is asked: of a call, or of one of several.
+# The command's name: the first word of a single call, or of one in a list.
 _IN_PYTHON = re.compile(r'(?:\bcommand(?:_each)?\(|\[\(|, \(|packed\([\w"]*, )"([A-Z]{3,})"')
 
 
@@ -26,7 +26,7 @@ def test_every_command_is_in_the_table_of_commands() -> None:
     assert {name.partition(" ")[0] for name in listed} == in_lua | in_python
 
 
-def test_every_range_is_limited_or_read_by_rank() -> None:
+def test_every_range_has_a_limit_or_reads_by_rank() -> None:
     for script in SCRIPTS.values():
         for call in re.findall(r"redis\.call\('(Z\w*RANGE\w*)'(.*)", script.text):
             assert "LIMIT" in call[1] or (

@@ -1,4 +1,4 @@
-"""The README's commands work as they are printed."""
+"""Runs the README's commands as they are printed, and checks its claims about make and set-up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPIC = "hello"
 
 
 def curls(named: str) -> list[str]:
-    """The curl commands of the block in which the name stands."""
+    """Returns the curl commands of the block that contains the name."""
     (block,) = (code for code in blocks(README, "sh") if code.startswith("curl") and named in code)
     return block.splitlines()
 
@@ -41,30 +41,30 @@ async def output_of(*command: str) -> str:
 
 
 async def answers_of(commands: list[str], bridge_url: str) -> list[Any]:
-    """Runs each as a shell would, on the session's bridge; the JSON it prints."""
+    """Runs each command in a shell against the session's bridge, and returns the JSON that it prints."""
     assert all(PRINTED_URL in command for command in commands)
     return [orjson.loads(await output_of("sh", "-c", command.replace(PRINTED_URL, bridge_url))) for command in commands]
 
 
-async def test_the_first_message_is_sent_looked_at_pulled_and_acknowledged(bridge_url: str) -> None:
-    sent, looked, pulled, acked = await answers_of(curls("hello-1"), bridge_url)
+async def test_first_message_is_sent_looked_up_pulled_and_acknowledged(bridge_url: str) -> None:
+    sent, found, pulled, acked = await answers_of(curls("hello-1"), bridge_url)
     assert (sent["id"], sent["state"]) == ("hello-1", "waiting")
-    assert looked == sent
-    assert [(one["id"], one["body"], one["state"]) for one in pulled["messages"]] == [
+    assert found == sent
+    assert [(message["id"], message["body"], message["state"]) for message in pulled["messages"]] == [
         ("hello-1", {"hello": "world"}, "leased")
     ]
     assert acked == {"results": [{"id": "hello-1", "result": "acked"}]}
 
 
-async def test_another_one_is_moved_listed_and_deleted(bridge_url: str) -> None:
+async def test_second_message_is_moved_listed_and_deleted(bridge_url: str) -> None:
     sent, moved, listed, deleted = await answers_of(curls("bill-7"), bridge_url)
     assert sent["state"] == moved["state"] == "waiting"
     assert moved["due_at"] > sent["due_at"]
-    assert [one["id"] for one in listed["items"]] == ["bill-7"]
+    assert [message["id"] for message in listed["items"]] == ["bill-7"]
     assert (deleted["id"], deleted["state"]) == ("bill-7", "deleted")
 
 
-async def test_the_amqp_script_delays_consumes_and_has_its_ack_recorded(
+async def test_amqp_script_delays_consumes_and_records_its_ack(
     bridge_url: str, rabbit: RabbitNode, tmp_path: Path
 ) -> None:
     (script,) = blocks(README, "python")
@@ -79,20 +79,22 @@ async def test_the_amqp_script_delays_consumes_and_has_its_ack_recorded(
 
 
 @pytest.mark.parametrize("command", ["make run", "make test"])
-def test_the_two_commands_stand_in_blocks_of_their_own(command: str) -> None:
+def test_each_of_the_two_commands_has_a_block(command: str) -> None:
     assert f"{command}\n" in blocks(README, "sh")
 
 
-def test_every_make_target_it_names_exists_and_what_ci_runs_is_among_them() -> None:
+def test_every_named_make_target_exists_and_ci_runs_a_named_one() -> None:
     makefile = text("Makefile")
-    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
-    named = set(re.findall(r"make ([a-z]+)\b", "\n".join([*blocks(README, "sh"), *re.findall(r"`([^`\n]+)`", README)])))
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    named = set(
+        re.findall(r"make ([a-z-]+)\b", "\n".join([*blocks(README, "sh"), *re.findall(r"`([^`\n]+)`", README)]))
+    )
     assert {"run", "test"} <= named <= targets
     (run_by_ci,) = re.findall(r"^make .*?([a-z]+) 2>&1", text(".ci/run"), re.MULTILINE)
     assert run_by_ci in named
 
 
-def test_what_it_says_is_needed_is_what_set_up_asks_for() -> None:
+def test_named_requirements_are_those_of_the_set_up() -> None:
     (version,) = re.findall(r'requires-python = ">=([\d.]+)"', text("pyproject.toml"))
     assert f"Python {version}" in README
     assert f"sys.version_info < ({version.replace('.', ', ')})" in text("deploy/setup.sh")
@@ -100,5 +102,5 @@ def test_what_it_says_is_needed_is_what_set_up_asks_for() -> None:
     assert f"RabbitMQ ({rabbitmq} or later)" in README
 
 
-def test_it_fits_on_a_few_screens() -> None:
+def test_readme_has_fewer_than_150_lines() -> None:
     assert len((PROJECT / "README.md").read_text().splitlines()) < 150

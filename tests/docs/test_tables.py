@@ -1,4 +1,4 @@
-"""The tables of docs/operating.md say what the code has, all of it and nothing else."""
+"""Compares the tables of docs/operating with the code: every setting, metric and log event, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bridge.model.durations import parse_duration_ms
 from bridge.settings.settings import DurationMs, Settings
 from tests.docs.documents import PROJECT, rows, section, text
 
-OPERATING = text("docs/operating.md")
-SETTINGS = {cells[0].strip("`"): cells[1:] for cells in rows(section(OPERATING, "Settings"))}
+RUNBOOK = text("docs/operating/runbook.md")
+SETTINGS = {cells[0].strip("`"): cells[1:] for cells in rows(section(text("docs/operating/settings.md"), "Table"))}
 NAMES = {f"BRIDGE_{name.upper()}": name for name in Settings.model_fields}
 
 
@@ -21,18 +21,17 @@ def test_every_setting_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("variable", SETTINGS)
-def test_a_settings_default_is_the_one_in_the_table(variable: str) -> None:
+def test_settings_default_is_the_one_in_the_table(variable: str) -> None:
     name, shown = NAMES[variable], SETTINGS[variable][0].strip("`")
     default = Settings.model_fields[name].default
     if default is None:
         assert shown == "none"
     else:
-        # Read as the environment would be.
         assert getattr(Settings.model_validate({name: shown}), name) == default
 
 
 @pytest.mark.parametrize("variable", SETTINGS)
-def test_a_duration_and_nothing_else_is_called_one(variable: str) -> None:
+def test_only_durations_have_the_unit_duration(variable: str) -> None:
     metadata = Settings.model_fields[NAMES[variable]].metadata
     of_durations = list(getattr(DurationMs, "__metadata__", ()))
     is_duration = bool(metadata) and metadata == of_durations
@@ -44,7 +43,7 @@ def test_a_duration_and_nothing_else_is_called_one(variable: str) -> None:
 def test_every_metric_is_in_the_table_with_its_type() -> None:
     suffix = {"counter": "_total"}
     exposed = {family.name + suffix.get(family.type, ""): family.type for family in metrics.REGISTRY.collect()}
-    assert {cells[0].strip("`"): cells[1] for cells in rows(section(OPERATING, "Metrics"))} == exposed
+    assert {cells[0].strip("`"): cells[1] for cells in rows(section(RUNBOOK, "Metrics"))} == exposed
 
 
 def test_every_event_of_the_log_is_in_the_table_with_its_level() -> None:
@@ -54,4 +53,4 @@ def test_every_event_of_the_log_is_in_the_table_with_its_level() -> None:
         for file in (PROJECT / "bridge").rglob("*.py")
         for level, event in logged.findall(file.read_text())
     }
-    assert {(cells[0].strip("`"), cells[1]) for cells in rows(section(OPERATING, "Logs"))} == written
+    assert {(cells[0].strip("`"), cells[1]) for cells in rows(section(RUNBOOK, "Logs"))} == written

@@ -1,4 +1,4 @@
-"""A client of one bridge's HTTP API that does as the API says: no answer or a 5xx means once more, with the same id."""
+"""Calls one bridge's HTTP API and retries as the API says: after no answer or a 5xx, with the same id."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 import httpx2
 
-PATIENCE_S = 180.0  # of who insists, also while three nodes on two cores start again
+PATIENCE_S = 180.0  # long enough for three nodes to restart on two cores
 _PAUSE_S = 0.2
 
 Pulled = dict[str, Any]
 
 
 def now_ms() -> int:
-    """The wall clock, which is also Redis' on one machine, in whole Unix milliseconds."""
+    """The wall clock in whole Unix milliseconds. Redis shares it on one machine."""
     return int(time() * 1_000)
 
 
@@ -26,7 +26,7 @@ def instant_ms(text: str) -> int:
 
 
 class Api:
-    """`refused` counts the calls that were answered with a 5xx or not at all."""
+    """`refused` counts calls that got a 5xx or no answer."""
 
     def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
         self._http = http
@@ -34,11 +34,11 @@ class Api:
         self.refused = 0
 
     async def call(self, method: str, path: str, json: Any = None) -> httpx2.Response:
-        """One try."""
+        """Calls once, without a retry."""
         return await self._http.request(method, f"{self._url}{path}", json=json)
 
     async def insist(self, method: str, path: str, json: Any = None) -> httpx2.Response:
-        """Tries until there is an answer that promises something; TimeoutError when there is none for long."""
+        """Calls until the answer is no 5xx. Raises TimeoutError after `PATIENCE_S` seconds."""
         give_up_at = monotonic() + PATIENCE_S
         while True:
             try:
@@ -55,11 +55,11 @@ class Api:
             await asyncio.sleep(_PAUSE_S)
 
     async def send(self, topic: str, message_id: str, **fields: Any) -> httpx2.Response:
-        """One try to send."""
+        """Sends once, without a retry."""
         return await self.call("POST", f"/v1/topics/{topic}/messages", {"id": message_id, "body": message_id, **fields})
 
     async def sent(self, topic: str, message_id: str, **fields: Any) -> dict[str, Any]:
-        """The message, once it is accepted."""
+        """Sends until the message is accepted, and returns it."""
         body = {"id": message_id, "body": message_id, **fields}
         response = await self.insist("POST", f"/v1/topics/{topic}/messages", body)
         assert response.status_code in (200, 201), response.text
@@ -71,25 +71,25 @@ class Api:
         return dict(response.json())
 
     async def pull(self, topic: str, *, most: int = 100, wait_ms: int = 0, lease_ms: int = 30_000) -> list[Pulled]:
-        """What a pull gives, once there is an answer."""
+        """Pulls until there is an answer, and returns its messages."""
         body = {"max": most, "wait": wait_ms, "lease": lease_ms}
         response = await self.insist("POST", f"/v1/topics/{topic}/pull", body)
         assert response.status_code == 200, response.text
         return list(response.json()["messages"])
 
     async def pull_one(self, topic: str, *, lease_ms: int = 30_000) -> Pulled:
-        """The next message, which must come within the longest long poll."""
+        """The next message. It must come within one long poll."""
         (message,) = await self.pull(topic, most=1, wait_ms=30_000, lease_ms=lease_ms)
         return message
 
     async def ack(self, topic: str, receipts: Sequence[str]) -> list[str]:
-        """What became of each."""
+        """Acknowledges the receipts and returns the result of each."""
         response = await self.insist("POST", f"/v1/topics/{topic}/ack", {"receipts": list(receipts)})
         assert response.status_code == 200, response.text
         return [one["result"] for one in response.json()["results"]]
 
     async def drain(self, topic: str, count: int) -> list[Pulled]:
-        """Pulls and acks until `count` different messages came, and whatever else stands ready then."""
+        """Pulls and acknowledges until `count` different messages came and no other is ready. Returns all of them."""
         pulled: list[Pulled] = []
         while got := await self.pull(topic, wait_ms=0 if len({one["id"] for one in pulled}) >= count else 30_000):
             assert set(await self.ack(topic, [one["receipt"] for one in got])) == {"acked"}

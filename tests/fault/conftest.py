@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import httpx2
 import pytest
@@ -10,23 +11,36 @@ import pytest_asyncio
 from bridge.local.rabbitmq import RabbitNode
 from tests.fault.stage import Stage
 from tests.matrix.servers import Servers
+from tests.shared_servers import SharedRabbit, delete_vhost, make_vhost
 
 
 @pytest.fixture(scope="session")
-def rabbit_of_stages(local_dir: Path, servers: Servers) -> Iterator[RabbitNode]:
-    """It is started by the first stage: one that another module's tests are done with costs no start."""
+def private_rabbit(local_dir: Path, servers: Servers) -> Iterator[RabbitNode]:
+    """A node of this worker alone, for modules that kill or freeze it. The first such module starts it."""
     node = servers.rabbit_node(local_dir / "stages" / "rabbitmq")
     yield node
     node.kill()
 
 
 @pytest.fixture(scope="module")
-def stage(
-    local_dir: Path, servers: Servers, rabbit_of_stages: RabbitNode, request: pytest.FixtureRequest
-) -> Iterator[Stage]:
-    """Servers that nothing but the module's tests uses, and kills, meanwhile."""
-    with Stage(local_dir / Path(request.node.name).stem, servers, rabbit_of_stages) as stage:
+def stage(local_dir: Path, servers: Servers, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """A Redis of the module's own, and a virtual host of the run's RabbitMQ.
+
+    A module marked `private_rabbit` kills, freezes or reconfigures RabbitMQ. It gets a node that no other test uses
+    meanwhile.
+    """
+    name = Path(request.node.name).stem
+    folder = local_dir / name
+    if request.node.get_closest_marker("private_rabbit"):
+        node: RabbitNode = request.getfixturevalue("private_rabbit")
+        with Stage(folder, servers, node) as stage:
+            yield stage
+        return
+    shared: SharedRabbit = request.getfixturevalue("rabbit").at(f"{name}-{uuid4().hex[:8]}")
+    make_vhost(shared, shared.vhost)
+    with Stage(folder, servers, shared) as stage:
         yield stage
+    delete_vhost(shared, shared.vhost)
 
 
 @pytest_asyncio.fixture

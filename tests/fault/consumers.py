@@ -1,4 +1,4 @@
-"""Consumers that go on whatever is killed, and write down what they get."""
+"""Consumes through every failure and records each delivery in a history."""
 
 from __future__ import annotations
 
@@ -10,42 +10,45 @@ import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 from aio_pika.exceptions import AMQPError, ChannelInvalidStateError
 
-from tests.fault.api import Api, instant_ms, now_ms
-from tests.fault.history import Delivery, History
+from tests.fault.api import Api, instant_ms
+from tests.history import History, What, now_ms
 
 _PAUSE_S = 0.1
-_LEFT_ALONE = 40  # one in so many is not acked the first time, and comes again when its lease ends
+_LEFT_ALONE = 40  # every 40th first delivery is not acknowledged and comes again when its lease ends
 
 
 async def over_http(api: Api, topic: str, history: History, *, lease_ms: int) -> None:
-    """Pulls and acks for ever."""
+    """Pulls and acknowledges until it is cancelled."""
     seen = 0
     while True:
         asked_ms = now_ms()
         pulled = await api.pull(topic, wait_ms=2_000, lease_ms=lease_ms)
-        arrived_ms = now_ms()
         settled = []
         for one in pulled:
-            delivery = Delivery(asked_ms, arrived_ms, instant_ms(one["due_at"]), one["attempts"])
-            await history.delivered(one["id"], delivery)
+            due_ms, attempt = instant_ms(one["due_at"]), one["attempts"]
+            history.note(one["id"], What.PULLED, due_ms=due_ms, attempt=attempt, asked_ms=asked_ms)
             seen += 1
-            if one["attempts"] > 1 or seen % _LEFT_ALONE:
+            if attempt > 1 or seen % _LEFT_ALONE:
+                history.note(one["id"], What.ACKING)
                 settled.append(one)
+            else:
+                history.note(one["id"], What.RETURNED, attempt=attempt)
         if settled:
             results = await api.ack(topic, [one["receipt"] for one in settled])
             for one, result in zip(settled, results, strict=True):
                 if result == "acked":
-                    history.lives[one["id"]].acked_ms = now_ms()
+                    history.note(one["id"], What.ACKED)
 
 
 async def over_amqp(urls: str, queue_name: str, history: History) -> None:
-    """Consumes for ever, over a new connection when the last one is gone. `urls`: nodes to try in turn."""
+    """Consumes until it is cancelled, and reconnects after each loss. `urls`: the nodes, tried in order."""
 
     async def received(message: AbstractIncomingMessage) -> None:
-        arrived_ms, headers = now_ms(), message.headers
+        message_id, headers = str(message.message_id), message.headers
         due_ms, attempt = int(str(headers["x-delay-due"])), int(str(headers["x-delay-attempt"]))
-        await history.delivered(str(message.message_id), Delivery(arrived_ms, arrived_ms, due_ms, attempt))
-        with suppress(AMQPError, ChannelInvalidStateError, OSError):  # then it comes again
+        history.note(message_id, What.CONSUMED, due_ms=due_ms, attempt=attempt)
+        history.note(message_id, What.ACKING)
+        with suppress(AMQPError, ChannelInvalidStateError, OSError):  # RabbitMQ then redelivers it
             await message.ack()
 
     for url in cycle(urls.split(",")):
@@ -64,8 +67,10 @@ async def over_amqp(urls: str, queue_name: str, history: History) -> None:
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:
-    """Cancels them, and waits until all have ended. A connection that is still closing when its broker is killed never
-    closes."""
+    """Cancels tasks and waits until all have ended.
+
+    A connection that is still closing when its broker is killed would never close.
+    """
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

@@ -1,4 +1,4 @@
-"""A bridge in this process that dies between two of its steps."""
+"""Runs a bridge in this process that dies between two of its steps."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 from bridge.broker.publications import Publication, Route
 from bridge.cli.assembly import assemble
 from bridge.model.errors import BrokerUnavailable, Unavailable
-from bridge.model.message import Envelope, State
+from bridge.model.message import CopyKind, Envelope, State
 from bridge.model.values import Draft, Leased
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
 from bridge.store.calls import Call
 from tests.fault.api import now_ms
-from tests.fault.proxy import Proxy
 from tests.fault.stage import Stage
+from tests.proxy import Proxy
 
 Publish = Callable[[Sequence[Publication]], Coroutine[Any, Any, list[BrokerUnavailable | None]]]
 PATIENCE_S = 30.0
-ABSENCE_MS = 1_500  # longer than any lease or delay of these tests has left
+ABSENCE_MS = 1_500  # longer than the rest of any lease or delay in these tests
 
 
 class Mortal:
-    """A service that reaches its servers by way of proxies. At the step it is told to die at, whatever runs stops
-    there for ever; `die` then takes its connections away, as the end of a process does."""
+    """A service that reaches its servers through proxies. At the chosen step its code stops for ever; `die` then cuts
+    its connections, as the end of a process does."""
 
     def __init__(self, stage: Stage, *, grace_ms: int = 10_000) -> None:
         self._amqp, self._redis = Proxy(stage.rabbit.amqp_url), Proxy(stage.redis.url)
@@ -37,7 +37,7 @@ class Mortal:
         await self._amqp.__aenter__()
         await self._redis.__aenter__()
         settings = Settings(amqp_url=self._amqp.url, redis_url=self._redis.url, camellia=False, grace=self._grace_ms)
-        self.service = assemble(settings)
+        self.service = assemble(settings).default
         await self.service.start()
         return self.service
 
@@ -53,7 +53,7 @@ class Mortal:
             ways.publish = self._stopping(ways.publish, meant)  # type: ignore[assignment, method-assign]
 
     async def die(self) -> None:
-        """The end of it, once it has got to the step."""
+        """Ends the service once it has reached the step."""
         async with asyncio.timeout(PATIENCE_S):
             await self.reached.wait()
         await self.end()
@@ -99,7 +99,7 @@ def draft(topic: str, *, delay_ms: int = 0, max_retry: int = 3) -> Draft:
 
 
 async def send(service: Service, what: Draft) -> int:
-    """Sends until it is accepted; when it is due, in Unix ms."""
+    """Sends until the message is accepted, and returns its due moment in Unix ms."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             with suppress(Unavailable):
@@ -108,7 +108,7 @@ async def send(service: Service, what: Draft) -> int:
 
 
 async def pull(service: Service, topic: str, *, lease_ms: int = 30_000, wait_ms: int = 20_000) -> list[Leased]:
-    """What a pull gives, once it is answered."""
+    """Pulls until a pull is answered."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             with suppress(Unavailable):
@@ -131,8 +131,8 @@ def published(meant: Callable[[Publication], bool]) -> DyingAt:
     return lambda mortal: mortal.dies_after_publish(meant)
 
 
-def of_kind(kind: str | None) -> DyingAt:
-    return published(lambda one: one.route is Route.WHEEL and one.kind == kind)
+def of_kind(kind: CopyKind) -> DyingAt:
+    return published(lambda one: one.route is Route.WHEEL and one.kind is kind)
 
 
 def on_way(route: Route) -> DyingAt:
@@ -141,14 +141,14 @@ def on_way(route: Route) -> DyingAt:
 
 @asynccontextmanager
 async def dying(stage: Stage) -> AsyncIterator[tuple[Mortal, Service]]:
-    # What has stopped at its step would be waited for.
+    # A short grace, as the service waits for code that has stopped at its step.
     mortal = Mortal(stage, grace_ms=100)
     yield mortal, await mortal.start()
 
 
 @asynccontextmanager
 async def restarted(stage: Stage) -> AsyncIterator[Service]:
-    """A new process on the same servers."""
+    """Starts a new service on the same servers."""
     mortal = Mortal(stage)
     try:
         yield await mortal.start()
@@ -167,7 +167,7 @@ async def dies_in(mortal: Mortal, work: Coroutine[Any, Any, object]) -> None:
 
 
 async def comes_once(service: Service, topic: str, *, not_before_ms: int, most_attempts: int = 4) -> None:
-    """It is delivered, is acked, and does not come back."""
+    """Asserts that the message is delivered, is acked, and does not come back."""
     (leased,) = await pull(service, topic)
     assert now_ms() >= not_before_ms
     assert leased.message.record.id == "it"

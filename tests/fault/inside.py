@@ -1,4 +1,4 @@
-"""A bridge in this process, whose steps can be held up and made to fail."""
+"""Runs a bridge in this process, so that tests can block its steps and make them fail."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from tests.fault.stage import Stage
 
 @asynccontextmanager
 async def running(stage: Stage, **settings: Any) -> AsyncIterator[Service]:
-    """A service on these servers. It may be stopped before the end."""
-    service = assemble(Settings(amqp_url=stage.rabbit.amqp_url, redis_url=stage.redis.url, camellia=False, **settings))
+    """A service on the servers of the stage. A test may stop it earlier."""
+    own = Settings(amqp_url=stage.rabbit.amqp_url, redis_url=stage.redis.url, camellia=False, **settings)
+    service = assemble(own).default
     await service.start()
     try:
         yield service
@@ -28,7 +29,7 @@ async def running(stage: Stage, **settings: Any) -> AsyncIterator[Service]:
 
 
 class Gate:
-    """Before the checkpoint does a batch: it waits until this is opened. `begun`: the ids of each, in their order."""
+    """Blocks each batch of the checkpoint until `open` is called. `begun`: the ids of each batch, in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun: list[list[str]] = []

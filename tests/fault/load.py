@@ -1,4 +1,4 @@
-"""A steady load of sends with random delays, some of which are deleted before they are due."""
+"""Sends messages at a steady rate with random delays, and deletes some before they are due."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from time import monotonic
 import httpx2
 
 from tests.fault.api import PATIENCE_S, Api, now_ms
-from tests.fault.history import History, Life
+from tests.history import History, What
 
-_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 3.0  # more impatient clients would be a load of their own
+_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 3.0  # shorter pauses would overload the servers
 
 
 class Load:
-    """Every second message says how long to wait, every other one until when; every seventh is deleted."""
+    """Messages have a delay or an instant alternately. Every seventh is deleted."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Load:
         seed: int,
         delay_ms: tuple[int, int] = (300, 4_000),
     ) -> None:
-        """`delay_ms`: the shortest and the longest."""
+        """`delay_ms`: the shortest and the longest delay."""
         self._api = api
         self._history = history
         self._topics = topics
@@ -37,7 +37,7 @@ class Load:
         self._delay_ms = delay_ms
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sends until it is told to stop, and returns when every send was accepted."""
+        """Sends until `stop` is set, and returns when every send was accepted."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         async with asyncio.TaskGroup() as sends:
@@ -48,29 +48,29 @@ class Load:
                 await asyncio.sleep(began_s + number / self._rate_per_s - loop.time())
 
     async def marks(self) -> None:
-        """One more message for each topic: what arrives before it is all there is."""
+        """Sends one last message to each topic. When it arrives, every earlier message has arrived."""
         for number, topic in enumerate(self._topics):
             message_id = f"mark-{number}"
-            self._history.lives[message_id] = Life(now_ms() + 1_000)
-            await self._send(topic, message_id, {"delay": 1_000})
+            await self._send(topic, message_id, {"delay": 1_000}, now_ms() + 1_000)
 
     async def _one(self, number: int, delay_ms: int) -> None:
         topic, message_id = self._topics[number % len(self._topics)], f"m-{number}"
         due_ms = now_ms() + delay_ms
-        self._history.lives[message_id] = Life(due_ms)
         when = {"delay": delay_ms} if number % 2 else {"deliver_at": due_ms}
-        await self._send(topic, message_id, when)
+        await self._send(topic, message_id, when, due_ms)
         if number % 7 == 0:
             await self._delete(topic, message_id)
 
-    async def _send(self, topic: str, message_id: str, when: dict[str, int]) -> None:
-        life = self._history.lives[message_id]
+    async def _send(self, topic: str, message_id: str, when: dict[str, int], due_ms: int) -> None:
         give_up_at = monotonic() + PATIENCE_S
+        tries = 0
         while True:
-            life.sends += 1
+            tries += 1
+            self._history.note(message_id, What.SENDING, due_ms=due_ms)
             try:
                 response = await self._api.send(topic, message_id, **when)
             except httpx2.TransportError as error:
+                self._history.note(message_id, What.UNANSWERED)
                 last: object = repr(error)
             else:
                 if response.status_code < 500:
@@ -78,15 +78,14 @@ class Load:
                 last = response.text
             if monotonic() > give_up_at:
                 raise TimeoutError(f"{message_id} is refused for {PATIENCE_S:.0f} s: {last}")
-            await asyncio.sleep(
-                min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** (life.sends - 1)) * self._random.uniform(0.8, 1.2)
-            )
+            await asyncio.sleep(min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** (tries - 1)) * self._random.uniform(0.8, 1.2))
         assert response.status_code in (200, 201), response.text
-        await self._history.accepted(message_id)
+        self._history.note(message_id, What.ACCEPTED)
 
     async def _delete(self, topic: str, message_id: str) -> None:
+        self._history.note(message_id, What.DELETING)
         response = await self._api.insist("DELETE", f"/v1/topics/{topic}/messages/{message_id}")
         if response.status_code == 200:
-            await self._history.deleted(message_id)
-        elif response.status_code == 404:
-            self._history.lives[message_id].forgotten = True
+            self._history.note(message_id, What.DELETED)
+        else:
+            self._history.note(message_id, What.FORGOTTEN if response.status_code == 404 else What.NOT_DELETED)

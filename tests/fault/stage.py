@@ -1,4 +1,4 @@
-"""Servers of a module's own, to be killed, frozen, cut off and started again."""
+"""Provides the servers of one module, which its tests kill, freeze, cut off and start again."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import USER, RabbitNode
 from bridge.local.server import Server
 from tests.matrix.servers import Servers
+from tests.shared_servers import SharedRabbit
 
 
 class Bridge(BridgeProcess):
@@ -34,7 +35,7 @@ class Stage:
     """One RabbitMQ, one Redis that writes every change through, and as many bridges as are wanted."""
 
     def __init__(self, folder: Path, servers: Servers, rabbit: RabbitNode | None = None) -> None:
-        """A `rabbit` that is given goes on running; it is emptied before."""
+        """A `rabbit` that is given goes on running afterwards. A private one is emptied before."""
         self._given = rabbit
         self.rabbit = rabbit or servers.rabbit_node(folder / "rabbitmq")
         self.redis = servers.redis_node(folder / "redis", appendfsync="always")
@@ -44,7 +45,7 @@ class Stage:
     def __enter__(self) -> Self:
         try:
             start_all(self.rabbit, self.redis)
-            if self._given is not None:
+            if self._given is not None and not isinstance(self._given, SharedRabbit):
                 empty(self._given)
         except BaseException:
             self.kill()
@@ -58,6 +59,13 @@ class Stage:
         for server in (*self._bridges, self.rabbit, self.redis):
             if server is not self._given:
                 server.kill()
+
+    def list_queues(self, *columns: str) -> dict[str, list[int]]:
+        """Counts of each queue, by its name: the columns of `rabbitmqctl list_queues`. It takes seconds of CPU."""
+        vhost = self.rabbit.vhost if isinstance(self.rabbit, SharedRabbit) else "/"
+        printed = self.rabbit.ctl("list_queues", "--no-table-headers", "--vhost", vhost, "name", *columns)
+        lines = [line.split() for line in printed.splitlines()]
+        return {name: [int(value) for value in values] for name, *values in lines}
 
     def bridge(self, *, amqp_url: str | None = None, redis_url: str | None = None, **settings: str) -> Bridge:
         """A bridge on these servers, not started yet; `settings` without their prefix, in lower case."""

@@ -1,4 +1,4 @@
-"""A process that dies with a bundle unacknowledged, or half of it done, leaves every message of it to the next one."""
+"""A process that dies with a bundle unacknowledged, or half done, leaves all its messages to the next process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import pytest
 
 from bridge.broker.publications import Route
 from bridge.model.errors import Unavailable
-from bridge.model.message import Envelope, State
+from bridge.model.message import CopyKind, Envelope, State
 from bridge.model.values import Draft, Leased
-from bridge.service.pulling import LEASE_KIND
 from bridge.service.service import Service
 from tests.fault.api import now_ms
 from tests.fault.crash import DyingAt, after, before, dies_in, dying, of_kind, on_way, restarted
@@ -25,7 +24,7 @@ PATIENCE_S = 30.0
 
 
 async def send_all(service: Service, topic: str, *, delay_ms: int = 0) -> int:
-    """Sends them all together until they are accepted; when the first of them is due, in Unix ms."""
+    """Sends all messages together until they are accepted, and returns the first due moment in Unix ms."""
     drafts = [Draft(topic=topic, id=one, envelope=Envelope(body=one.encode()), delay_ms=delay_ms) for one in IDS]
     due_ms: dict[str, int] = {}
     async with asyncio.timeout(PATIENCE_S):
@@ -37,7 +36,7 @@ async def send_all(service: Service, topic: str, *, delay_ms: int = 0) -> int:
 
 
 async def pull_all(service: Service, topic: str, *, lease_ms: int) -> list[Leased]:
-    """Pulls until each has come."""
+    """Pulls until every message has come."""
     found: dict[str, Leased] = {}
     async with asyncio.timeout(PATIENCE_S):
         while len(found) < len(IDS):
@@ -48,7 +47,7 @@ async def pull_all(service: Service, topic: str, *, lease_ms: int) -> list[Lease
 
 
 async def pull_some(service: Service, topic: str, *, wait_ms: int) -> list[Leased]:
-    """What a pull gives, once it is answered."""
+    """Pulls until a pull is answered."""
     while True:
         with suppress(Unavailable):
             return await service.pulling.pull([topic], limit=100, wait_ms=wait_ms, lease_ms=30_000)
@@ -58,7 +57,7 @@ async def pull_some(service: Service, topic: str, *, wait_ms: int) -> list[Lease
 async def each_comes_once(
     service: Service, topic: str, ids: Sequence[str], *, not_before_ms: int, most_attempts: int = 1
 ) -> None:
-    """Each is delivered, is acked, and does not come back."""
+    """Asserts that each message is delivered, is acked, and does not come back."""
     left = set(ids)
     async with asyncio.timeout(PATIENCE_S):
         while left:
@@ -93,7 +92,7 @@ async def test_a_crash_of_the_checkpoint_has_a_whole_bundle_released_by_another(
 
 @pytest.mark.parametrize(
     ("name", "dying_at"),
-    [("claimed", after("schedule")), ("published", of_kind(None)), ("confirmed", after("confirm"))],
+    [("claimed", after("schedule")), ("published", of_kind(CopyKind.PLAIN)), ("confirmed", after("confirm"))],
 )
 async def test_a_crash_in_a_batch_leaves_each_message_once_they_are_sent_again(
     stage: Stage, name: str, dying_at: DyingAt
@@ -109,7 +108,7 @@ async def test_a_crash_in_a_batch_leaves_each_message_once_they_are_sent_again(
         await each_comes_once(service, topic, IDS, not_before_ms=not_before_ms)
 
 
-@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(LEASE_KIND)), ("leased", after("lease"))])
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.LEASE)), ("leased", after("lease"))])
 async def test_a_crash_in_a_pull_of_many_has_each_come_again(stage: Stage, name: str, dying_at: DyingAt) -> None:
     topic = f"bundle-pull-{name}"
     async with dying(stage) as (mortal, service):

@@ -1,13 +1,11 @@
-"""A process that dies between any two steps of a call loses nothing, brings nothing early, and brings nothing back."""
+"""A process that dies between two steps of a call loses no message, delivers none early, and revives none."""
 
 from __future__ import annotations
 
 import pytest
 
 from bridge.broker.publications import Route
-from bridge.model.message import State
-from bridge.service.pulling import LEASE_KIND
-from bridge.service.successors import MOVE_KIND, RETRY_KIND
+from bridge.model.message import CopyKind, State
 from tests.fault.api import now_ms
 from tests.fault.crash import (
     DyingAt,
@@ -27,7 +25,7 @@ from tests.fault.stage import Stage
 
 @pytest.mark.parametrize(
     ("name", "dying_at"),
-    [("claimed", after("schedule")), ("published", of_kind(None)), ("confirmed", after("confirm"))],
+    [("claimed", after("schedule")), ("published", of_kind(CopyKind.PLAIN)), ("confirmed", after("confirm"))],
 )
 async def test_a_crash_in_a_send_leaves_one_message_once_it_is_sent_again(
     stage: Stage, name: str, dying_at: DyingAt
@@ -42,7 +40,7 @@ async def test_a_crash_in_a_send_leaves_one_message_once_it_is_sent_again(
         await comes_once(service, topic, not_before_ms=not_before_ms)
 
 
-@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(LEASE_KIND)), ("leased", after("lease"))])
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.LEASE)), ("leased", after("lease"))])
 async def test_a_crash_in_a_pull_has_the_message_come_again(stage: Stage, name: str, dying_at: DyingAt) -> None:
     topic = f"pull-{name}"
     async with dying(stage) as (mortal, service):
@@ -55,7 +53,7 @@ async def test_a_crash_in_a_pull_has_the_message_come_again(stage: Stage, name: 
         await comes_once(service, topic, not_before_ms=lease_ends_ms)
 
 
-@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(RETRY_KIND)), ("named", after("nack"))])
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.RETRY)), ("named", after("nack"))])
 async def test_a_crash_in_a_nack_has_the_message_come_again(stage: Stage, name: str, dying_at: DyingAt) -> None:
     topic = f"nack-{name}"
     async with dying(stage) as (mortal, service):
@@ -69,7 +67,7 @@ async def test_a_crash_in_a_nack_has_the_message_come_again(stage: Stage, name: 
         await comes_once(service, topic, not_before_ms=nacked_ms + 300)
 
 
-@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(MOVE_KIND)), ("named", after("move"))])
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.MOVE)), ("named", after("move"))])
 async def test_a_crash_in_a_move_leaves_the_message_due_then_or_as_it_was(
     stage: Stage, name: str, dying_at: DyingAt
 ) -> None:

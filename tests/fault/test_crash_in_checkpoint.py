@@ -1,4 +1,4 @@
-"""A process that dies between any two steps of the checkpoint leaves all that it had to the next one."""
+"""A process that dies between two steps of the checkpoint leaves all its messages to the next process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import aio_pika
 import pytest
 
 from bridge.broker.publications import Route
-from bridge.model.message import State
-from bridge.service.successors import RETRY_KIND
+from bridge.model.message import CopyKind, State
 from tests.fault.crash import (
     DyingAt,
     after,
@@ -65,7 +64,7 @@ async def test_a_crash_while_retries_run_out_leaves_one_dead_letter_that_can_be_
         assert (await service.dead.page(topic, limit=10, cursor=None)).items == []
 
 
-@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(RETRY_KIND)), ("named", after("retry"))])
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.RETRY)), ("named", after("retry"))])
 async def test_a_crash_after_a_rejection_over_amqp_has_the_message_come_again(
     stage: Stage, name: str, dying_at: DyingAt
 ) -> None:
@@ -80,7 +79,7 @@ async def test_a_crash_after_a_rejection_over_amqp_has_the_message_come_again(
 
 
 async def reject(stage: Stage, topic: str) -> None:
-    """What an AMQP consumer does with a message it can't handle."""
+    """Rejects one message as an AMQP consumer that can't handle it."""
     async with await aio_pika.connect(stage.rabbit.amqp_url) as connection:
         channel = await connection.channel()
         queue = await channel.get_queue(f"ready.{topic}")

@@ -1,4 +1,4 @@
-"""A process that dies as it puts a job in another's place leaves the one or the other, and the push is repeated."""
+"""A process that dies while it replaces a job leaves the old job or the new one, and the push can be repeated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from bridge.broker.publications import Route
 from bridge.http.wires.jobs.global_jobs import GlobalJobs
 from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import Unavailable
-from bridge.model.message import State
+from bridge.model.message import CopyKind, State
+from bridge.service.pools import Pools
 from bridge.service.service import Service
-from bridge.service.successors import MOVE_KIND
+from bridge.settings.pools import DEFAULT
 from tests.fault.api import now_ms
 from tests.fault.crash import (
     ABSENCE_MS,
@@ -35,12 +36,16 @@ def job(topic: str, body: str, *, delay_s: int) -> Job:
     return Job(topic=topic, id="it", delay_s=delay_s, ttr_s=30, body=body)
 
 
+def jobs_of(service: Service) -> GlobalJobs:
+    return GlobalJobs(Pools({DEFAULT: service}))
+
+
 async def push(service: Service, what: Job) -> None:
-    await GlobalJobs(service).push(what, ANYBODY)
+    await jobs_of(service).push(what, ANYBODY)
 
 
 async def push_again(service: Service, what: Job) -> None:
-    """Until it is accepted."""
+    """Pushes until the job is accepted."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             with suppress(Unavailable):
@@ -48,12 +53,12 @@ async def push_again(service: Service, what: Job) -> None:
 
 
 async def comes(service: Service, topic: str, body: bytes) -> None:
-    """It is delivered with this body, and finished by its id for good."""
+    """Asserts that the job is delivered with this body, and that finishing it by its id ends it."""
     (leased,) = await pull(service, topic)
     envelope = leased.message.envelope
     assert envelope is not None
     assert (leased.message.record.id, envelope.body) == ("it", body)
-    assert await GlobalJobs(service).finish("it", ANYBODY)
+    assert await jobs_of(service).finish("it", ANYBODY)
     assert await pull(service, topic, wait_ms=ABSENCE_MS) == []
     assert (await service.lookup.get(topic, "it")).record.state is State.ACKED
 
@@ -65,7 +70,7 @@ async def test_a_crash_in_a_replace_leaves_the_old_message_or_the_new(
     stage: Stage, step: str, delay_s: int, again: bool
 ) -> None:
     topic = f"replace-{step}-{delay_s}-{again}"
-    published = of_kind(MOVE_KIND) if delay_s else on_way(Route.READY)
+    published = of_kind(CopyKind.MOVE) if delay_s else on_way(Route.READY)
     async with dying(stage) as (mortal, service):
         await push(service, job(topic, "old", delay_s=2))
         due_ms = now_ms()
@@ -108,6 +113,6 @@ async def test_a_crash_in_a_push_to_another_topic_leaves_one_job_once_it_is_repe
             assert await found(service) == ["b"]
             await comes(service, topics["b"], b"new")
         else:
-            await GlobalJobs(service).delete("it", ANYBODY)
+            await jobs_of(service).delete("it", ANYBODY)
             assert await found(service) == []
             assert await pull(service, topics["b"], wait_ms=ABSENCE_MS) == []

@@ -1,4 +1,4 @@
-"""A flood of one topic at the checkpoint, and a message of another topic behind it."""
+"""Tests that a flood of one topic at the checkpoint does not hold up another topic."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from bridge.service.service import Service
 from tests.fault.api import now_ms
 from tests.fault.inside import Gate, running
 from tests.fault.stage import Stage
+from tests.waiting import pause
 
 BATCH = 50
 PATIENCE_S = 60.0
 
 
 @pytest.mark.parametrize(("bundles", "flood"), [(False, 1_000), (True, 3_000)])
-async def test_a_message_overtakes_another_topics_flood_that_was_read_before_it(
+async def test_message_overtakes_another_topics_flood_that_was_read_before_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, bundles: bool, flood: int
 ) -> None:
     flooded, other = (f"{name}-{bundles}" for name in ("flood", "other"))
     async with running(stage, checkpoint_batch=BATCH, bundles=bundles) as service:
-        # What is due waits from here on, so all of the flood is read before any is released.
+        # The gate blocks every batch, so the checkpoint reads the whole flood before it releases a message.
         gate = Gate(monkeypatch)
         flood_due_ms = now_ms() + 8_000
         other_due_ms = flood_due_ms + 300
@@ -35,14 +36,14 @@ async def test_a_message_overtakes_another_topics_flood_that_was_read_before_it(
             while (
                 not await asyncio.to_thread(all_is_read, stage) or service.context.store.clock.now_ms() <= other_due_ms
             ):
-                pass
-            under_way = len(gate.begun)
+                await pause()
+            in_flight = len(gate.begun)
             gate.open()
             while not await asyncio.to_thread(all_is_released, stage):
-                pass
-    assert under_way == _AT_ONCE
-    # In the first batch that is begun after those under way.
-    assert [at for at, ids in enumerate(gate.begun) if f"{other}-0" in ids] == [under_way]
+                await pause()
+    assert in_flight == _AT_ONCE
+    # The other topic's message is in the first batch after those in flight.
+    assert [at for at, ids in enumerate(gate.begun) if f"{other}-0" in ids] == [in_flight]
 
 
 async def send(service: Service, topic: str, count: int, due_ms: int) -> None:
@@ -55,10 +56,10 @@ async def send(service: Service, topic: str, count: int, due_ms: int) -> None:
 
 
 def all_is_read(stage: Stage) -> bool:
-    """Whether all that is delayed stands before the checkpoint, and was delivered to it."""
-    of_each = delayed(stage)
-    standing, read = of_each["delay.checkpoint"]
-    return read > 1 and read == standing == sum(messages for messages, _ in of_each.values())
+    """Whether every delayed message is in the checkpoint's queue and was delivered to the checkpoint."""
+    counts = delayed(stage)
+    queued, read = counts["delay.checkpoint"]
+    return read > 1 and read == queued == sum(messages for messages, _ in counts.values())
 
 
 def all_is_released(stage: Stage) -> bool:
@@ -66,7 +67,6 @@ def all_is_released(stage: Stage) -> bool:
 
 
 def delayed(stage: Stage) -> dict[str, tuple[int, int]]:
-    """How many messages stand in each queue of the wheel and in the checkpoint's, and how many of them were read."""
-    columns = ("name", "messages", "messages_unacknowledged")
-    lines = [line.split() for line in stage.rabbit.ctl("list_queues", *columns, "--no-table-headers").splitlines()]
-    return {name: (int(messages), int(read)) for name, messages, read in lines if name.startswith("delay.")}
+    """The number of messages and of unacknowledged messages of each queue of the wheel and of the checkpoint."""
+    listed = stage.list_queues("messages", "messages_unacknowledged")
+    return {name: (messages, read) for name, (messages, read) in listed.items() if name.startswith("delay.")}

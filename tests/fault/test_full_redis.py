@@ -1,4 +1,4 @@
-"""A Redis that can't write, or holds all it may: nothing is accepted meanwhile, and nothing accepted is lost."""
+"""Tests a Redis whose disk or memory is full: it accepts no message, and no accepted message is lost."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Full = Callable[[RedisNode], AbstractAsyncContextManager[None]]
 
 
 class SmallDisk(RedisNode):
-    """A Redis whose files can be kept from growing: to it, that is a full disk, and takes no rights."""
+    """A Redis whose files can be kept from growing. It sees a full disk, and the test needs no privileges."""
 
     def command(self) -> list[str]:
-        # The kernel tells of the limit by a signal that would end it; ignored, its writes fail.
+        # At the limit the kernel sends SIGXFSZ, which would end Redis. When it is ignored, writes fail instead.
         return [shutil.which("env") or "env", "--ignore-signal=XFSZ", *super().command()]
 
     def fill(self) -> None:
-        """Lets no file grow beyond a byte."""
+        """Limits the size of each file to one byte."""
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
 
     def clear(self) -> None:
@@ -58,7 +58,7 @@ async def memory_full(redis: RedisNode) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def bridge_on(stage: Stage, folder: Path, fsync: AppendFsync, topic: str) -> AsyncIterator[tuple[str, SmallDisk]]:
-    """A bridge on a Redis of its own, and a wheel of its own on the stage's broker."""
+    """A bridge with a private Redis, and a private prefix on the stage's broker."""
     redis = SmallDisk(folder / f"redis-{topic}", appendfsync=fsync)
     bridge = stage.bridge(redis_url=redis.url, prefix=topic, ready_prefix=f"r.{topic}.", dead_prefix=f"d.{topic}.")
     await started(redis)
@@ -71,7 +71,7 @@ async def bridge_on(stage: Stage, folder: Path, fsync: AppendFsync, topic: str) 
 
 
 async def refused(api: Api, topic: str) -> str:
-    """Sends until a send is refused, as the first may find room; what it is told."""
+    """Sends until a send is refused, as the first may still find room. Returns the detail of the refusal."""
     while True:
         body = {"id": f"probe-{uuid4().hex}", "body": 1, "delay": 100}
         answer = await api.call("POST", f"/v1/topics/{topic}/messages", body)
@@ -82,7 +82,7 @@ async def refused(api: Api, topic: str) -> str:
 
 
 @pytest.mark.parametrize(("full", "says"), [(disk_full, "MISCONF"), (memory_full, "maxmemory")], ids=["disk", "memory"])
-async def test_a_full_redis_has_sends_refused_and_loses_nothing_that_was_accepted(
+async def test_full_redis_refuses_sends_and_loses_no_accepted_message(
     stage: Stage, local_dir: Path, http: httpx2.AsyncClient, full: Full, says: str
 ) -> None:
     topic = f"full-{says.lower()}"
@@ -92,7 +92,7 @@ async def test_a_full_redis_has_sends_refused_and_loses_nothing_that_was_accepte
         await api.sent(topic, "due-meanwhile", delay=1_500)
         async with full(redis):
             assert says in await refused(api, topic)
-            # And again: what refused is not the breaker.
+            # The second refusal has the same reason, so it does not come from the breaker.
             assert says in await refused(api, topic)
             waiting = ""
             while says not in waiting:
@@ -105,10 +105,10 @@ async def test_a_full_redis_has_sends_refused_and_loses_nothing_that_was_accepte
             got |= {one["id"] for one in await api.drain(topic, 1)}
 
 
-async def test_a_redis_that_ends_over_a_full_disk_has_told_of_nothing_it_could_not_write(
+async def test_redis_that_exits_on_a_full_disk_loses_no_accepted_message(
     stage: Stage, local_dir: Path, http: httpx2.AsyncClient
 ) -> None:
-    """With `appendfsync always` Redis ends itself where a write fails."""
+    """With `appendfsync always` Redis exits when a write fails."""
     topic = "full-always"
     async with bridge_on(stage, local_dir, "always", topic) as (url, redis):
         api = Api(http, url)
@@ -116,7 +116,7 @@ async def test_a_redis_that_ends_over_a_full_disk_has_told_of_nothing_it_could_n
         await api.sent(topic, "due-meanwhile", delay=1_500)
         redis.fill()
         await refused(api, topic)
-        # It ends by itself; its start would find the port taken otherwise.
+        # A restart before Redis has exited would find its port taken.
         await asyncio.to_thread(redis.wait_until_stopped)
         await started(redis)
         await api.insist("GET", "/health/ready")

@@ -1,4 +1,4 @@
-"""A lease lives in RabbitMQ and Redis, in no bridge."""
+"""Tests that leases live in RabbitMQ and Redis, and in no bridge."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.fault.stage import Stage, killed, started
 LEASE_MS = 15_000
 
 
-async def test_what_one_process_hands_out_another_settles(stage: Stage, http: httpx2.AsyncClient) -> None:
+async def test_message_leased_by_one_process_is_settled_by_another(stage: Stage, http: httpx2.AsyncClient) -> None:
     first, second = stage.bridge(), stage.bridge()
     await started(first, second)
     one, other = Api(http, first.url), Api(http, second.url)
@@ -28,9 +28,7 @@ async def test_what_one_process_hands_out_another_settles(stage: Stage, http: ht
     await killed(first, second)
 
 
-async def test_a_lease_outlives_a_kill_of_every_bridge_and_ends_when_it_said(
-    stage: Stage, http: httpx2.AsyncClient
-) -> None:
+async def test_lease_survives_a_kill_of_every_bridge_and_ends_on_time(stage: Stage, http: httpx2.AsyncClient) -> None:
     bridges = stage.bridge(), stage.bridge()
     await started(*bridges)
     one, other = (Api(http, bridge.url) for bridge in bridges)
@@ -49,7 +47,7 @@ async def test_a_lease_outlives_a_kill_of_every_bridge_and_ends_when_it_said(
     assert now_ms() >= lease_until_ms
     assert (again["id"], again["attempts"]) == ("held", 2)
     assert again["receipt"] != pulled["held"]["receipt"]
-    # The first lease's receipt settles nothing any more.
+    # The receipt of the first lease is stale.
     assert await one.ack("kept", [pulled["held"]["receipt"]]) == ["stale"]
     assert await one.ack("kept", [again["receipt"]]) == ["acked"]
     assert await one.drain("kept", 0) == []

@@ -1,4 +1,4 @@
-"""An answer of RabbitMQ or Redis that is lost after the deed was done stands for nothing, and harms nothing."""
+"""Tests that a lost answer of RabbitMQ or Redis promises nothing and does no harm."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest_asyncio
 
 from bridge.store.scripts import SCRIPTS
 from tests.fault.api import Api, instant_ms, now_ms
-from tests.fault.proxy import Proxy
 from tests.fault.stage import Bridge, Stage, started
+from tests.proxy import Proxy
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -40,7 +40,7 @@ def api(bridge: Bridge, http: httpx2.AsyncClient) -> Api:
 
 
 async def warm_up(api: Api, topic: str) -> None:
-    """Has every script known to Redis and the topic known to the broker, so that the next answer is the one meant."""
+    """Loads every script into Redis and declares the topic, so that the next answer is the one to lose."""
     await api.sent(topic, "first", delay=60_000)
     assert (await api.call("DELETE", f"/v1/topics/{topic}/messages/first")).status_code == 200
     await api.sent(topic, "second")
@@ -57,7 +57,7 @@ def refused(response: httpx2.Response) -> bool:
 
 
 @pytest.mark.parametrize("delay_ms", [0, 300])
-async def test_a_send_whose_confirm_is_lost_is_refused_and_sending_again_gives_one_message(
+async def test_send_with_a_lost_confirm_is_refused_and_its_retry_gives_one_message(
     api: Api, amqp: Proxy, delay_ms: int
 ) -> None:
     topic = f"confirm-{delay_ms}"
@@ -71,7 +71,7 @@ async def test_a_send_whose_confirm_is_lost_is_refused_and_sending_again_gives_o
 
 
 @pytest.mark.parametrize("script", ["schedule", "confirm"])
-async def test_a_send_whose_script_answers_nobody_is_refused_and_sending_again_gives_one_message(
+async def test_send_with_a_lost_script_answer_is_refused_and_its_retry_gives_one_message(
     api: Api, redis: Proxy, script: str
 ) -> None:
     topic = f"script-{script}"
@@ -80,12 +80,12 @@ async def test_a_send_whose_script_answers_nobody_is_refused_and_sending_again_g
     response = await api.send(topic, "the-one", delay=300)
     assert redis.lost.is_set()
     assert refused(response)
-    # A claim that nobody speaks for is taken over after 10 s.
+    # An unconfirmed claim can be taken over after 10 s.
     await api.sent(topic, "the-one", delay=300)
     assert [one["id"] for one in await api.drain(topic, 1)] == ["the-one"]
 
 
-async def test_a_lease_whose_answer_is_lost_ends_like_any_other(api: Api, redis: Proxy) -> None:
+async def test_lease_with_a_lost_answer_ends_like_any_other(api: Api, redis: Proxy) -> None:
     topic = "script-lease"
     await warm_up(api, topic)
     await api.sent(topic, "the-one")
@@ -101,14 +101,14 @@ async def test_a_lease_whose_answer_is_lost_ends_like_any_other(api: Api, redis:
     assert await api.drain(topic, 0) == []
 
 
-async def test_a_lease_copy_whose_confirm_is_lost_leaves_one_message_to_be_pulled(api: Api, amqp: Proxy) -> None:
+async def test_lease_copy_with_a_lost_confirm_leaves_one_message_to_pull(api: Api, amqp: Proxy) -> None:
     topic = "confirm-lease"
     await warm_up(api, topic)
     await api.sent(topic, "the-one")
     amqp.lose_the_answer_to(b"the-one")
     response = await api.call("POST", f"/v1/topics/{topic}/pull", {"wait": 5_000, "lease": 1_000})
     assert amqp.lost.is_set()
-    # Either it said so, or it put the message back over a new connection and took it again.
+    # The bridge refuses the pull, or it requeues the message over a new connection and leases it again.
     assert refused(response) or response.json()["messages"]
     again = response.json()["messages"][0] if response.status_code == 200 else await api.pull_one(topic)
     assert again["id"] == "the-one"
@@ -124,21 +124,21 @@ async def test_a_lease_copy_whose_confirm_is_lost_leaves_one_message_to_be_pulle
         ("delete", ("DELETE", "/messages/the-one", None), "deleted"),
     ],
 )
-async def test_a_settlement_whose_answer_is_lost_is_refused_and_stands(
+async def test_settlement_with_a_lost_answer_is_refused_and_takes_effect(
     api: Api, redis: Proxy, script: str, call: tuple[str, str, object], state: str
 ) -> None:
     topic, (method, path, body) = f"script-{script}", call
     await warm_up(api, topic)
     await api.sent(topic, "the-one")
     assert (await api.pull_one(topic))["attempts"] == 1
-    if script == "nack":  # has the script known to Redis
+    if script == "nack":  # loads the script into Redis
         await api.insist(method, f"/v1/topics/{topic}{path}", body)
         assert (await api.pull_one(topic))["attempts"] == 2
     redis.lose_the_answer_to(SCRIPTS[script].sha.encode())
     response = await api.call(method, f"/v1/topics/{topic}{path}", body)
     assert redis.lost.is_set()
     assert refused(response)
-    assert (await api.look(topic, "the-one"))["state"] in (state, "ready")  # what waits may be due by now
+    assert (await api.look(topic, "the-one"))["state"] in (state, "ready")  # a waiting message may be due by now
     again = await api.insist(method, f"/v1/topics/{topic}{path}", body)
     assert again.status_code == (409 if script == "nack" else 200)
     expected = ["the-one"] if script == "nack" else []

@@ -1,4 +1,4 @@
-"""With RabbitMQ or Redis away, calls are refused in time, what is due waits, and all goes on by itself afterwards."""
+"""Tests outages of RabbitMQ and Redis: calls are refused in time, and the bridge recovers without a loss."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ import pytest_asyncio
 
 from tests.fault.api import Api, instant_ms, now_ms
 from tests.fault.stage import Bridge, Stage, killed, started
+from tests.waiting import pause
+
+pytestmark = pytest.mark.private_rabbit
 
 ANSWERED_WITHIN_S = 4.0
 Outage = Callable[[Stage], AbstractAsyncContextManager[None]]
@@ -36,7 +39,7 @@ async def redis_frozen(stage: Stage) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def rabbit_killed(stage: Stage) -> AsyncIterator[None]:
-    # RabbitMQ may leave a queue that is new when it is killed without a leader.
+    # A kill may leave a queue without a leader when RabbitMQ has not persisted it yet.
     await asyncio.to_thread(stage.rabbit.sync)
     await killed(stage.rabbit)
     yield
@@ -85,7 +88,7 @@ async def bridge(stage: Stage) -> AsyncIterator[Bridge]:
 
 
 async def refused(api: Api, path: str, body: object) -> bool:
-    """Whether the call is answered in time that a store is away, and when to come back."""
+    """Whether the call is answered in time with a 503 that has `Retry-After`. False for a 200."""
     asked_s = monotonic()
     response = await api.call("POST", path, body)
     assert monotonic() - asked_s < ANSWERED_WITHIN_S
@@ -93,12 +96,12 @@ async def refused(api: Api, path: str, body: object) -> bool:
         return False
     assert (response.status_code, response.headers["content-type"]) == (503, "application/problem+json"), response.text
     assert int(response.headers["retry-after"]) >= 1
-    assert response.json()["title"] == "A store is away: nothing was promised"
+    assert response.json()["title"] == "Temporarily unavailable: nothing was promised"
     return True
 
 
 @pytest.mark.parametrize("outage", OUTAGES, ids=lambda outage: outage.__name__)
-async def test_an_outage_is_answered_in_time_and_passes_without_loss_or_restart(
+async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
     stage: Stage, bridge: Bridge, http: httpx2.AsyncClient, outage: Outage
 ) -> None:
     api, topic, process = Api(http, bridge.url), outage.__name__, bridge.pid
@@ -107,7 +110,7 @@ async def test_an_outage_is_answered_in_time_and_passes_without_loss_or_restart(
     due_ms = instant_ms((await api.sent(topic, "due-meanwhile", delay=1_500))["due_at"])
     async with outage(stage):
         while not await refused(api, sends, {"id": "refused", "body": 1, "delay": 100}):
-            # An alarm is a moment on its way to the publishers.
+            # An alarm takes a moment to reach the publishers.
             assert outage in (memory_alarm, disk_alarm)
         calls = [refused(api, sends, {"id": f"refused-{n}", "body": n, "delay": 100}) for n in range(20)]
         assert all(await asyncio.gather(*calls))
@@ -117,15 +120,16 @@ async def test_an_outage_is_answered_in_time_and_passes_without_loss_or_restart(
         assert (ready.status_code, ready.headers["content-type"]) == (503, "application/problem+json")
         while now_ms() < due_ms:
             await api.call("GET", "/health/live")
-        # Also where a frozen broker brings it nothing to decide, and one in alarm lets its first publish through.
+        # The checkpoint notices the outage even when a frozen broker delivers nothing to it, and when a broker in alarm
+        # still takes its first publish.
         async with asyncio.timeout(30):
             while "checkpoint" not in await waiting_parts(api):
-                pass
+                await pause()
     assert (await api.insist("GET", "/health/ready")).status_code == 200
     await api.sent(topic, "refused", delay=100)
     wanted = {"ready", "due-meanwhile", "refused"}
     pulled = await api.drain(topic, len(wanted))
-    # What was refused may stand all the same: nothing was promised either way.
+    # A refused send may still have stored its message, as a refusal promises nothing.
     assert wanted <= {one["id"] for one in pulled} <= wanted | {f"refused-{n}" for n in range(20)}
     assert len({one["id"] for one in pulled}) == len(pulled)
     assert all(now_ms() >= instant_ms(one["due_at"]) for one in pulled)
@@ -133,20 +137,20 @@ async def test_an_outage_is_answered_in_time_and_passes_without_loss_or_restart(
 
 
 async def waiting_parts(api: Api) -> set[str]:
-    """The parts that health says are not well."""
+    """The parts that are not `ok` in the health answer."""
     response = await api.call("GET", "/health/ready")
     return {part for part, state in response.json()["parts"].items() if state != "ok"}
 
 
-async def test_a_pull_in_vain_during_an_alarm_costs_no_delivery(
+async def test_refused_pull_during_an_alarm_counts_as_no_delivery(
     stage: Stage, bridge: Bridge, http: httpx2.AsyncClient
 ) -> None:
     api = Api(http, bridge.url)
     await api.sent("patient", "one")
     async with memory_alarm(stage):
         while not await refused(api, "/v1/topics/patient/messages", {"id": "two", "body": 1}):
-            pass
-        # More often than the ready queue's delivery limit.
+            await pause()
+        # 25 is more than the delivery limit of the ready queue.
         for _ in range(25):
             assert await refused(api, "/v1/topics/patient/pull", {})
     await api.insist("GET", "/health/ready")

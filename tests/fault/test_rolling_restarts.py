@@ -1,5 +1,4 @@
-"""Bridges that are stopped and started again one by one, under load: nothing is lost, nothing comes twice, and nobody
-waits."""
+"""Tests that restarting bridges one by one under load loses no message, delivers none twice and delays no client."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ PRODUCERS, CONSUMERS = 8, 4
 
 
 class Around(Api):
-    """A client that asks one bridge after the other."""
+    """A client that calls the bridges in rotation."""
 
     def __init__(self, http: httpx2.AsyncClient, urls: Sequence[str]) -> None:
         super().__init__(http, urls[0])
@@ -35,21 +34,21 @@ class Around(Api):
 
 
 class OneOfSeveral(Bridge):
-    """It is up once it says so itself: on a shared port any of them answers."""
+    """A bridge that is ready once its own log says so, as any bridge may answer on a shared port."""
 
     def launch(self) -> None:
-        self._starts = self._said()
+        self._starts = self._logged_starts()
         super().launch()
 
     def is_ready(self) -> bool:
-        return self._said() > self._starts and super().is_ready()
+        return self._logged_starts() > self._starts and super().is_ready()
 
-    def _said(self) -> int:
+    def _logged_starts(self) -> int:
         return self.log_file.read_text().count("service.started") if self.log_file.exists() else 0
 
 
 class Traffic:
-    """Producers and consumers; each message is acked long before its lease ends."""
+    """Producers and consumers. Each message is acknowledged long before its lease ends."""
 
     def __init__(self, api: Api, topic: str) -> None:
         self._api = api
@@ -85,9 +84,9 @@ class Traffic:
     async def all_pulled(self) -> None:
         await self._until(lambda: self.sent <= self.pulled.keys())
 
-    async def _until(self, so: Callable[[], bool]) -> None:
+    async def _until(self, reached: Callable[[], bool]) -> None:
         async with asyncio.timeout(60), self._happened:
-            await self._happened.wait_for(so)
+            await self._happened.wait_for(reached)
 
     async def _tell(self) -> None:
         async with self._happened:
@@ -96,7 +95,7 @@ class Traffic:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("shared", [False, True], ids=["a port each", "one port"])
-async def test_restarts_one_by_one_lose_nothing_and_bring_nothing_twice(
+async def test_rolling_restart_loses_no_message_and_delivers_none_twice(
     stage: Stage, http: httpx2.AsyncClient, tmp_path: Path, shared: bool
 ) -> None:
     ports = free_ports(1) * BRIDGES if shared else free_ports(BRIDGES)

@@ -1,4 +1,4 @@
-"""The order in which things start is nobody's business, but a broker that can't keep the promises is refused."""
+"""Tests that a bridge may start before its servers, and that it refuses an unsuitable broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.matrix.servers import Servers
 CAPABILITIES = ("publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify")
 
 
-async def test_a_bridge_started_before_its_servers_becomes_ready_by_itself(
+async def test_bridge_started_before_its_servers_becomes_ready_by_itself(
     local_dir: Path, servers: Servers, http: httpx2.AsyncClient
 ) -> None:
     stage = Stage(local_dir / "started-last", servers)
@@ -47,7 +47,7 @@ async def test_a_bridge_started_before_its_servers_becomes_ready_by_itself(
 
 
 @pytest.mark.parametrize(("version", "required"), [("3.9.0", "3.10 or newer"), ("3.13.1", "3.13.3 or newer")])
-async def test_a_broker_that_cant_keep_the_promises_is_refused_at_the_start(
+async def test_unsuitable_broker_is_refused_at_the_start(
     local_dir: Path, servers: Servers, version: str, required: str
 ) -> None:
     stage = Stage(local_dir / f"refused-{version}", servers)
@@ -61,12 +61,12 @@ async def test_a_broker_that_cant_keep_the_promises_is_refused_at_the_start(
             await asyncio.to_thread(stage.kill)
     assert bridge.exit_code == 3
     said = bridge.log_file.read_text()
-    assert f"version is {version}, required is {required}" in said
+    assert f"version is {version}; it must be {required}" in said
 
 
 @asynccontextmanager
 async def greeting_broker(version: str) -> AsyncIterator[str]:
-    """As much of a broker as it takes to open a connection: it says which version it is."""
+    """A server that opens AMQP connections and reports a version. Yields its URL."""
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(8)

@@ -1,4 +1,4 @@
-"""Several processes of one `serve`: one that dies is started again, and they are one bridge to whoever asks."""
+"""Tests the processes of one `serve`: a killed one is restarted, and clients see one bridge."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import httpx2
 
 from tests.fault.api import Api
 from tests.fault.stage import Bridge, Stage, killed, started
+from tests.waiting import pause
 
 ALL = {"api-1", "api-2", "checkpoint-1"}
 
 
-async def test_a_checkpoint_that_is_killed_is_started_again_and_releases_what_is_due(
-    stage: Stage, http: httpx2.AsyncClient
-) -> None:
+async def test_killed_checkpoint_is_restarted_and_releases_due_messages(stage: Stage, http: httpx2.AsyncClient) -> None:
     bridge = stage.bridge(workers="3")
     await started(bridge)
     api = Api(http, bridge.url)
@@ -30,7 +29,7 @@ async def test_a_checkpoint_that_is_killed_is_started_again_and_releases_what_is
     await killed(bridge)
 
 
-async def test_calls_are_answered_while_those_that_answer_are_killed_in_turn(
+async def test_calls_are_answered_while_api_processes_are_killed_one_by_one(
     stage: Stage, http: httpx2.AsyncClient
 ) -> None:
     bridge = stage.bridge(workers="3")
@@ -57,7 +56,7 @@ async def test_calls_are_answered_while_those_that_answer_are_killed_in_turn(
     await killed(bridge)
 
 
-async def test_any_of_them_shows_what_all_count_and_how_all_are(stage: Stage, http: httpx2.AsyncClient) -> None:
+async def test_each_process_shows_the_metrics_and_health_of_all(stage: Stage, http: httpx2.AsyncClient) -> None:
     bridge = stage.bridge(workers="3")
     await started(bridge)
     api = Api(http, bridge.url)
@@ -77,7 +76,7 @@ async def test_any_of_them_shows_what_all_count_and_how_all_are(stage: Stage, ht
     await killed(bridge)
 
 
-async def test_roles_run_apart_are_one_bridge_and_each_answers_for_its_health(
+async def test_roles_in_separate_processes_form_one_bridge_with_own_health(
     stage: Stage, http: httpx2.AsyncClient
 ) -> None:
     calls, releases = stage.bridge(roles="api"), stage.bridge(roles="checkpoint")
@@ -94,12 +93,12 @@ async def test_roles_run_apart_are_one_bridge_and_each_answers_for_its_health(
 
 
 async def until_shown(api: Api, line: str) -> str:
-    """The metrics, once they have the line: a release counts when its topic's queues would outlive a kill."""
+    """The metrics, once they have the line. A release is counted only when its topic's queues would survive a kill."""
     while line not in (page := (await api.call("GET", "/metrics")).text):
-        pass
+        await pause()
     return page
 
 
 def pids(bridge: Bridge) -> dict[str, int]:
-    """The process ids of its workers, which are forked in the order of their names."""
+    """The process id of each worker by name. Workers are forked in the order of their names."""
     return dict(zip(sorted(ALL), bridge.worker_pids, strict=True))

@@ -15,7 +15,7 @@ from schemathesis.engine import events, from_schema
 from bridge.http.v1.scalars import ID_FORM
 from bridge.model.durations import parse_duration_ms
 from bridge.model.message import valid_topic
-from tests.fuzz.conftest import TIMES
+from tests.examples import TIMES
 from tests.integration.own import Own
 
 TOPICS = ("fuzz-a", "fuzz-b", "fuzz-c")  # a new topic is two new queues
@@ -26,13 +26,13 @@ OFF = {
 }
 # A JSON schema has no words for these. Whatever else is valid by the document has to be accepted.
 BEYOND_SCHEMAS = re.compile(
-    r"is not a (receipt|cursor)|is the receipt of another message|give exactly one of .*|give .*, not both"
-    r"|must be at (least|most) .* \([0-9]+ ms\)|must lie between the years .*|must name its offset.*"
-    r"|must be an RFC 3339 time .*|must be base64 .*|must be at most [0-9]+ bytes together.*|the name .* is reserved.*"
-    r"|.* must be a string, a 64-bit number, true or false|this content type is neither .*"
+    r"is not a (receipt|cursor).*|is the receipt of another message|give exactly one of .*|give .*, not both"
+    r"|must be at (least|most) .* \([0-9]+ ms\)|must be from 0 to .* Unix milliseconds .*|must have an offset.*"
+    r"|must be an RFC 3339 time .*|must be base64 .*|names and values have .* bytes.*|the name .* is reserved.*"
+    r"|the value of .* must be a string, a 64-bit number, true or false|is neither JSON nor UTF-8 text.*"
     r"|is .*beyond the longest delay of 999 days"
-    r"|must be a string, as the content type is text|nests too deep, or has half .*"
-    r"|has no IPv6 address in its brackets|must be https \(.*|leads to .*, which is no public address .*"
+    r"|must be a string, because the content type is text|nests more than 250 levels deep.*"
+    r"|must have an IPv6 address between its brackets.*|must be https \(.*|leads to .*"
     # Of a path's parameters, a schema is held against the percent-encoded form.
     rf"|{re.escape(ID_FORM)}",
     re.DOTALL,
@@ -99,7 +99,7 @@ def failures(schema: schemathesis.BaseSchema) -> Iterator[str]:
 
 @pytest.mark.timeout(180 + 120 * TIMES)
 async def test_every_answer_is_in_the_document(fuzzed: Own, seed: int) -> None:
-    schema = schemathesis.openapi.from_url(f"{fuzzed.bridge.url}/openapi.json", config=config(seed, 5 * TIMES))
+    schema = schemathesis.openapi.from_url(f"{fuzzed.bridge.url}/openapi.json", config=config(seed, 2 * TIMES))
     schema.hook("filter_failure")(only_what_a_schema_says)
 
     found = await asyncio.to_thread(lambda: list(failures(schema)))

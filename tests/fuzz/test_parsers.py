@@ -19,7 +19,7 @@ from bridge.model.errors import InvalidRequest
 from bridge.model.message import Copy, Envelope, valid_id
 from bridge.service import receipts
 from bridge.store.envelopes import pack, unpack
-from tests.fuzz.conftest import examples
+from tests.examples import examples
 from topology.deaths import deaths, latest_death, strip
 from topology.names import Names
 
@@ -97,7 +97,7 @@ def test_a_copy_comes_back_from_its_properties(headers: dict[str, Any], body: by
 
 @given(st.dictionaries(st.text(), JSON, max_size=4), st.binary(), st.text())
 @examples(200)
-def test_an_envelope_comes_back_as_it_was(headers: dict[str, Any], body: bytes, content_type: str) -> None:
+def test_envelope_round_trips(headers: dict[str, Any], body: bytes, content_type: str) -> None:
     headers = json.loads(json.dumps(headers), parse_int=lambda digits: int(digits) % 2**53)
     envelope = Envelope(content_type=content_type, headers=headers, body=body)
     assert unpack(pack(envelope, 1 << 20)) == envelope

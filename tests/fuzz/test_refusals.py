@@ -14,8 +14,8 @@ from redis.asyncio import Redis
 
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.examples import examples
 from tests.fuzz.camellia import mistaken
-from tests.fuzz.conftest import examples
 from tests.fuzz.limits import LIMITS, Limit, limited
 from tests.fuzz.requests import Sent, wrong
 from tests.fuzz.world import World, difference
@@ -71,13 +71,13 @@ async def check_refused(world: World, requests: list[Sent]) -> None:
 
 
 @given(st.lists(wrong(), min_size=1, max_size=25))
-@examples(15)
+@examples(8)
 async def test_what_is_refused_changes_nothing(world: World, requests: list[Sent]) -> None:
     await check_refused(world, requests)
 
 
 @given(st.lists(mistaken(), min_size=1, max_size=25))
-@examples(15)
+@examples(8)
 async def test_what_the_camellia_wire_refuses_changes_nothing(world: World, requests: list[Sent]) -> None:
     before = await world.state()
     for sent in requests:

@@ -1,4 +1,4 @@
-"""The broker as any AMQP client sees it, with no bridge in the way."""
+"""Talks to the broker as any AMQP client does, without the bridge."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Arrivals = asyncio.Queue[AbstractIncomingMessage]
 
 
 class Amqp:
-    """One connection; each call has a channel of its own, so that none closes another's."""
+    """One connection. Each call opens its own channel, so that an error closes no other call's channel."""
 
     def __init__(self, connection: AbstractConnection) -> None:
         self.connection = connection
@@ -23,7 +23,7 @@ class Amqp:
     async def publish(
         self, exchange: str, key: str, body: bytes = b'"abc"', headers: HeadersType | None = None, **properties: Any
     ) -> None:
-        """Publishes a persistent message; it is confirmed, and was not returned, when this returns."""
+        """Publishes a persistent message. Returns once it is confirmed; raises if it is unroutable."""
         message = aio_pika.Message(body, headers=headers, delivery_mode=aio_pika.DeliveryMode.PERSISTENT, **properties)
         async with self.connection.channel(on_return_raises=True) as channel:
             entry = await channel.get_exchange(exchange, ensure=False)
@@ -31,7 +31,7 @@ class Amqp:
 
     @asynccontextmanager
     async def consume(self, queue: str, *, prefetch: int = 10) -> AsyncIterator[Arrivals]:
-        """What the queue delivers. What is not settled within goes back when this ends, as after a crash."""
+        """Yields the deliveries of the queue. On exit unsettled messages are requeued, as after a crash."""
         arrivals: Arrivals = asyncio.Queue()
         async with self.connection.channel() as channel:
             await channel.set_qos(prefetch_count=prefetch)
@@ -40,14 +40,14 @@ class Amqp:
             yield arrivals
 
     async def take(self, queue: str) -> AbstractIncomingMessage:
-        """The next message of the queue, acked; it waits for one."""
+        """Waits for the next message of the queue and acknowledges it."""
         async with self.consume(queue, prefetch=1) as arrivals:
             message = await arrivals.get()
             await message.ack()
             return message
 
     async def put_aside(self, reason: str) -> AbstractIncomingMessage:
-        """The next message of `delay.refused` with such a reason, acked, and what others have left there before it."""
+        """Waits for the next message of `delay.refused` with this reason. Acknowledges it and all before it."""
         async with self.consume("delay.refused", prefetch=1) as arrivals:
             while True:
                 message = await arrivals.get()
@@ -56,7 +56,7 @@ class Amqp:
                     return message
 
     async def get(self, queue: str) -> AbstractIncomingMessage | None:
-        """The message at the head of the queue now, acked."""
+        """The message now at the head of the queue, acknowledged. None when the queue is empty."""
         async with self.connection.channel() as channel:
             source = await channel.get_queue(queue, ensure=False)
             message = await source.get(fail=False)
@@ -65,7 +65,7 @@ class Amqp:
             return message
 
     async def count(self, queue: str) -> int | None:
-        """How many messages the queue has ready; None where it does not stand."""
+        """The number of ready messages in the queue. None when it does not exist."""
         channel = await self.connection.channel()
         try:
             declared = await channel.declare_queue(queue, passive=True)
@@ -77,7 +77,7 @@ class Amqp:
             await channel.close()
 
     async def until_consumers(self, queue: str, count: int) -> None:
-        """Asks the broker until so many consumers wait on the queue; the test's time limit bounds it."""
+        """Asks the broker until the queue has so many consumers. The test's time limit bounds it."""
         async with self.connection.channel() as channel:
             while True:
                 declared = await channel.declare_queue(queue, passive=True)

@@ -1,12 +1,13 @@
-"""A bridge of a test's own, on a virtual host of its own: what happens to it hurts no other test."""
+"""Starts a bridge for one test or module, on a virtual host and a key prefix that nothing else uses."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 from uuid import uuid4
 
 import aio_pika
@@ -17,6 +18,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
+from tests.shared_servers import delete_vhost, make_vhost, vhost_url
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,36 +29,37 @@ class Own:
     vhost: str
     settings: dict[str, str]  # for further bridges beside it
 
+    def with_fresh_topic(self) -> Self:
+        """The same bridge for a further test, with a topic that no other test uses."""
+        return replace(self, topic=Topic(self.topic.client, f"own-{uuid4().hex[:12]}"))
+
 
 @asynccontextmanager
 async def own_bridge(rabbit: RabbitNode, redis_url: str, folder: Path, **further: str) -> AsyncIterator[Own]:
-    """Starts it, with further settings, and takes it and its virtual host away."""
+    """Starts a bridge with further settings on a new virtual host. Kills it and deletes the virtual host at the end."""
     name = f"own-{uuid4().hex[:12]}"
     settings = {
-        "BRIDGE_AMQP_URL": f"{rabbit.amqp_url}{name}",
+        "BRIDGE_AMQP_URL": vhost_url(rabbit, name),
         "BRIDGE_REDIS_URL": redis_url,
         "BRIDGE_REDIS_PREFIX": name,
         **further,
     }
     bridge = BridgeProcess(folder / name / "bridge.log", free_ports(1)[0], settings)
-    async with httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=60) as management:
-        (await management.put(f"vhosts/{name}")).raise_for_status()
-        everything = {"configure": ".*", "write": ".*", "read": ".*"}
-        (await management.put(f"permissions/{name}/guest", json=everything)).raise_for_status()
-        await asyncio.to_thread(bridge.start)
-        try:
-            async with (
-                httpx2.AsyncClient(base_url=bridge.url, timeout=90) as client,
-                await aio_pika.connect(settings["BRIDGE_AMQP_URL"]) as connection,
-            ):
-                yield Own(
-                    bridge=bridge,
-                    amqp=Amqp(connection),
-                    topic=Topic(client, f"own-{uuid4().hex[:12]}"),
-                    vhost=name,
-                    settings=settings,
-                )
-        finally:
-            # Its data goes: nothing is gained by the second that a graceful stop takes.
-            await asyncio.to_thread(bridge.kill)
-        (await management.delete(f"vhosts/{name}")).raise_for_status()
+    await asyncio.to_thread(make_vhost, rabbit, name)
+    await asyncio.to_thread(bridge.start)
+    try:
+        async with (
+            httpx2.AsyncClient(base_url=bridge.url, timeout=90) as client,
+            await aio_pika.connect(settings["BRIDGE_AMQP_URL"]) as connection,
+        ):
+            yield Own(
+                bridge=bridge,
+                amqp=Amqp(connection),
+                topic=Topic(client, f"own-{uuid4().hex[:12]}"),
+                vhost=name,
+                settings=settings,
+            )
+    finally:
+        # Nobody needs its data, so a graceful stop would only cost a second.
+        await asyncio.to_thread(bridge.kill)
+    await asyncio.to_thread(delete_vhost, rabbit, name)

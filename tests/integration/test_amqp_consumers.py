@@ -1,4 +1,4 @@
-"""Consuming a ready queue with an AMQP client: failures come back and are counted, and acks can be recorded."""
+"""Tests AMQP consumers of a ready queue: failures are retried and counted, and acks can be recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def nack(message: AbstractIncomingMessage) -> None:
 
 
 @pytest.mark.parametrize("refuse", [reject, nack])
-async def test_a_refused_message_comes_again_after_the_back_off_and_is_dead_in_the_end(
+async def test_rejected_message_returns_after_the_back_off_and_ends_dead(
     topic: Topic, amqp: Amqp, store_now_ms: NowMs, refuse: Refuse
 ) -> None:
     await topic.put_policy(backoff=[400, 200], max_retry=2)
@@ -38,7 +38,7 @@ async def test_a_refused_message_comes_again_after_the_back_off_and_is_dead_in_t
             refused_ms = await store_now_ms()
             await refuse(message)
             message = await arrivals.get()
-            # The bridge reads its clock when the message comes back, so this is exact.
+            # The bridge reads its clock when the rejected message arrives, so this bound is exact.
             assert await store_now_ms() >= header(message, "x-delay-due") >= refused_ms + backoff_ms
         assert header(message, "x-delay-attempt") == 3
         assert (message.message_id, message.body) == ("m-1", b'{"order":1}')
@@ -52,19 +52,19 @@ async def test_a_refused_message_comes_again_after_the_back_off_and_is_dead_in_t
     assert (dead["attempts"], dead["reason"]) == (3, "rejected")
 
 
-async def test_a_refused_message_is_seen_waiting_with_its_reason(topic: Topic, amqp: Amqp) -> None:
+async def test_rejected_message_is_shown_as_waiting_with_its_reason(topic: Topic, amqp: Amqp) -> None:
     await topic.put_policy(backoff=["1h"])
     await topic.send(id="m-1")
     async with amqp.consume(topic.ready_queue) as arrivals:
         await reject(await arrivals.get())
     waiting = await topic.until_state("m-1", "waiting")
     assert (waiting["attempts"], waiting["reason"]) == (1, "rejected")
-    # Back over HTTP: run now, and its next delivery is the second.
+    # Moved to now over HTTP, its next delivery is the second.
     await topic.move("m-1", delay=0)
     assert (await topic.pull_one())["attempts"] == 2
 
 
-async def test_a_message_put_back_by_its_consumer_is_the_same_delivery(topic: Topic, amqp: Amqp) -> None:
+async def test_message_requeued_by_its_consumer_keeps_its_attempt(topic: Topic, amqp: Amqp) -> None:
     await topic.send(id="m-1")
     async with amqp.consume(topic.ready_queue) as arrivals:
         await (await arrivals.get()).nack(requeue=True)
@@ -74,7 +74,7 @@ async def test_a_message_put_back_by_its_consumer_is_the_same_delivery(topic: To
         await again.ack()
 
 
-async def test_a_consumer_that_crashes_until_the_delivery_limit_has_failed_once(topic: Topic, amqp: Amqp) -> None:
+async def test_crashes_up_to_the_delivery_limit_count_as_one_failed_attempt(topic: Topic, amqp: Amqp) -> None:
     limit = 20  # BRIDGE_DELIVERY_LIMIT
     await topic.send(id="m-1")
     crashes = 0
@@ -91,18 +91,18 @@ async def test_a_consumer_that_crashes_until_the_delivery_limit_has_failed_once(
     assert (await topic.look("m-1"))["reason"] == "delivery_limit"
 
 
-async def test_an_ack_published_to_the_acks_exchange_is_recorded(topic: Topic, amqp: Amqp) -> None:
+async def test_ack_published_to_the_acks_exchange_is_recorded(topic: Topic, amqp: Amqp) -> None:
     await topic.send(id="m-1", delay=100)
     message = await amqp.take(topic.ready_queue)
     assert (await topic.look("m-1"))["state"] == "ready"
     await amqp.publish("delay.acks", topic.name, b"", message_id=message.message_id)
     acked = await topic.until_state("m-1", "acked")
     assert due_ms({"due_at": acked["ended_at"]}) >= due_ms(acked)
-    # The id is free again, so its ack was no mere mark.
+    # The id is free again, so the ack has ended the message.
     assert (await topic.send("second", id="m-1"))["attempts"] == 0
 
 
-async def test_an_ack_nobody_can_read_holds_up_no_other(topic: Topic, amqp: Amqp) -> None:
+async def test_malformed_ack_holds_up_no_other(topic: Topic, amqp: Amqp) -> None:
     await topic.send(id="m-1")
     await amqp.publish("delay.acks", "no topic!", b"", message_id="m-1")
     await amqp.publish("delay.acks", topic.name, b"")
@@ -111,16 +111,14 @@ async def test_an_ack_nobody_can_read_holds_up_no_other(topic: Topic, amqp: Amqp
     await topic.until_state("m-1", "acked")
 
 
-async def test_an_amqp_consumer_may_ack_over_http(topic: Topic, amqp: Amqp) -> None:
+async def test_amqp_consumer_can_ack_over_http(topic: Topic, amqp: Amqp) -> None:
     await topic.send(id="m-1")
     message = await amqp.take(topic.ready_queue)
     assert await topic.ack_many(ids=[message.message_id or ""]) == ["acked"]
     assert await topic.state("m-1") == "acked"
 
 
-async def test_what_is_not_consumed_in_its_time_to_live_is_gone_for_amqp_consumers_too(
-    topic: Topic, amqp: Amqp
-) -> None:
+async def test_message_past_its_ttl_does_not_reach_amqp_consumers(topic: Topic, amqp: Amqp) -> None:
     await topic.send(id="m-1", delay=200, ttl=200)
     await topic.until_state("m-1", "expired")
     await topic.send(id="marker")

@@ -1,4 +1,4 @@
-"""Delaying with nothing but a routing key: any AMQP client publishes to the exchange `delay`, with no bridge asked."""
+"""Tests AMQP producers: any client delays a message by its routing key on the exchange `delay`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(45)
 NowMs = Callable[[], Awaitable[int]]
 
 
-async def test_a_message_published_with_a_key_alone_is_not_early_and_is_visible_once_due(
+async def test_message_published_by_key_is_not_early_and_is_visible_when_due(
     topic: Topic, amqp: Amqp, store_now_ms: NowMs
 ) -> None:
     before_ms = await store_now_ms()
@@ -37,7 +37,7 @@ async def test_a_message_published_with_a_key_alone_is_not_early_and_is_visible_
     assert (await topic.ack(pulled))["state"] == "acked"
 
 
-async def test_a_message_published_without_an_id_is_given_one(topic: Topic, amqp: Amqp) -> None:
+async def test_message_published_without_an_id_gets_one(topic: Topic, amqp: Amqp) -> None:
     await amqp.publish("delay", f"0.0.0.0.0.0.0.{topic.name}", b"\xff\x00", content_type="application/octet-stream")
     pulled = await topic.pull_one()
     assert pulled["body_base64"] == "/wA="
@@ -46,8 +46,10 @@ async def test_a_message_published_without_an_id_is_given_one(topic: Topic, amqp
     assert (await topic.pull_one())["attempts"] == 2
 
 
-async def test_what_would_lead_a_message_astray_is_taken_off_it(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
-    """CC and BCC route copies at once, an expiration ends a wait too soon, and deaths are the broker's to tell."""
+async def test_properties_that_would_misroute_a_message_are_removed(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+) -> None:
+    """CC and BCC would route copies at once, an expiration would end a wait early, and only RabbitMQ sets deaths."""
     before_ms = await store_now_ms()
     death: FieldTable = {
         "queue": "elsewhere",
@@ -72,7 +74,7 @@ async def test_what_would_lead_a_message_astray_is_taken_off_it(topic: Topic, am
     assert set(message.headers) - ours - {"x-delivery-count"} == {"kept"}
 
 
-async def test_a_cc_brings_no_copy_ahead_of_its_key(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
+async def test_cc_header_brings_no_early_copy(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
     before_ms = await store_now_ms()
     ahead = f"0.0.0.0.0.0.1.{topic.name}"
     await amqp.publish("delay", f"0.0.0.0.0.1.0.{topic.name}", b"1", {"CC": [ahead]}, message_id="m-1")
@@ -84,16 +86,14 @@ async def test_a_cc_brings_no_copy_ahead_of_its_key(topic: Topic, amqp: Amqp, st
 @pytest.mark.parametrize(
     "key", ["", "orders", "0.0.0.0.0.0.orders", "0.0.0.0.0.61.0.orders", "0.0.0.0.0.05.0.orders", "0.0.0.0.0.0.0.bad!"]
 )
-async def test_a_malformed_key_ends_among_the_refused_with_its_reason(amqp: Amqp, key: str) -> None:
+async def test_message_with_a_malformed_key_is_put_aside_with_the_reason(amqp: Amqp, key: str) -> None:
     await amqp.publish("delay", key, b"malformed", {"kept": 1}, message_id=key or "none", expiration=60)
     message = await amqp.put_aside(f"{key!r} is not a key of the wheel")
     assert (message.message_id, message.body) == (key or "none", b"malformed")
     assert (header(message, "kept"), message.expiration) == (1, None)
 
 
-async def test_a_slot_that_nobody_needed_before_is_made_for_the_first_message(
-    topic: Topic, amqp: Amqp, store_now_ms: NowMs
-) -> None:
+async def test_missing_slot_is_declared_for_the_first_message(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
     for slot in ("delay.2s", "delay.700ms"):
         await amqp.delete_queue(slot)
     before_ms = await store_now_ms()
@@ -103,8 +103,8 @@ async def test_a_slot_that_nobody_needed_before_is_made_for_the_first_message(
     assert (pulled["id"], pulled["attempts"]) == ("m-1", 1)
 
 
-async def test_a_slot_that_an_operator_deleted_is_made_again(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
-    # Aimed a tenth short of 1.5 s, so that both slots are on the way.
+async def test_slot_deleted_by_an_operator_is_declared_again(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
+    # The bridge aims a tenth of a second short of 1.5 s, so the message passes both slots.
     await topic.send(id="before", delay=1_550)
     await topic.ack(await topic.pull_one())
     for slot in ("delay.1s", "delay.400ms"):

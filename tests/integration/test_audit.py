@@ -1,11 +1,10 @@
-"""What an operator purges with its queue comes back by itself, and what is merely late is left alone."""
+"""Tests that the audit sends purged messages again and leaves late ones alone."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -14,85 +13,99 @@ import pytest_asyncio
 
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.command import command
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, due_ms
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(90)
 
 GRACE_MS = 1_000
-SLOT_OF_FOUR_SECONDS = "delay.3s"  # where a message stands that aims 100-200 ms short of them
+SLOT_OF_FOUR_SECONDS = "delay.3s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
 SLOT_OF_A_LEASE_OF_FOUR_SECONDS = "delay.4s"
-BY_HAND = pytest.mark.parametrize("own", ["0"], indirect=True)
+BY_HAND = pytest.mark.parametrize("own", ["not_auditing"], indirect=True)
 
 
-@pytest_asyncio.fixture
-async def own(
-    rabbit: RabbitNode,
-    redis_node: RedisNode,
-    local_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
-) -> AsyncIterator[Own]:
-    """A bridge that audits every second, or as the parameter says."""
-    monkeypatch.setenv("BRIDGE_AUDIT_GRACE", str(GRACE_MS))
-    monkeypatch.setenv("BRIDGE_AUDIT_EVERY", getattr(request, "param", "1s"))
-    async with own_bridge(rabbit, redis_node.url, local_dir) as own:
+@pytest_asyncio.fixture(scope="module")
+async def auditing(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
+    """A bridge that audits every second."""
+    settings = {"BRIDGE_AUDIT_GRACE": str(GRACE_MS), "BRIDGE_AUDIT_EVERY": "1s"}
+    async with own_bridge(rabbit, redis_node.url, local_dir, **settings) as own:
         yield own
 
 
+@pytest_asyncio.fixture(scope="module")
+async def not_auditing(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
+    """A bridge that leaves audits to the command."""
+    settings = {"BRIDGE_AUDIT_GRACE": str(GRACE_MS), "BRIDGE_AUDIT_EVERY": "0"}
+    async with own_bridge(rabbit, redis_node.url, local_dir, **settings) as own:
+        yield own
+
+
+@pytest.fixture
+def own(request: pytest.FixtureRequest) -> Own:
+    """A bridge that audits every second, or the one that the parameter names, with a topic of this test."""
+    bridge: Own = request.getfixturevalue(getattr(request, "param", "auditing"))
+    return bridge.with_fresh_topic()
+
+
 async def purge(own: Own, queue: str) -> int:
-    """Purges the queue; how many messages that took away."""
+    """Purges the queue. Returns the number of messages removed."""
     async with own.amqp.connection.channel() as channel:
         purged = await (await channel.get_queue(queue, ensure=False)).purge()
     return purged.message_count or 0
 
 
 async def by_hand(own: Own, *options: str) -> tuple[int, list[Json]]:
-    """Runs `delaybridge audit`; its exit code and what it lists."""
-    command = (sys.executable, "-m", "bridge", "audit", "--json", *options)
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, env=own.bridge.environment(), stdout=pipe, stderr=pipe)
-    out, err = await process.communicate()
-    assert process.returncode in (0, 1, 3), err.decode()
-    return process.returncode, json.loads(out) if out else []
+    """Runs `delaybridge audit`. Returns its exit code and its findings."""
+    ended = await command("audit", "--json", *options, settings=own.bridge.environment())
+    assert ended.exit_code in (0, 1, 3), ended.stderr
+    return ended.exit_code, json.loads(ended.stdout) if ended.stdout else []
 
 
 async def listed_by_hand(own: Own, *options: str) -> Json:
-    """Runs it until it lists something; the test's time limit bounds it."""
+    """Runs the command until it lists a message. The test's time limit bounds it."""
     while not (listed := (await by_hand(own, *options))[1]):
-        pass
-    (one,) = listed
-    return one
+        await pause()
+    (message,) = listed
+    return message
 
 
 async def measured(own: Own, name: str) -> float | None:
-    """The topic's value of a metric; None where there is none."""
+    """The topic's value of a metric. None when it is missing."""
     text = (await own.topic.client.get("/metrics")).text
     found = re.search(rf'^delaybridge_{name}{{topic="{re.escape(own.topic.name)}"}} (\S+)$', text, re.MULTILINE)
     return None if found is None else float(found[1])
 
 
+def overdue_events(own: Own, *topics: str) -> list[Json]:
+    """What the bridge has logged of overdue messages of these topics."""
+    lines = own.bridge.log_file.read_text().splitlines()
+    events = [json.loads(line) for line in lines if '"audit.overdue"' in line]
+    return [event for event in events if event["topic"] in topics]
+
+
 async def nothing_else_comes(own: Own) -> bool:
-    """Whether two more audits bring nothing."""
+    """Whether two more audits deliver nothing."""
     await own.topic.send(id="marker", delay="3s")
     return await own.topic.drain("marker") == []
 
 
-async def test_what_was_purged_with_its_slot_is_delivered_once_all_the_same(own: Own) -> None:
+async def test_message_purged_with_its_slot_is_delivered_once(own: Own) -> None:
     ids = [f"m-{number:03}" for number in range(150)]
     await own.topic.send_many(*({"id": one, "body": one, "delay": "4s"} for one in ids))
-    assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1  # bundle
+    assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1  # one bundle has them all
     assert sorted(await own.topic.pull_ids(len(ids), max=100)) == ids
     assert await nothing_else_comes(own)
     assert {(await own.topic.look(one))["attempts"] for one in ids} == {1}
     assert await measured(own, "resent_total") == len(ids)
     assert await measured(own, "overdue") == 0
-    events = [json.loads(line) for line in own.bridge.log_file.read_text().splitlines() if "audit.overdue" in line]
+    events = overdue_events(own, own.topic.name)
     assert sorted(event["id"] for event in events) == ids
     assert all(event["body_kept"] and event["overdue_ms"] >= GRACE_MS for event in events)
 
 
-async def test_a_lease_whose_copy_was_purged_ends_all_the_same(own: Own) -> None:
+async def test_lease_whose_copy_was_purged_still_ends(own: Own) -> None:
     await own.topic.send(id="again")
     await own.topic.send(id="last", max_retry=0)
     leased = [*await own.topic.pull(lease="4s"), *await own.topic.pull(lease="4s")]
@@ -103,30 +116,30 @@ async def test_a_lease_whose_copy_was_purged_ends_all_the_same(own: Own) -> None
     dead = await own.topic.until_state("last", "dead")
     assert (dead["attempts"], dead["reason"]) == (1, "retries used up")
     assert await nothing_else_comes(own)
-    # A busy machine lets two audits send it again, and then its dead letter stands twice; the record names one of them.
+    # On a slow machine two audits may send it again. Then it has two dead letters, and the record names one.
     assert await own.topic.call("POST", "/dead/replay", {"max": 10}) == {"replayed": 1}
     assert await own.topic.pull_ids(1) == ["last"]
     assert await nothing_else_comes(own)
 
 
-async def test_what_was_purged_and_has_passed_its_time_to_live_expires(own: Own) -> None:
+async def test_purged_message_past_its_ttl_expires(own: Own) -> None:
     await own.topic.send(id="short", delay="4s", ttl=500)
     assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1
     await own.topic.until_state("short", "expired")
     assert await nothing_else_comes(own)
 
 
-async def test_what_has_no_kept_body_is_reported_and_left(own: Own) -> None:
+async def test_overdue_message_without_a_kept_body_is_reported_only(own: Own) -> None:
     await own.topic.send("x" * 70_000, id="large", delay="4s")
     assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1
     one = await listed_by_hand(own, "--repair")
     assert (one["id"], one["body_kept"], one["done"]) == ("large", False, None)
     while await measured(own, "overdue") != 1:
-        pass
+        await pause()
     assert await own.topic.state("large") == "waiting"
 
 
-async def test_what_a_direct_topic_has_released_is_not_taken_for_lost(own: Own) -> None:
+async def test_message_released_directly_is_not_reported_as_overdue(own: Own) -> None:
     now_direct, was_direct, other = own.topic.beside("a"), own.topic.beside("b"), own.topic.beside("c")
     await now_direct.send(delay="2s")
     await now_direct.put_policy(release="direct")
@@ -138,11 +151,11 @@ async def test_what_a_direct_topic_has_released_is_not_taken_for_lost(own: Own) 
     await other.send(id="marker", delay="4s")
     assert await other.drain("marker") == []
     assert [await topic.pull(wait=0) for topic in (now_direct, was_direct)] == [[], []]
-    assert "audit.overdue" not in own.bridge.log_file.read_text()
+    assert overdue_events(own, now_direct.name, was_direct.name, other.name) == []
 
 
 @BY_HAND
-async def test_the_command_lists_what_is_lost_and_changes_nothing_until_it_is_to_repair(own: Own) -> None:
+async def test_audit_command_changes_nothing_without_repair(own: Own) -> None:
     sent = await own.topic.send(id="m-1", delay="4s")
     assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1
     one = await listed_by_hand(own)
@@ -161,7 +174,7 @@ async def test_the_command_lists_what_is_lost_and_changes_nothing_until_it_is_to
 
 
 @BY_HAND
-async def test_nothing_is_sent_again_while_the_checkpoint_is_merely_behind(
+async def test_audit_sends_nothing_again_while_the_checkpoint_is_late(
     own: Own, store_now_ms: Callable[[], Awaitable[int]]
 ) -> None:
     sent = await own.topic.send(id="m-1", delay="3s")

@@ -29,11 +29,16 @@ BUNDLE_TYPE = "application/vnd.delaybridge.bundle"
 DUE = "0.0.0.0.0.0.0.!plain-bundle."
 
 
-@pytest_asyncio.fixture
-async def own(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
-    """A bridge whose queues nobody else fills."""
+@pytest_asyncio.fixture(scope="module")
+async def module_bridge(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
     async with own_bridge(rabbit, redis_node.url, local_dir) as own:
         yield own
+
+
+@pytest.fixture
+def own(module_bridge: Own) -> Own:
+    """A bridge whose queues nobody else fills."""
+    return module_bridge.with_fresh_topic()
 
 
 def numbered(count: int, **fields: object) -> list[Json]:
@@ -145,7 +150,8 @@ async def test_leases_that_all_were_acked_end_without_a_word(own: Own) -> None:
     await own.topic.send(id="marker", delay="2500ms")
     assert await own.topic.drain("marker") == []
     metrics = (await own.topic.client.get("/metrics")).text
-    ghosts = [line for line in metrics.splitlines() if line.startswith("delaybridge_ghosts_dropped_total{")]
+    name = f'delaybridge_ghosts_dropped_total{{topic="{own.topic.name}"}}'
+    ghosts = [line for line in metrics.splitlines() if line.startswith(name)]
     assert [float(line.split()[-1]) for line in ghosts] == [20.0]
 
 
@@ -203,16 +209,19 @@ async def test_of_a_clients_bundle_only_what_can_be_published_is_and_only_to_the
     assert await nothing_else_comes(topic)
 
 
-async def test_a_bundle_moves_with_a_drain_and_is_parted_under_the_new_names(own: Own, local_dir: Path) -> None:
-    await own.topic.send_many(*numbered(30, delay="6s"))
-    await asyncio.to_thread(own.bridge.stop)
-    moved = (await drain(own.amqp.connection, Names(), Names(prefix="delay2"), timeout_s=60)).moved
-    assert sum(moved.values()) == 1
-    settings = {**own.settings, "BRIDGE_PREFIX": "delay2"}
-    successor = BridgeProcess(local_dir / own.vhost / "successor.log", own.bridge.port, settings)
-    try:
-        await asyncio.to_thread(successor.start)
-        assert len(await pulled(own.topic, 30)) == 30
-        assert await nothing_else_comes(own.topic)
-    finally:
-        await asyncio.to_thread(successor.stop)
+async def test_a_bundle_moves_with_a_drain_and_is_parted_under_the_new_names(
+    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
+) -> None:
+    async with own_bridge(rabbit, redis_node.url, local_dir) as own:
+        await own.topic.send_many(*numbered(30, delay="6s"))
+        await asyncio.to_thread(own.bridge.stop)
+        moved = (await drain(own.amqp.connection, Names(), Names(prefix="delay2"), timeout_s=60)).moved
+        assert sum(moved.values()) == 1
+        settings = {**own.settings, "BRIDGE_PREFIX": "delay2"}
+        successor = BridgeProcess(local_dir / own.vhost / "successor.log", own.bridge.port, settings)
+        try:
+            await asyncio.to_thread(successor.start)
+            assert len(await pulled(own.topic, 30)) == 30
+            assert await nothing_else_comes(own.topic)
+        finally:
+            await asyncio.to_thread(successor.stop)

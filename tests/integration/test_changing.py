@@ -1,6 +1,6 @@
-"""Changing what has not been delivered: deleting and moving.
+"""Tests deleting and moving messages that have not been delivered.
 
-That something does not come is told by a marker: a message of the same topic that comes after it would have.
+A marker shows that a message does not arrive: another message of the topic, due after it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NowMs = Callable[[], Awaitable[int]]
 LARGE = "x" * (64 * 1024 + 1)  # one byte more than is kept
 
 
-async def test_a_message_deleted_before_it_is_due_reaches_no_http_consumer(topic: Topic) -> None:
+async def test_message_deleted_before_due_reaches_no_http_consumer(topic: Topic) -> None:
     await topic.send(id="doomed", delay=400)
     await topic.send(id="marker", delay=700)
     deleted = await topic.delete("doomed")
@@ -24,7 +24,7 @@ async def test_a_message_deleted_before_it_is_due_reaches_no_http_consumer(topic
     assert await topic.state("doomed") == "deleted"
 
 
-async def test_a_message_deleted_before_it_is_due_reaches_no_amqp_consumer(topic: Topic, amqp: Amqp) -> None:
+async def test_message_deleted_before_due_reaches_no_amqp_consumer(topic: Topic, amqp: Amqp) -> None:
     await topic.send(id="doomed", delay="1.5s")
     await topic.delete("doomed")
     await topic.send(id="marker", delay="1.6s")
@@ -34,14 +34,14 @@ async def test_a_message_deleted_before_it_is_due_reaches_no_amqp_consumer(topic
         await message.ack()
 
 
-async def test_a_message_deleted_after_its_release_reaches_no_http_consumer(topic: Topic) -> None:
+async def test_message_deleted_after_release_reaches_no_http_consumer(topic: Topic) -> None:
     await topic.send(id="doomed")
     await topic.delete("doomed")
     await topic.send(id="marker")
     assert await topic.drain("marker") == []
 
 
-async def test_a_leased_message_can_be_deleted_and_its_ack_is_late_then(topic: Topic) -> None:
+async def test_delete_of_a_leased_message_makes_its_ack_stale(topic: Topic) -> None:
     await topic.send(id="doomed")
     leased = await topic.pull_one(lease="1s")
     await topic.delete("doomed")
@@ -50,7 +50,7 @@ async def test_a_leased_message_can_be_deleted_and_its_ack_is_late_then(topic: T
     assert await topic.drain("marker") == []
 
 
-async def test_deleting_is_answered_alike_again_and_refused_once_acked(topic: Topic) -> None:
+async def test_delete_is_idempotent_and_refused_after_an_ack(topic: Topic) -> None:
     await topic.delete("unknown", expect=404)
     await topic.send(id="m-1", delay="1h")
     assert await topic.delete("m-1") == await topic.delete("m-1")
@@ -59,14 +59,14 @@ async def test_deleting_is_answered_alike_again_and_refused_once_acked(topic: To
     assert (await topic.delete("m-2", expect=409))["state"] == "acked"
 
 
-async def test_a_delete_with_release_leaves_the_tombstone_alone(topic: Topic) -> None:
+async def test_delete_with_release_leaves_only_the_tombstone(topic: Topic) -> None:
     await topic.send(id="m-1", delay="1h", headers={"tenant": "t-7"})
     await topic.delete("m-1", query="?release=true")
     tombstone = await topic.look("m-1")
     assert (tombstone["state"], tombstone["headers"], "body" in tombstone) == ("deleted", {}, False)
 
 
-async def test_an_id_is_free_again_after_a_delete_and_the_old_copy_evaporates(topic: Topic) -> None:
+async def test_deleted_id_can_be_sent_again_and_its_old_copy_is_dropped(topic: Topic) -> None:
     await topic.send("old", id="m-1", delay=300)
     await topic.delete("m-1")
     await topic.send("new", id="m-1", delay=600)
@@ -76,7 +76,7 @@ async def test_an_id_is_free_again_after_a_delete_and_the_old_copy_evaporates(to
     assert await topic.drain("marker") == []
 
 
-async def test_a_message_moved_later_comes_then_and_not_before(topic: Topic, store_now_ms: NowMs) -> None:
+async def test_message_moved_later_is_delivered_at_its_new_time(topic: Topic, store_now_ms: NowMs) -> None:
     await topic.send(id="m-1", delay="1s")
     moved = await topic.move("m-1", delay="2s")
     await topic.send(id="marker", delay="1.1s")
@@ -87,7 +87,7 @@ async def test_a_message_moved_later_comes_then_and_not_before(topic: Topic, sto
     assert pulled["attempts"] == 1
 
 
-async def test_a_message_moved_earlier_comes_then_and_only_once(topic: Topic, store_now_ms: NowMs) -> None:
+async def test_message_moved_earlier_is_delivered_once_at_its_new_time(topic: Topic, store_now_ms: NowMs) -> None:
     sent = await topic.send(id="m-1", delay="2s")
     moved = await topic.move("m-1", deliver_at=due_ms(sent) - 1_000)
     await topic.send(id="marker", deliver_at=due_ms(sent) + 200)
@@ -100,7 +100,7 @@ async def test_a_message_moved_earlier_comes_then_and_only_once(topic: Topic, st
     assert await topic.drain("marker") == []
 
 
-async def test_a_message_moved_to_now_is_ready_at_once(topic: Topic, amqp: Amqp) -> None:
+async def test_message_moved_to_now_is_ready_at_once(topic: Topic, amqp: Amqp) -> None:
     await topic.send("body", id="m-1", delay="1h")
     moved = await topic.move("m-1", delay=0)
     assert moved["state"] == "ready"
@@ -108,7 +108,7 @@ async def test_a_message_moved_to_now_is_ready_at_once(topic: Topic, amqp: Amqp)
     assert (message.message_id, message.body) == ("m-1", b'"body"')
 
 
-async def test_a_message_may_be_moved_time_and_again(topic: Topic) -> None:
+async def test_message_can_be_moved_many_times(topic: Topic) -> None:
     await topic.send(id="m-1", delay="1s")
     for delay in ("2s", "1s", "1m", "1s", "1h", 600):
         moved = await topic.move("m-1", delay=delay)
@@ -119,13 +119,13 @@ async def test_a_message_may_be_moved_time_and_again(topic: Topic) -> None:
     assert await topic.drain("marker") == []
 
 
-async def test_a_time_to_live_moves_along(topic: Topic) -> None:
+async def test_expiry_moves_with_the_due_time(topic: Topic) -> None:
     sent = await topic.send(id="m-1", delay="1h", ttl="1m")
     moved = await topic.move("m-1", deliver_at=due_ms(sent) + 5_000)
     assert due_ms({"due_at": moved["expires_at"]}) == due_ms(moved) + 60_000
 
 
-async def test_a_message_whose_body_was_not_kept_can_be_moved_later_only(topic: Topic) -> None:
+async def test_message_without_a_kept_body_can_only_be_moved_later(topic: Topic) -> None:
     sent = await topic.send(LARGE, id="m-1", content_type="text/plain", delay="1.2s")
     refused = await topic.move("m-1", delay=0, expect=409)
     assert refused["type"].endswith(":body-not-kept")
@@ -135,7 +135,7 @@ async def test_a_message_whose_body_was_not_kept_can_be_moved_later_only(topic: 
     assert (pulled["body"], pulled["due_at"]) == (LARGE, moved["due_at"])
 
 
-async def test_what_no_longer_waits_can_not_be_moved(topic: Topic) -> None:
+async def test_message_that_does_not_wait_cannot_be_moved(topic: Topic) -> None:
     await topic.move("unknown", delay=0, expect=404)
     await topic.send(id="m-1")
     assert (await topic.move("m-1", delay="1s", expect=409))["state"] == "ready"
@@ -145,14 +145,14 @@ async def test_what_no_longer_waits_can_not_be_moved(topic: Topic) -> None:
     assert (await topic.move("m-1", delay="1s", expect=409))["state"] == "acked"
 
 
-async def test_a_message_can_not_be_moved_beyond_999_days(topic: Topic) -> None:
+async def test_move_beyond_999_days_is_refused(topic: Topic) -> None:
     sent = await topic.send(id="m-1", delay="998d")
     refused = await topic.move("m-1", deliver_at=due_ms(sent) + 2 * 86_400_000, expect=422)
     assert refused["errors"][0]["field"] == "deliver_at"
     assert await topic.look("m-1") == sent
 
 
-async def test_of_many_moves_at_once_one_copy_is_delivered(topic: Topic) -> None:
+async def test_concurrent_moves_deliver_one_copy(topic: Topic) -> None:
     await topic.send(id="m-1", delay="1h")
 
     async def move(delay_ms: int) -> int:

@@ -1,4 +1,4 @@
-"""Topics released directly: their due messages pass the checkpoint by, and everything else does not."""
+"""Tests topics with direct release: due messages bypass the checkpoint, and all other copies pass it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(60)
 NowMs = Callable[[], Awaitable[int]]
 
 
-async def test_messages_of_a_direct_topic_flow_while_every_bridge_is_down(
+async def test_direct_topic_delivers_while_every_bridge_is_down(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, store_now_ms: NowMs
 ) -> None:
     async with own_bridge(rabbit, redis_node.url, local_dir) as own:
@@ -33,7 +33,7 @@ async def test_messages_of_a_direct_topic_flow_while_every_bridge_is_down(
         assert await own.amqp.count("delay.checkpoint") == 0
 
 
-async def test_a_direct_topic_rounds_up_and_is_not_early(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
+async def test_direct_topic_rounds_delays_up_and_is_not_early(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
     await topic.put_policy(release="direct")
     for delay_ms in (1, 201):
         sent = await topic.send(delay=delay_ms)
@@ -42,9 +42,7 @@ async def test_a_direct_topic_rounds_up_and_is_not_early(topic: Topic, amqp: Amq
         assert (message.message_id, header(message, "x-delay-due")) == (sent["id"], due_ms(sent))
 
 
-async def test_a_direct_topic_honours_deletes_and_moves_when_pulled_over_http(
-    topic: Topic, store_now_ms: NowMs
-) -> None:
+async def test_direct_topic_honours_deletes_and_moves_for_http_consumers(topic: Topic, store_now_ms: NowMs) -> None:
     await topic.put_policy(release="direct")
     await topic.send(id="doomed", delay=300)
     await topic.send(id="later", delay=300)
@@ -57,20 +55,20 @@ async def test_a_direct_topic_honours_deletes_and_moves_when_pulled_over_http(
     assert await store_now_ms() >= due_ms(moved)
 
 
-async def test_leases_of_a_direct_topic_end_at_the_checkpoint(topic: Topic, amqp: Amqp) -> None:
+async def test_lease_of_a_direct_topic_ends_at_the_checkpoint(topic: Topic, amqp: Amqp) -> None:
     await topic.put_policy(release="direct")
     await topic.send(id="m-1", delay=200)
     first = await topic.pull_one(lease="1s")
     extended = await topic.extend(first, "2s")
     await topic.send(id="marker", delay="1.4s")
-    # A lease copy that came straight back would be handed out before the marker.
+    # A lease copy that bypassed the checkpoint would be pulled before the marker.
     assert await topic.drain("marker") == []
     second = await topic.pull_one()
     assert (second["attempts"], due_ms(second)) == (2, due_ms(first))
     assert due_ms({"due_at": second["lease_until"]}) > due_ms({"due_at": extended["lease_until"]})
 
 
-async def test_failures_of_a_direct_topic_are_counted_and_end_among_the_dead(
+async def test_failures_of_a_direct_topic_are_counted_and_dead_lettered(
     topic: Topic, amqp: Amqp, store_now_ms: NowMs
 ) -> None:
     await topic.put_policy(release="direct", backoff=[400], max_retry=1)
@@ -86,7 +84,7 @@ async def test_failures_of_a_direct_topic_are_counted_and_end_among_the_dead(
     assert (await amqp.take(topic.dead_queue)).message_id == "m-1"
 
 
-async def test_a_topic_made_checked_again_honours_deletes_for_amqp_consumers(topic: Topic, amqp: Amqp) -> None:
+async def test_topic_set_back_to_checked_honours_deletes_for_amqp_consumers(topic: Topic, amqp: Amqp) -> None:
     await topic.put_policy(release="direct")
     await topic.send(id="doomed", delay="1.5s")
     await topic.put_policy(release="checked")

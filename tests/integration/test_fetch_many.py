@@ -25,6 +25,7 @@ from bridge.model.breaker import Breaker
 from bridge.model.errors import QueueMissing
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(45)
 
@@ -118,7 +119,7 @@ async def test_what_had_come_to_who_is_cancelled_is_back_in_the_queue(
     monkeypatch.setattr(fetch_many, "_STILL_S", 40.0)  # it waits for those that are not there
     taking = asyncio.create_task(Fetcher(link, timeout_ms=40_000).gather(queue, 200))
     while await amqp.count(queue):
-        pass
+        await pause()
     taking.cancel()
     await asyncio.wait([taking])
 
@@ -142,7 +143,7 @@ async def test_what_was_handed_out_and_never_came_is_back_when_all_that_came_is_
     await ack_all(taken)
 
     while await amqp.count(queue) != len(lost):
-        pass
+        await pause()
     assert sorted(number for number, _ in await left(amqp, queue)) == [3, 50, 99]
 
 
@@ -163,7 +164,7 @@ async def test_what_was_handed_to_a_long_poll_and_never_came_is_back_when_the_po
     monkeypatch.undo()
 
     while await amqp.count(queue) != 120:
-        pass
+        await pause()
     assert len(await poller.wait([queue], 60_000, asyncio.Event())) == 1
 
 

@@ -1,4 +1,4 @@
-"""What no well-behaved client sends: refused in good order, with nobody else worse off and nothing changed."""
+"""Sends what no well-behaved client sends. The bridge refuses it, changes nothing, and serves other clients on."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def strict(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterat
 
 
 class Raw:
-    """A connection on which a test writes what it likes."""
+    """A TCP connection on which a test writes raw bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -49,7 +49,7 @@ class Raw:
         self.writer.write(data)
 
     async def all(self) -> bytes:
-        """What the bridge sends until it closes, which it has to do."""
+        """Everything the bridge sends until it closes the connection. Fails if it does not close within 30 s."""
         return await asyncio.wait_for(self.reader.read(), 30)
 
     async def answer(self) -> tuple[int, bytes, bytes]:
@@ -59,7 +59,7 @@ class Raw:
         return int(head.split()[1]), head, await self.reader.readexactly(int(length[1]) if length else 0)
 
     async def refused(self, *statuses: int) -> None:
-        """The next answer refuses, with a problem, as the last one of its connection."""
+        """Checks that the next answer is a problem with one of these statuses, and the connection's last."""
         status, head, body = await self.answer()
         assert status in statuses, (status, head, body)
         assert b"\r\nconnection: close\r\n" in head
@@ -81,7 +81,7 @@ async def connected(bridge: BridgeProcess) -> AsyncIterator[Raw]:
 
 @asynccontextmanager
 async def others_served(bridge: BridgeProcess) -> AsyncIterator[None]:
-    """Well-behaved clients, one that keeps its connection and one that does not, are answered all the while."""
+    """Checks that well-behaved clients are answered meanwhile, with a kept connection and with new ones."""
     ended = asyncio.Event()
     topic = f"t-{uuid4().hex[:12]}"
 
@@ -112,7 +112,7 @@ async def is_unknown(bridge: BridgeProcess, topic: str) -> bool:
 
 @pytest.fixture
 def target() -> str:
-    """A topic that nobody may come to know."""
+    """A topic that must not come into being."""
     return f"t-{uuid4().hex[:12]}"
 
 
@@ -150,7 +150,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("head", MALFORMED.values(), ids=MALFORMED.keys())
-async def test_an_ambiguous_request_is_refused_with_what_follows_it(
+async def test_an_ambiguous_request_and_the_bytes_behind_it_are_refused(
     strict: BridgeProcess, target: str, head: bytes
 ) -> None:
     start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode()
@@ -173,13 +173,13 @@ async def test_an_ambiguous_request_is_refused_with_what_follows_it(
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )
-async def test_a_first_line_that_is_none_is_refused(strict: BridgeProcess, line: bytes) -> None:
+async def test_a_malformed_request_line_is_refused(strict: BridgeProcess, line: bytes) -> None:
     async with connected(strict) as raw:
         raw.write(line + b"\r\nHost: a\r\n\r\n")
         await raw.refused(400)
 
 
-async def test_a_refusal_stands_behind_the_answers_that_are_owed(strict: BridgeProcess, target: str) -> None:
+async def test_a_refusal_follows_the_answers_to_earlier_requests(strict: BridgeProcess, target: str) -> None:
     good = b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 13\r\n\r\n" % target.encode()
     async with connected(strict) as raw:
         raw.write(good + b'{"wait":"1s"}' + b"nonsense\r\n\r\n")
@@ -187,7 +187,7 @@ async def test_a_refusal_stands_behind_the_answers_that_are_owed(strict: BridgeP
         await raw.refused(400)
 
 
-async def test_what_stands_behind_a_refused_body_is_not_run(strict: BridgeProcess, target: str) -> None:
+async def test_a_request_behind_a_refused_body_is_not_executed(strict: BridgeProcess, target: str) -> None:
     start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
     send = start % (target.encode(), len(MESSAGE)) + MESSAGE
     async with connected(strict) as raw:
@@ -196,7 +196,7 @@ async def test_what_stands_behind_a_refused_body_is_not_run(strict: BridgeProces
     assert await is_unknown(strict, target)
 
 
-async def test_fields_behind_the_last_chunk_are_no_headers(strict: BridgeProcess) -> None:
+async def test_trailer_fields_are_not_headers(strict: BridgeProcess) -> None:
     async with connected(strict) as raw:
         raw.write(b"GET /health/live HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
         raw.write(b"X-Request-ID: smuggled\r\n\r\n")
@@ -205,7 +205,7 @@ async def test_fields_behind_the_last_chunk_are_no_headers(strict: BridgeProcess
         assert b"smuggled" not in head
 
 
-async def test_an_upgrade_that_is_not_offered_is_the_last_request_of_its_connection(strict: BridgeProcess) -> None:
+async def test_an_unsupported_upgrade_is_the_last_request_of_its_connection(strict: BridgeProcess) -> None:
     asked = b"GET /health/live HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
     async with connected(strict) as raw:
         raw.write(asked + b"GET /health/ready HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -215,7 +215,7 @@ async def test_an_upgrade_that_is_not_offered_is_the_last_request_of_its_connect
         assert await raw.all() == b""
 
 
-async def test_what_is_asked_to_be_continued_is(strict: BridgeProcess, target: str) -> None:
+async def test_expect_100_continue_is_answered(strict: BridgeProcess, target: str) -> None:
     start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
     async with connected(strict) as raw:
         raw.write(start % (target.encode(), len(MESSAGE)))
@@ -252,9 +252,7 @@ async def test_a_head_that_is_too_large_is_refused(
 
 
 @pytest.mark.parametrize("piece", [b"X: a\r\n", b"X: " + b"a" * 100, b"a" * 1_000], ids=["lines", "line", "value"])
-async def test_endless_fields_behind_the_last_chunk_are_refused(
-    strict: BridgeProcess, target: str, piece: bytes
-) -> None:
+async def test_endless_trailer_fields_are_refused(strict: BridgeProcess, target: str, piece: bytes) -> None:
     async with others_served(strict), connected(strict) as raw:
         raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode())
         raw.write(b"Transfer-Encoding: chunked\r\n\r\n17\r\n" + MESSAGE + b"\r\n0\r\nX: ")
@@ -265,7 +263,7 @@ async def test_endless_fields_behind_the_last_chunk_are_refused(
     assert await is_unknown(strict, target)
 
 
-async def test_a_stream_without_an_end_is_refused_where_it_passes_the_limit(strict: BridgeProcess, target: str) -> None:
+async def test_an_endless_stream_is_refused_once_it_passes_the_limit(strict: BridgeProcess, target: str) -> None:
     async def stream(raw: Raw) -> None:
         raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode())
         raw.write(b"Transfer-Encoding: chunked\r\n\r\n")
@@ -284,7 +282,7 @@ async def test_a_stream_without_an_end_is_refused_where_it_passes_the_limit(stri
     assert await is_unknown(strict, target)
 
 
-async def test_requests_far_ahead_of_their_answers_are_refused(strict: BridgeProcess) -> None:
+async def test_too_many_pipelined_requests_are_refused(strict: BridgeProcess) -> None:
     async with others_served(strict), connected(strict) as raw:
         raw.write(b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n" * 1_000)
         answers = await raw.all()
@@ -315,7 +313,7 @@ async def test_a_body_that_stalls_is_refused_in_time(strict: BridgeProcess, targ
     assert await is_unknown(strict, target)
 
 
-async def test_a_client_that_never_reads_is_cut_off(strict: BridgeProcess) -> None:
+async def test_a_client_that_never_reads_is_disconnected(strict: BridgeProcess) -> None:
     async with others_served(strict), connected(strict) as raw:
         raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
 
@@ -329,7 +327,7 @@ async def test_a_client_that_never_reads_is_cut_off(strict: BridgeProcess) -> No
             await asyncio.wait_for(ask(), 60)
 
 
-async def test_a_long_poll_outlasts_every_limit_on_a_clients_silence(strict: BridgeProcess, target: str) -> None:
+async def test_a_long_poll_may_last_longer_than_the_client_timeout(strict: BridgeProcess, target: str) -> None:
     async with connected(strict) as raw:
         raw.write(b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 13\r\n\r\n" % target.encode())
         raw.write(b'{"wait":"8s"}')
@@ -338,7 +336,7 @@ async def test_a_long_poll_outlasts_every_limit_on_a_clients_silence(strict: Bri
         assert asyncio.get_running_loop().time() - started_s >= 7.9
 
 
-async def test_a_silent_client_is_let_go(strict: BridgeProcess) -> None:
+async def test_an_idle_connection_is_closed(strict: BridgeProcess) -> None:
     async with connected(strict) as raw:
         assert await raw.all() == b""
     async with connected(strict) as raw:
@@ -347,7 +345,7 @@ async def test_a_silent_client_is_let_go(strict: BridgeProcess) -> None:
         assert await raw.all() == b""
 
 
-async def test_silent_clients_by_the_hundred_keep_nobody_out(strict: BridgeProcess) -> None:
+async def test_hundreds_of_idle_connections_keep_no_client_out(strict: BridgeProcess) -> None:
     silent: list[Raw] = []
     async with others_served(strict):
         for number in range(4 * CONNECTIONS):
@@ -360,7 +358,7 @@ async def test_silent_clients_by_the_hundred_keep_nobody_out(strict: BridgeProce
         raw.writer.transport.abort()
 
 
-async def test_half_a_request_and_then_the_end_changes_nothing(strict: BridgeProcess, target: str) -> None:
+async def test_half_a_request_changes_nothing(strict: BridgeProcess, target: str) -> None:
     send = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (
         target.encode(),
         len(MESSAGE),
@@ -375,13 +373,11 @@ async def test_half_a_request_and_then_the_end_changes_nothing(strict: BridgePro
     assert await is_unknown(strict, target)
 
 
-async def test_where_all_connections_are_being_answered_one_more_is_told_to_come_again(
-    strict: BridgeProcess, target: str
-) -> None:
+async def test_a_connection_over_the_limit_is_answered_with_503(strict: BridgeProcess, target: str) -> None:
     poll = b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 14\r\n\r\n" % target.encode()
     polls = [Raw(*await asyncio.open_connection("127.0.0.1", strict.port)) for _ in range(CONNECTIONS)]
     for raw in polls:
-        # The 100 says that it is being answered.
+        # A 100 shows that the bridge has started on the request.
         raw.write(poll.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
     for raw in polls:
         assert (await raw.answer())[0] == 100
@@ -394,7 +390,7 @@ async def test_where_all_connections_are_being_answered_one_more_is_told_to_come
         raw.writer.transport.abort()
 
 
-async def test_memory_is_what_it_was_after_all_of_it(strict: BridgeProcess) -> None:
+async def test_memory_does_not_grow_under_refused_requests(strict: BridgeProcess) -> None:
     def resident_kib() -> int:
         status = Path(f"/proc/{strict.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1])  # type: ignore[index]

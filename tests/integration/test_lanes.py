@@ -17,6 +17,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.integration.own import Own, own_bridge
+from tests.waiting import pause
 from topology.names import Names
 
 pytestmark = pytest.mark.timeout(90)
@@ -41,7 +42,7 @@ def bridge_beside(own: Own, folder: Path, settings: dict[str, str]) -> BridgePro
 
 async def until_count(own: Own, queue: str, count: int) -> None:
     while await own.amqp.count(queue) != count:
-        pass
+        await pause()
 
 
 async def management(rabbit: RabbitNode, method: str, path: str) -> Any:

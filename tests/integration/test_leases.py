@@ -1,4 +1,4 @@
-"""Leases: receipts fence what is late, an extension holds the message, a nack gives it back when it is to come."""
+"""Tests leases: receipts fence late calls, an extension keeps the lease, a nack returns the message with a delay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(45)
 NowMs = Callable[[], Awaitable[int]]
 
 
-async def test_an_ack_after_the_lease_ended_is_refused_and_harms_nothing(topic: Topic) -> None:
+async def test_ack_after_lease_end_is_refused(topic: Topic) -> None:
     await topic.send(id="m-1")
     first = await topic.pull_one(lease="1s")
     second = await topic.pull_one(lease="30s")
@@ -32,7 +32,7 @@ async def test_an_ack_after_the_lease_ended_is_refused_and_harms_nothing(topic: 
     assert await topic.state("m-1") == "acked"
 
 
-async def test_an_ack_by_id_ends_whatever_is_live(topic: Topic) -> None:
+async def test_ack_by_id_ends_a_message_in_any_live_state(topic: Topic) -> None:
     await topic.send(id="leased")
     await topic.pull_one(lease="1s")
     await topic.pull_one(lease="30s")
@@ -43,14 +43,14 @@ async def test_an_ack_by_id_ends_whatever_is_live(topic: Topic) -> None:
     assert await topic.drain("marker") == []
 
 
-async def test_an_ack_again_is_an_ack(topic: Topic) -> None:
+async def test_ack_is_idempotent(topic: Topic) -> None:
     await topic.send(id="m-1")
     leased = await topic.pull_one()
     assert await topic.ack(leased) == await topic.ack(leased)
     assert await topic.ack_many(ids=["m-1"]) == ["acked"]
 
 
-async def test_a_lease_that_was_extended_does_not_end_before(topic: Topic, store_now_ms: NowMs) -> None:
+async def test_extended_lease_does_not_end_early(topic: Topic, store_now_ms: NowMs) -> None:
     await topic.send(id="m-1")
     leased = await topic.pull_one(lease="1s")
     extended = await topic.extend(leased, "3s")
@@ -62,13 +62,13 @@ async def test_a_lease_that_was_extended_does_not_end_before(topic: Topic, store
     assert await store_now_ms() >= due_ms({"due_at": extended["lease_until"]})
 
 
-async def test_an_extension_makes_no_lease_shorter(topic: Topic) -> None:
+async def test_extension_never_shortens_a_lease(topic: Topic) -> None:
     await topic.send(id="m-1")
     leased = await topic.pull_one(lease="1h")
     assert (await topic.extend(leased, "1s"))["lease_until"] == leased["lease_until"]
 
 
-async def test_a_nack_with_a_delay_and_a_reason_comes_then_and_tells_why(topic: Topic, store_now_ms: NowMs) -> None:
+async def test_nacked_message_returns_after_the_delay_with_the_reason(topic: Topic, store_now_ms: NowMs) -> None:
     await topic.send(id="m-1")
     nacked = await topic.nack(await topic.pull_one(), delay=600, reason="card refused")
     assert (nacked["state"], nacked["reason"], nacked["attempts"]) == ("waiting", "card refused", 1)
@@ -78,13 +78,13 @@ async def test_a_nack_with_a_delay_and_a_reason_comes_then_and_tells_why(topic: 
     assert (again["attempts"], again["reason"]) == (2, "card refused")
 
 
-async def test_a_nack_without_a_delay_is_ready_at_once(topic: Topic) -> None:
+async def test_message_nacked_without_a_delay_is_ready_at_once(topic: Topic) -> None:
     await topic.send(id="m-1")
     assert (await topic.nack(await topic.pull_one()))["state"] == "ready"
     assert (await topic.pull_one(wait=0))["attempts"] == 2
 
 
-async def test_only_what_is_leased_can_be_given_back_or_extended(topic: Topic) -> None:
+async def test_only_a_leased_message_can_be_nacked_or_extended(topic: Topic) -> None:
     waiting = await topic.send(id="m-1", delay="1h")
     assert (await topic.nack(waiting, expect=409))["state"] == "waiting"
     assert (await topic.extend(waiting, "1m", expect=409))["state"] == "waiting"
@@ -100,7 +100,7 @@ async def test_only_what_is_leased_can_be_given_back_or_extended(topic: Topic) -
         ({"first": 200, "factor": 2, "max": 500}, [200, 400, 500]),
     ],
 )
-async def test_a_topics_back_off_says_when_a_failed_message_comes_again(
+async def test_back_off_of_the_topic_delays_a_nacked_message(
     topic: Topic, store_now_ms: NowMs, backoff: object, waits_ms: list[int]
 ) -> None:
     await topic.put_policy(backoff=backoff)
@@ -115,7 +115,7 @@ async def test_a_topics_back_off_says_when_a_failed_message_comes_again(
     assert last["attempts"] == len(waits_ms) + 1
 
 
-async def test_a_topic_says_how_long_its_leases_are(topic: Topic) -> None:
+async def test_topic_sets_the_default_lease(topic: Topic) -> None:
     await topic.put_policy(lease="1s")
     await topic.send(id="m-1")
     first = await topic.pull_one()
@@ -123,7 +123,7 @@ async def test_a_topic_says_how_long_its_leases_are(topic: Topic) -> None:
     assert (first["attempts"], second["attempts"]) == (1, 2)
 
 
-async def test_a_message_whose_body_was_not_kept_comes_back_when_its_lease_would_have_ended(topic: Topic) -> None:
+async def test_nacked_message_without_a_kept_body_returns_at_lease_end(topic: Topic) -> None:
     large = "x" * (64 * 1024 + 1)
     await topic.send(large, id="m-1", content_type="text/plain")
     leased = await topic.pull_one(lease="1s")

@@ -1,4 +1,4 @@
-"""What operators and accidents take away, and what delivers all the same."""
+"""Tests that messages are delivered although queues, records or all of Redis were lost."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from tests.integration.amqp import Amqp
 from tests.integration.own import own_bridge
 from tests.integration.topic import Json, Topic
 from tests.matrix.servers import Servers
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(60)
 
 
-async def test_a_ready_queue_deleted_while_messages_wait_stands_again_when_they_are_due(
-    topic: Topic, amqp: Amqp
-) -> None:
+async def test_deleted_ready_queue_is_declared_again_when_messages_are_due(topic: Topic, amqp: Amqp) -> None:
     await topic.send(id="waiting", delay="1.5s")
     await amqp.delete_queue(topic.ready_queue)
-    # RabbitMQ 4.0 ends the connection of who consumes from a queue that it is still declaring.
+    # RabbitMQ 4.0 closes the connection of a client that consumes from a queue still being declared.
     while not await amqp.count(topic.ready_queue):
-        pass
+        await pause()
     message = await amqp.take(topic.ready_queue)
     assert message.message_id == "waiting"
 
 
-async def test_a_topic_whose_queues_were_deleted_can_be_pulled(topic: Topic, amqp: Amqp) -> None:
+async def test_topic_whose_queues_were_deleted_can_be_pulled(topic: Topic, amqp: Amqp) -> None:
     await topic.send(id="waiting", delay="4s")
     for queue in (topic.ready_queue, topic.dead_queue):
         await amqp.delete_queue(queue)
@@ -39,7 +38,7 @@ async def test_a_topic_whose_queues_were_deleted_can_be_pulled(topic: Topic, amq
     assert await topic.call("POST", "/dead/replay") == {"replayed": 0}
 
 
-async def test_a_long_poll_outlasts_its_queue(topic: Topic, amqp: Amqp) -> None:
+async def test_long_poll_survives_the_deletion_of_its_queue(topic: Topic, amqp: Amqp) -> None:
     await topic.send(id="waiting", delay="1.5s")
     poll = asyncio.create_task(topic.pull_one())
     await amqp.until_consumers(topic.ready_queue, 1)
@@ -47,7 +46,7 @@ async def test_a_long_poll_outlasts_its_queue(topic: Topic, amqp: Amqp) -> None:
     assert (await poll)["id"] == "waiting"
 
 
-async def test_a_dead_letter_whose_queue_was_deleted_is_replayed_from_what_is_kept(topic: Topic, amqp: Amqp) -> None:
+async def test_dead_letter_of_a_deleted_queue_is_replayed_from_its_record(topic: Topic, amqp: Amqp) -> None:
     await topic.send({"order": 1}, id="m-1", max_retry=0)
     await topic.nack(await topic.pull_one())
     await amqp.delete_queue(topic.dead_queue)
@@ -56,9 +55,7 @@ async def test_a_dead_letter_whose_queue_was_deleted_is_replayed_from_what_is_ke
     assert (again["id"], again["body"], again["attempts"]) == ("m-1", {"order": 1}, 1)
 
 
-async def test_a_redis_that_lost_everything_loses_no_message(
-    rabbit: RabbitNode, servers: Servers, local_dir: Path
-) -> None:
+async def test_redis_that_lost_all_data_loses_no_message(rabbit: RabbitNode, servers: Servers, local_dir: Path) -> None:
     with servers.redis_node(local_dir / "redis-emptied") as redis_node:
         async with (
             own_bridge(rabbit, redis_node.url, local_dir) as own,
@@ -74,20 +71,20 @@ async def test_a_redis_that_lost_everything_loses_no_message(
             await topic.look("waiting", expect=404)
             found: dict[str, Json] = {}
             while len(found) < 3:
-                message = await topic.pull_one(lease="1h")  # a busy machine may take a minute over this test
+                message = await topic.pull_one(lease="1h")  # a slow machine may need a minute for this test
                 found[message["id"]] = message
             assert {one: found[one]["body"]["order"] for one in found} == {"ready": 0, "leased": 1, "waiting": 2}
             waiting = found["waiting"]
             assert (waiting["attempts"], waiting["max_retry"], waiting["headers"]) == (1, 5, {"tenant": "t-7"})
             assert (await topic.ack(waiting))["state"] == "acked"
-            # A bridge knows for two seconds that it has told of the topic, and then tells of it again.
+            # A bridge registers a topic in Redis again after two seconds.
             while (await topic.client.get(f"/v1/topics/{topic.name}")).status_code == 404:
                 assert await topic.pull(wait=0) == []
             assert (await topic.nack(found["leased"]))["state"] == "ready"
             assert (await topic.info())["counts"]["leased"] == 1
 
 
-async def test_a_topic_of_which_redis_let_a_record_go_can_be_removed(topic: Topic, store: Store) -> None:
+async def test_topic_with_an_evicted_record_can_be_removed(topic: Topic, store: Store) -> None:
     await topic.send(id="evicted", delay="1h")
     await topic.send(id="kept", delay="1h")
     assert await store.command("DEL", f"delay/{{{topic.name}}}/m/evicted") == 1

@@ -1,4 +1,4 @@
-"""What an operator sees and does: topics, pages of messages, pausing, removing, metrics, health."""
+"""Tests what operators see and do: topics, pages of messages, pausing, removing, metrics, health."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import pytest
 
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic, due_ms
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(60)
 
 NOTHING = {"waiting": 0, "ready": 0, "leased": 0, "acked": 0, "expired": 0, "dead": 0, "deleted": 0}
 
 
-async def test_a_topic_tells_its_counts_its_distribution_and_its_queues(topic: Topic) -> None:
+async def test_topic_shows_its_counts_its_distribution_and_its_queues(topic: Topic) -> None:
     await topic.call("GET", expect=404)
     delays = ("30s", "2m", "20m", "45m", "3h", "12h", "3d", "20d", "90d", "91d")
     await topic.send_many(*({"body": 1, "delay": delay} for delay in delays))
@@ -35,18 +36,18 @@ async def test_a_topic_tells_its_counts_its_distribution_and_its_queues(topic: T
     assert second["state"] == "leased"
 
 
-async def test_a_topic_tells_how_late_its_messages_were(topic: Topic) -> None:
+async def test_topic_shows_how_late_its_messages_were(topic: Topic) -> None:
     await topic.send(delay="1h")
     assert (await topic.info())["lateness_ms"] == {"p50": None, "p90": None, "p99": None, "max": None}
     await topic.send(delay=200)
     await topic.pull_one()
-    # The measure is taken once the release is confirmed, which may be after the message was pulled.
+    # The lateness is recorded once the release is confirmed, which may be after the pull.
     while (lateness_ms := (await topic.info())["lateness_ms"])["max"] is None:
-        pass
+        await pause()
     assert 0 <= lateness_ms["p50"] == lateness_ms["max"]
 
 
-async def test_a_policy_is_replaced_as_a_whole(topic: Topic) -> None:
+async def test_put_policy_replaces_the_whole_policy(topic: Topic) -> None:
     put = await topic.put_policy(max_retry=5, backoff={"first": "1s", "factor": 3, "max": "1m"})
     assert (await topic.info())["policy"] == put
     assert put["backoff"] == {"first_ms": 1_000, "factor": 3.0, "max_ms": 60_000}
@@ -82,7 +83,7 @@ async def test_messages_are_listed_by_due_time_state_and_page(topic: Topic) -> N
     assert pages == [["w-1", "w-2"], ["w-3", "w-4"], ["w-5"]]
 
 
-async def test_a_cursor_passes_over_none_that_are_due_at_one_moment(topic: Topic) -> None:
+async def test_cursor_skips_no_message_due_at_the_same_instant(topic: Topic) -> None:
     at_ms = due_ms(await topic.send(id="first", delay="2h"))
     await topic.send_many(*({"id": f"m-{number:02}", "body": 1, "deliver_at": at_ms} for number in range(9)))
     await topic.move("m-03", delay="1h")
@@ -97,7 +98,7 @@ async def test_a_cursor_passes_over_none_that_are_due_at_one_moment(topic: Topic
     await topic.call("GET", "/messages?cursor=bm9uc2Vuc2U", expect=422)
 
 
-async def test_a_paused_topic_hands_out_nothing_until_it_is_resumed(topic: Topic) -> None:
+async def test_paused_topic_delivers_nothing_until_it_is_resumed(topic: Topic) -> None:
     await topic.send(id="ready")
     await topic.put_policy(paused=True)
     await topic.send(id="now")
@@ -113,7 +114,7 @@ async def test_a_paused_topic_hands_out_nothing_until_it_is_resumed(topic: Topic
     assert sorted(await topic.pull_ids(3)) == ["due", "now", "ready"]
 
 
-async def test_a_poll_of_a_paused_topic_is_answered_when_it_is_resumed(topic: Topic) -> None:
+async def test_poll_of_a_paused_topic_is_answered_after_it_is_resumed(topic: Topic) -> None:
     await topic.send(id="ready")
     await topic.put_policy(paused=True)
     assert await topic.pull(wait=50) == []
@@ -122,7 +123,7 @@ async def test_a_poll_of_a_paused_topic_is_answered_when_it_is_resumed(topic: To
     assert (await messages)["id"] == "ready"
 
 
-async def test_a_topic_with_messages_is_removed_by_force_alone_and_they_evaporate(topic: Topic, amqp: Amqp) -> None:
+async def test_topic_with_messages_is_removed_only_by_force(topic: Topic, amqp: Amqp) -> None:
     await topic.call("DELETE", expect=404)
     await topic.send(id="waiting", delay=700)
     await topic.send(id="ready")
@@ -136,7 +137,7 @@ async def test_a_topic_with_messages_is_removed_by_force_alone_and_they_evaporat
     assert await topic.drain("marker") == []
 
 
-async def test_an_empty_topic_is_removed_and_can_be_used_anew(topic: Topic, amqp: Amqp) -> None:
+async def test_removed_topic_can_be_used_again(topic: Topic, amqp: Amqp) -> None:
     await topic.put_policy(max_retry=9)
     await topic.send(id="m-1")
     await topic.ack(await topic.pull_one())
@@ -154,7 +155,7 @@ async def counted(topic: Topic) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(pattern, text, re.MULTILINE)}
 
 
-async def test_counters_move_with_what_happens(topic: Topic, amqp: Amqp) -> None:
+async def test_counters_follow_the_life_of_messages(topic: Topic, amqp: Amqp) -> None:
     assert await counted(topic) == {}
     await topic.put_policy(max_retry=1)
     await topic.send(id="acked", delay=100)
@@ -172,19 +173,19 @@ async def test_counters_move_with_what_happens(topic: Topic, amqp: Amqp) -> None
         "accepted": 4, "released": 4, "delivered": 1, "acked": 1, "deleted": 1, "retried": 1, "dead": 1, "expired": 1,
         "ghosts_dropped": 1,
     }  # fmt: skip
-    # A release and a ghost are counted after what the broker was told, so the counters may follow.
+    # Releases and ghosts are counted after the broker has settled them, so the counters may lag.
     while (now := await counted(topic)) != wanted:
         assert all(now[name] <= most for name, most in wanted.items() if name in now), now
 
 
-async def test_gauges_tell_the_messages_of_a_topic_by_state(topic: Topic) -> None:
+async def test_gauges_count_the_messages_of_a_topic_by_state(topic: Topic) -> None:
     await topic.send(delay="1h")
     text = (await topic.client.get("/metrics")).text
     assert f'delaybridge_messages{{state="waiting",topic="{topic.name}"}} 1.0' in text
     assert 'delaybridge_up{part="checkpoint"} 1.0' in text
 
 
-async def test_a_well_bridge_says_so(topic: Topic) -> None:
+async def test_healthy_bridge_is_ready(topic: Topic) -> None:
     live, ready = await topic.client.get("/health/live"), await topic.client.get("/health/ready")
     assert (live.status_code, ready.status_code) == (200, 200)
     parts = ready.json()["parts"]

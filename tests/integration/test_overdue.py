@@ -1,4 +1,4 @@
-"""A message whose copy an operator has deleted with its slot can be brought back from its record."""
+"""Tests that a message is restored from its record when its copy was deleted with its slot."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.integration.own import own_bridge
 
-SLOT_OF_THREE_SECONDS = "delay.2s"  # where a message stands that aims 100-200 ms short of them
+SLOT_OF_THREE_SECONDS = "delay.2s"  # holds a message with a delay of 3 s, which aims 100-200 ms short
 
 
 @pytest.mark.parametrize("moved_to", ["0s", "1s"])
-async def test_a_message_lost_with_its_slot_shows_as_overdue_and_comes_when_it_is_moved(
+async def test_message_lost_with_its_slot_is_overdue_and_delivered_after_a_move(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path, moved_to: str
 ) -> None:
     async with own_bridge(rabbit, redis_node.url, local_dir) as own:

@@ -1,4 +1,4 @@
-"""What an operator's policies, and a Redis that evicts, do to the promises: found at start and later, and told."""
+"""Tests that the bridge reports operator policies and Redis settings that break its promises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(60)
 
 
 class Watched:
-    """A bridge that looks its servers over every fifth of a second, and its virtual host's policies."""
+    """A bridge that verifies its servers every 200 ms, and the policies of its virtual host."""
 
     def __init__(self, own: Own, management: httpx2.AsyncClient) -> None:
         self.own = own
@@ -31,7 +31,7 @@ class Watched:
 
     @asynccontextmanager
     async def policy(self, kind: str, pattern: str, definition: Json, apply_to: str = "queues") -> AsyncIterator[None]:
-        """Sets the policy `limits`, and takes it away."""
+        """Sets the policy `limits` and deletes it on exit."""
         path = f"{kind}/{self._vhost}/limits"
         policy = {"pattern": pattern, "definition": definition, "apply-to": apply_to, "priority": 1}
         (await self._management.put(path, json=policy)).raise_for_status()
@@ -41,19 +41,19 @@ class Watched:
             (await self._management.delete(path)).raise_for_status()
 
     async def until(self, reached: Callable[[int, Json], bool]) -> Json:
-        """Asks for the health until it is so; the test's time limit bounds it."""
+        """Asks for the health until the condition holds. The test's time limit bounds it."""
         while True:
             status, health = await self.health()
             if reached(status, health):
                 return health
 
-    async def until_well(self) -> None:
+    async def until_ok(self) -> None:
         await self.until(lambda status, health: status == 200 and health["status"] == "ok")
 
     async def health(self) -> tuple[int, Json]:
         answer = await self.own.topic.client.get("/health/ready")
-        told: Any = answer.json()
-        return answer.status_code, told
+        health: Any = answer.json()
+        return answer.status_code, health
 
     async def findings(self, severity: str) -> float:
         text = (await self.own.topic.client.get("/metrics")).text
@@ -74,7 +74,7 @@ async def redis_of_watched(local_dir: Path, servers: Servers) -> AsyncIterator[R
 
 @pytest_asyncio.fixture(scope="module")
 async def watched(rabbit: RabbitNode, redis_of_watched: RedisNode, local_dir: Path) -> AsyncIterator[Watched]:
-    settings = {"BRIDGE_VERIFY_EVERY": "200ms", "BRIDGE_MANAGEMENT_URL": rabbit.management_url}
+    settings = {"BRIDGE_VERIFY_EVERY": "500ms", "BRIDGE_MANAGEMENT_URL": rabbit.management_url}
     async with (
         own_bridge(rabbit, redis_of_watched.url, local_dir, **settings) as own,
         httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=60) as management,
@@ -89,16 +89,16 @@ def says(health: Json, *words: str) -> bool:
 
 BREAKING: list[tuple[str, Json, str]] = [
     (r"^delay\.5s$", {"message-ttl": 1_000}, "lets messages go early"),
-    (r"^delay\.5s$", {"expires": 3_600_000}, "deletes the queue with what is in it"),
-    (r"^delay\.5s$", {"dead-letter-routing-key": "elsewhere"}, "leads due messages astray"),
-    (r"^delay\.checkpoint$", {"message-ttl": 3_600_000}, "loses what stays longer"),
+    (r"^delay\.5s$", {"expires": 3_600_000}, "deletes the queue with its messages"),
+    (r"^delay\.5s$", {"dead-letter-routing-key": "elsewhere"}, "misroutes due messages"),
+    (r"^delay\.checkpoint$", {"message-ttl": 3_600_000}, "drops messages that stay longer"),
     (r"^dead\.", {"max-length": 1_000}, "drops its oldest messages"),
-    (r"^delay\.acks$", {"delivery-limit": 5}, "drops what came back so often"),
+    (r"^delay\.acks$", {"delivery-limit": 5}, "drops messages that are requeued more often"),
 ]
 
 
 @pytest.mark.parametrize(("pattern", "definition", "effect"), BREAKING)
-async def test_a_policy_that_breaks_a_promise_makes_a_running_bridge_unready_until_it_is_gone(
+async def test_policy_that_breaks_a_promise_makes_a_bridge_unready(
     watched: Watched, pattern: str, definition: Json, effect: str
 ) -> None:
     (key,) = definition
@@ -108,19 +108,19 @@ async def test_a_policy_that_breaks_a_promise_makes_a_running_bridge_unready_unt
         assert f"policy limits: {key}" in health["detail"]
         assert set(health["parts"].values()) == {"ok"}
         assert await watched.findings("error") == 1
-    await watched.until_well()
+    await watched.until_ok()
     assert await watched.findings("error") == 0
 
 
 LATE: list[tuple[str, Json, str]] = [
-    (r"^delay\.\d", {"max-length": 1_000_000}, "refuses sends and holds back what is due"),
-    (r"^delay\.\d", {"max-length-bytes": 1_000_000}, "refuses sends and holds back what is due"),
-    (r"^ready\.", {"delivery-limit": 3}, "takes messages from consumers that crash sooner"),
+    (r"^delay\.\d", {"max-length": 1_000_000}, "refuses sends and holds due messages back"),
+    (r"^delay\.\d", {"max-length-bytes": 1_000_000}, "refuses sends and holds due messages back"),
+    (r"^ready\.", {"delivery-limit": 3}, "takes messages away sooner from consumers that crash"),
 ]
 
 
 @pytest.mark.parametrize(("pattern", "definition", "effect"), LATE)
-async def test_a_policy_that_makes_messages_late_degrades_a_bridge_and_leaves_it_ready(
+async def test_policy_that_makes_messages_late_degrades_a_ready_bridge(
     watched: Watched, pattern: str, definition: Json, effect: str
 ) -> None:
     (key,) = definition
@@ -128,22 +128,22 @@ async def test_a_policy_that_makes_messages_late_degrades_a_bridge_and_leaves_it
         health = await watched.until(lambda _, health: says(health, key))
         assert (await watched.health())[0] == 200
         assert health["status"] == "degraded"
-        # Once for the policy, and not for each of its queues.
+        # One finding for the policy, not one for each queue.
         (finding,) = health["findings"]
         assert finding["severity"] == "warning"
         assert says(health, f"operator policy limits: {key}", effect, "required is")
         await watched.own.topic.send(delay="1h")
-    await watched.until_well()
+    await watched.until_ok()
 
 
-async def test_a_policy_that_takes_what_finds_no_queue_is_told(watched: Watched) -> None:
+async def test_policy_that_adds_an_alternate_exchange_makes_a_bridge_unready(watched: Watched) -> None:
     definition = {"alternate-exchange": "amq.fanout"}
     async with watched.policy("policies", r"^delay\.ready$", definition, "exchanges"):
         await watched.until(lambda status, health: status == 503 and says(health, "alternate-exchange", "delay.ready"))
-    await watched.until_well()
+    await watched.until_ok()
 
 
-async def test_a_policy_the_arguments_outdo_is_no_finding(watched: Watched) -> None:
+async def test_policy_overridden_by_arguments_is_no_finding(watched: Watched) -> None:
     harmless = {"dead-letter-exchange": "elsewhere", "dead-letter-strategy": "at-most-once", "overflow": "drop-head"}
     async with (
         watched.policy("policies", r"^delay\.5s$", harmless),
@@ -152,22 +152,22 @@ async def test_a_policy_the_arguments_outdo_is_no_finding(watched: Watched) -> N
         health = await watched.until(lambda _, health: bool(health["findings"]))
         assert len(health["findings"]) == 1
         assert says(health, "delay.6s")
-    await watched.until_well()
+    await watched.until_ok()
 
 
-async def test_a_finding_is_logged_when_it_comes_and_when_it_goes_and_not_in_between(watched: Watched) -> None:
+async def test_finding_is_logged_once_when_it_appears_and_when_it_clears(watched: Watched) -> None:
     before = len(watched.events("broker.finding")), len(watched.events("broker.finding_cleared"))
     async with watched.policy("policies", r"^delay\.7s$", {"max-length": 77}):
         await watched.until(lambda _, health: says(health, "77"))
-        # A second finding comes with a later look, which has seen the first again.
+        # A later verification reports the second finding and sees the first again.
         async with watched.policy("operator-policies", r"^delay\.8s$", {"max-length": 88}):
             await watched.until(lambda _, health: says(health, "88"))
-    await watched.until_well()
+    await watched.until_ok()
     after = len(watched.events("broker.finding")), len(watched.events("broker.finding_cleared"))
     assert after == (before[0] + 2, before[1] + 2)
 
 
-async def test_a_redis_that_evicts_is_told(watched: Watched, redis_of_watched: RedisNode) -> None:
+async def test_redis_that_evicts_keys_degrades_a_bridge(watched: Watched, redis_of_watched: RedisNode) -> None:
     async with Redis.from_url(redis_of_watched.url) as redis:
         await redis.config_set("maxmemory-policy", "allkeys-lru")
         await redis.config_set("maxmemory", "1gb")
@@ -177,10 +177,10 @@ async def test_a_redis_that_evicts_is_told(watched: Watched, redis_of_watched: R
         finally:
             await redis.config_set("maxmemory", "0")
             await redis.config_set("maxmemory-policy", "noeviction")
-    await watched.until_well()
+    await watched.until_ok()
 
 
-async def test_without_the_management_api_a_bridge_is_ready_and_says_what_it_did_not_look_at(
+async def test_bridge_without_the_management_api_is_ready_and_reports_it(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
 ) -> None:
     async with own_bridge(rabbit, redis_node.url, local_dir) as own:

@@ -1,6 +1,6 @@
-"""Pulling over HTTP: what wakes a long poll, in which order topics are served, and what a poll that ends leaves.
+"""Tests pulling over HTTP: what wakes a long poll, the order of topics, and the end of a poll.
 
-A poll that is not woken would last for a minute, and so run into the time limit.
+A poll that nothing wakes lasts a minute and so exceeds the time limit of its test.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tests.integration.topic import Json, Topic
 
 pytestmark = pytest.mark.timeout(45)
 
-OUTLIVES_A_KILL_AFTER_S = 1.2  # as measured: docs/decisions.md
+OUTLIVES_A_KILL_AFTER_S = 1.2  # as measured: docs/profiles.md
 
 Polling = Callable[[Topic], Awaitable[asyncio.Task[Json]]]
 
 
 @pytest_asyncio.fixture(scope="module")
 async def second(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of another bridge process on the same servers."""
+    """A client of a second bridge process on the same servers."""
     settings = {"BRIDGE_AMQP_URL": rabbit.amqp_url, "BRIDGE_REDIS_URL": redis_node.url}
     process = BridgeProcess(local_dir / "second" / "bridge.log", free_ports(1)[0], settings)
     await asyncio.to_thread(process.start)
@@ -46,7 +46,7 @@ async def second(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> 
 
 @pytest.fixture
 def polling(amqp: Amqp) -> Polling:
-    """Starts a long poll for one message, and returns when the broker knows that it waits."""
+    """Starts a long poll for one message. Returns once the broker has its consumer."""
 
     async def poll(topic: Topic) -> asyncio.Task[Json]:
         await topic.pull(wait=0)
@@ -57,31 +57,31 @@ def polling(amqp: Amqp) -> Polling:
     return poll
 
 
-async def test_a_poll_of_nothing_ends_empty(topic: Topic) -> None:
+async def test_poll_of_an_empty_topic_ends_empty(topic: Topic) -> None:
     assert await topic.pull(wait=0) == []
     assert await topic.pull(wait=50) == []
 
 
-async def test_a_poll_wakes_when_a_message_is_due(topic: Topic, polling: Polling) -> None:
+async def test_poll_wakes_when_a_message_is_due(topic: Topic, polling: Polling) -> None:
     poll = await polling(topic)
     sent = await topic.send(delay=300)
     assert (await poll)["id"] == sent["id"]
 
 
-async def test_a_poll_wakes_when_a_message_is_sent_without_delay(topic: Topic, polling: Polling) -> None:
+async def test_poll_wakes_when_a_message_is_sent_without_delay(topic: Topic, polling: Polling) -> None:
     poll = await polling(topic)
     sent = await topic.send()
     assert (await poll)["id"] == sent["id"]
 
 
-async def test_a_poll_wakes_when_a_message_is_run_now(topic: Topic, polling: Polling) -> None:
+async def test_poll_wakes_when_a_message_is_moved_to_now(topic: Topic, polling: Polling) -> None:
     sent = await topic.send(delay="1h")
     poll = await polling(topic)
     await topic.move(sent["id"], delay=0)
     assert (await poll)["id"] == sent["id"]
 
 
-async def test_a_poll_wakes_when_a_message_is_given_back(topic: Topic, polling: Polling) -> None:
+async def test_poll_wakes_when_a_message_is_nacked(topic: Topic, polling: Polling) -> None:
     sent = await topic.send()
     first = await topic.pull_one()
     poll = await polling(topic)
@@ -90,7 +90,7 @@ async def test_a_poll_wakes_when_a_message_is_given_back(topic: Topic, polling: 
     assert (again["id"], again["attempts"]) == (sent["id"], 2)
 
 
-async def test_a_poll_wakes_when_a_lease_ends(topic: Topic, polling: Polling) -> None:
+async def test_poll_wakes_when_a_lease_ends(topic: Topic, polling: Polling) -> None:
     sent = await topic.send()
     await topic.pull_one(lease="2s")
     poll = await polling(topic)
@@ -98,7 +98,7 @@ async def test_a_poll_wakes_when_a_lease_ends(topic: Topic, polling: Polling) ->
     assert (again["id"], again["attempts"]) == (sent["id"], 2)
 
 
-async def test_a_poll_wakes_when_a_dead_letter_is_replayed(topic: Topic, polling: Polling) -> None:
+async def test_poll_wakes_when_a_dead_letter_is_replayed(topic: Topic, polling: Polling) -> None:
     await topic.send(id="m-1", max_retry=0)
     assert (await topic.nack(await topic.pull_one()))["state"] == "dead"
     poll = await polling(topic)
@@ -107,7 +107,7 @@ async def test_a_poll_wakes_when_a_dead_letter_is_replayed(topic: Topic, polling
     assert (again["id"], again["attempts"]) == ("m-1", 1)
 
 
-async def test_a_poll_wakes_by_what_another_process_does(
+async def test_poll_wakes_by_calls_to_another_process(
     topic: Topic, second: httpx2.AsyncClient, polling: Polling
 ) -> None:
     poll = await polling(topic)
@@ -119,9 +119,7 @@ async def test_a_poll_wakes_by_what_another_process_does(
     assert (await poll)["attempts"] == 2
 
 
-async def test_a_message_leased_from_one_process_is_settled_at_another(
-    topic: Topic, second: httpx2.AsyncClient
-) -> None:
+async def test_message_leased_at_one_process_is_settled_at_another(topic: Topic, second: httpx2.AsyncClient) -> None:
     other = topic.through(second)
     await topic.send(id="m-1")
     leased = await other.pull_one(lease="1s")
@@ -132,7 +130,7 @@ async def test_a_message_leased_from_one_process_is_settled_at_another(
     assert await other.drain("marker") == []
 
 
-async def test_an_immediate_send_is_answered_once_a_new_topics_queue_would_outlive_a_kill_whoever_declared_it(
+async def test_immediate_send_waits_until_the_new_queue_would_survive_a_kill(
     client: httpx2.AsyncClient, second: httpx2.AsyncClient
 ) -> None:
     for sender in (client, second):
@@ -143,7 +141,7 @@ async def test_an_immediate_send_is_answered_once_a_new_topics_queue_would_outli
         assert monotonic() - began_s >= OUTLIVES_A_KILL_AFTER_S
 
 
-async def test_two_processes_hand_out_each_message_once(topic: Topic, second: httpx2.AsyncClient) -> None:
+async def test_two_processes_deliver_each_message_once(topic: Topic, second: httpx2.AsyncClient) -> None:
     ids = [f"m-{number}" for number in range(60)]
     await topic.send_many(*({"id": one, "body": 1, "delay": 300} for one in ids))
     halves = await asyncio.gather(
@@ -160,7 +158,7 @@ async def pull_by_priority(topics: list[Topic], **fields: Any) -> list[str]:
     return [message["id"] for message in answer.json()["messages"]]
 
 
-async def test_an_earlier_topic_is_served_before_a_later_one(topic: Topic) -> None:
+async def test_topic_listed_first_is_served_first(topic: Topic) -> None:
     urgent, normal, idle = topic.beside("urgent"), topic.beside("normal"), topic.beside("idle")
     for number in range(3):
         await normal.send(id=f"normal-{number}")
@@ -174,14 +172,14 @@ async def test_an_earlier_topic_is_served_before_a_later_one(topic: Topic) -> No
     assert await pull_by_priority(topics, max=10) == ["normal-2"]
 
 
-async def test_a_poll_over_several_topics_wakes_by_any_of_them(topic: Topic, amqp: Amqp) -> None:
+async def test_poll_of_several_topics_wakes_by_any_of_them(topic: Topic, amqp: Amqp) -> None:
     topics = [topic.beside(name) for name in ("urgent", "normal")]
     poll = asyncio.create_task(pull_by_priority(topics, wait="60s"))
     await topics[1].send(id="m-1", delay=300)
     assert await poll == ["m-1"]
 
 
-async def test_no_more_than_max_are_handed_out(topic: Topic) -> None:
+async def test_pull_returns_at_most_max_messages(topic: Topic) -> None:
     await topic.send_many(*({"body": number} for number in range(7)))
     first = await topic.pull(max=5)
     assert len(first) == 5
@@ -189,7 +187,7 @@ async def test_no_more_than_max_are_handed_out(topic: Topic) -> None:
     assert await topic.pull(max=5, wait=0) == []
 
 
-async def test_a_client_that_goes_away_in_a_long_poll_burns_nothing(topic: Topic, amqp: Amqp, polling: Polling) -> None:
+async def test_client_that_leaves_a_long_poll_costs_no_attempt(topic: Topic, amqp: Amqp, polling: Polling) -> None:
     poll = await polling(topic)
     poll.cancel()
     with suppress(asyncio.CancelledError):
@@ -205,8 +203,8 @@ async def test_a_client_that_goes_away_in_a_long_poll_burns_nothing(topic: Topic
     assert (pulled["id"], pulled["attempts"]) == ("pulled", 1)
 
 
-async def test_clients_that_go_away_as_messages_become_ready_strand_none(topic: Topic) -> None:
-    """Who goes in the very moment of being handed a message leaves a lease that ends, and the message comes again."""
+async def test_clients_that_leave_as_messages_become_ready_lose_none(topic: Topic) -> None:
+    """A client that leaves just as it is handed a message leaves a lease. The lease ends and the message returns."""
     ids = [f"m-{number}" for number in range(40)]
     await topic.send_many(
         *({"id": one, "body": 1, "delay": 400 + 15 * at, "max_retry": 100} for at, one in enumerate(ids))

@@ -1,4 +1,4 @@
-"""A bridge on a Redis Cluster: topics live on different masters, and a master takes away its own topics alone."""
+"""Tests a bridge on a Redis Cluster, where the loss of a master affects only its own topics."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ pytestmark = pytest.mark.timeout(90)
 
 IN_FOUR_BUCKETS = pytest.mark.parametrize("own", [{"BRIDGE_INDEX_BUCKETS": "4"}], indirect=True, ids=["4 buckets"])
 
-SLOT_OF_FOUR_SECONDS = "delay.3s"  # where a message stands that aims 100-200 ms short of them
+SLOT_OF_FOUR_SECONDS = "delay.3s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
 
 
 @pytest.fixture(scope="module")
 def cluster(local_dir: Path, servers: Servers) -> Iterator[RedisCluster]:
-    """A cluster of this file's own, since its tests kill masters."""
+    """A private cluster, as tests of this file kill masters."""
     folder, installed = local_dir / "redis-cluster", servers.redis_installation
     with RedisCluster(folder, installation=installed, program=servers.redis_program) as cluster:
         yield cluster
@@ -49,7 +49,7 @@ async def own(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> AsyncIterator[Own]:
-    """A bridge on the cluster, which audits every second; the parameter has further settings."""
+    """A bridge on the cluster that audits every second. The parameter has further settings."""
     monkeypatch.setenv("BRIDGE_AUDIT_GRACE", "1s")
     monkeypatch.setenv("BRIDGE_AUDIT_EVERY", "1s")
     async with own_bridge(rabbit, cluster.url, local_dir, **getattr(request, "param", {})) as own:
@@ -67,7 +67,7 @@ def topic_on(node: RedisNode, own: Own, cluster: RedisCluster) -> Topic:
 
 
 def topic_on_all(own: Own, cluster: RedisCluster) -> Topic:
-    """An unused topic of which every node has a bucket."""
+    """An unused topic with a bucket on every node."""
     names = (f"{own.topic.name}.{uuid4().hex[:8]}" for _ in count())
     nodes = set(cluster.nodes)
     spread = (name for name in names if {cluster.holder(f"{name}:{bucket}") for bucket in range(4)} == nodes)
@@ -75,21 +75,19 @@ def topic_on_all(own: Own, cluster: RedisCluster) -> Topic:
 
 
 async def records_on(node: RedisNode, own: Own) -> list[str]:
-    return sorted(key.decode() for key in await asked(node, "KEYS", f"{prefix(own)}/*/m/*"))
+    return sorted(key.decode() for key in await command(node, "KEYS", f"{prefix(own)}/*/m/*"))
 
 
-async def asked(node: RedisNode, *words: str) -> Any:
+async def command(node: RedisNode, *words: str) -> Any:
     async with Redis.from_url(node.url) as redis:
         return await redis.execute_command(*words)  # type: ignore[no-untyped-call]
 
 
-async def test_topics_on_every_master_are_sent_to_pulled_acked_deleted_listed_and_audited(
-    own: Own, cluster: RedisCluster
-) -> None:
+async def test_topics_on_every_master_work_like_on_one_server(own: Own, cluster: RedisCluster) -> None:
     topics = [topic_on(node, own, cluster) for node in cluster.nodes]
     ids = ["due", "gone", "lost"]
     for topic in topics:
-        await topic.pull(wait=0)  # their queues stand by then
+        await topic.pull(wait=0)  # declares their queues
     await asyncio.gather(*(topic.send(id="lost", delay="4s") for topic in topics))
     async with own.amqp.connection.channel() as channel:
         purged = await (await channel.get_queue(SLOT_OF_FOUR_SECONDS, ensure=False)).purge()
@@ -102,16 +100,14 @@ async def test_topics_on_every_master_are_sent_to_pulled_acked_deleted_listed_an
     listed = (await own.topic.client.get("/v1/topics")).json()["topics"]
     assert sorted(one["topic"] for one in listed) == sorted(topic.name for topic in topics)
     for topic in topics:
-        # What was purged comes by the audit.
+        # The audit sends the purged messages again.
         assert await topic.pull_ids(2) == ["due", "lost"]
         found = (await topic.call("GET", "/messages"))["items"]
         assert {one["id"]: one["state"] for one in found} == {"due": "acked", "gone": "deleted", "lost": "acked"}
 
 
-async def test_a_killed_master_takes_its_own_topics_away_and_is_used_again_once_it_is_back(
-    own: Own, cluster: RedisCluster
-) -> None:
-    # The one that has the list of topics too.
+async def test_killed_master_stops_only_its_topics_until_it_is_back(own: Own, cluster: RedisCluster) -> None:
+    # The victim also holds the list of topics.
     victim = cluster.holder(f"{prefix(own)}/topics")
     living = [topic_on(node, own, cluster) for node in cluster.nodes if node is not victim]
     dead = topic_on(victim, own, cluster)
@@ -137,45 +133,43 @@ async def test_a_killed_master_takes_its_own_topics_away_and_is_used_again_once_
     assert {dead.name, *(topic.name for topic in living)} <= set(names)
 
 
-async def test_a_call_of_a_slot_that_has_moved_is_run_by_its_new_master(own: Own, cluster: RedisCluster) -> None:
+async def test_call_of_a_moved_slot_is_run_by_its_new_master(own: Own, cluster: RedisCluster) -> None:
     name = topic_on(cluster.nodes[0], own, cluster).name
     records = Records(keys=Keys("moved"), retention_ms=1_000, tombstone_ms=1_000)
     store = Store(cluster.url, timeout_ms=5_000)
     try:
         assert read(name, "m-1", (await store.run([records.look(name, "m-1")]))[0]).verdict == "unknown"
         target = cluster.nodes[1]
-        slot, owner = await asked(target, "CLUSTER", "KEYSLOT", name), await asked(target, "CLUSTER", "MYID")
+        slot, owner = await command(target, "CLUSTER", "KEYSLOT", name), await command(target, "CLUSTER", "MYID")
         for node in (target, cluster.nodes[2], cluster.nodes[0]):
-            await asked(node, "CLUSTER", "SETSLOT", slot, "NODE", owner)
+            await command(node, "CLUSTER", "SETSLOT", slot, "NODE", owner)
         claim = Claim("m-1", mode="in", when_ms=0, ttl_ms=-1, max_retry=0, nonce=1, max_delay_ms=1_000, fresh=0)
         scheduled, looked = await store.run([records.schedule(name, claim), records.look(name, "m-1")])
         assert read(name, "m-1", scheduled).verdict == "created"
-        assert read(name, "m-1", looked).verdict == "unknown"  # as it is not confirmed
-        assert await asked(target, "EXISTS", f"moved/{{{name}}}/m/m-1") == 1
+        assert read(name, "m-1", looked).verdict == "unknown"  # the schedule is not confirmed yet
+        assert await command(target, "EXISTS", f"moved/{{{name}}}/m/m-1") == 1
     finally:
         await store.close()
 
 
 @IN_FOUR_BUCKETS
-async def test_a_topic_in_buckets_is_on_every_master_and_listed_counted_audited_and_removed_as_one(
-    own: Own, cluster: RedisCluster
-) -> None:
+async def test_topic_in_buckets_on_every_master_works_as_one_topic(own: Own, cluster: RedisCluster) -> None:
     topic = topic_on_all(own, cluster)
-    await topic.pull(wait=0)  # its queues stand by then
+    await topic.pull(wait=0)  # declares its queues
     ids = [f"m-{number:02}" for number in range(60)]
     lost = ids[::3]
     await topic.send_many(*({"id": one, "body": one, "delay": "4s"} for one in lost))
     async with own.amqp.connection.channel() as channel:
         purged = await (await channel.get_queue(SLOT_OF_FOUR_SECONDS, ensure=False)).purge()
-    assert purged.message_count == len(cluster.nodes)  # a bundle from each
-    # Of one moment each, so that the order of a page is that of their ids within it.
+    assert purged.message_count == len(cluster.nodes)  # one bundle from each node
+    # The messages of one call are due at one instant, so pages are in order of ids within it.
     later = [one for one in ids if one not in lost]
     await topic.send_many(*({"id": one, "body": one, "delay": "1h"} for one in later))
     records = [await records_on(node, own) for node in cluster.nodes]
     assert all(records)
     assert sorted(key.rpartition("/")[2] for on_one in records for key in on_one) == ids
 
-    # What was purged comes by the audit, whichever master has it.
+    # The audit sends the purged messages of every master again.
     assert sorted(await topic.pull_ids(len(lost))) == lost
 
     found: list[Any] = []
@@ -196,7 +190,7 @@ async def test_a_topic_in_buckets_is_on_every_master_and_listed_counted_audited_
 
 
 @IN_FOUR_BUCKETS
-async def test_a_bridge_with_another_number_of_buckets_ends_and_says_what_to_do(own: Own, local_dir: Path) -> None:
+async def test_bridge_with_another_number_of_buckets_refuses_to_start(own: Own, local_dir: Path) -> None:
     settings = {**own.settings, "BRIDGE_INDEX_BUCKETS": "3"}
     other = BridgeProcess(local_dir / own.vhost / "other" / "bridge.log", free_ports(1)[0], settings)
     with pytest.raises(LocalError, match="ended with code 3"):

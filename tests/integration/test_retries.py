@@ -1,4 +1,4 @@
-"""When retries run out, or the time to live: dead letters, their replay and their end."""
+"""Tests messages that run out of retries or time to live: dead letters, their replay and removal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NowMs = Callable[[], Awaitable[int]]
 
 
 async def make_dead(topic: Topic, *ids: str) -> None:
-    """Dead letters under these ids, oldest first."""
+    """Makes dead letters with these ids, oldest first."""
     for one in ids:
         await topic.send(id=one, body={"of": one}, max_retry=0)
         dead = await topic.nack(await topic.pull_one(), reason="refused")
@@ -27,9 +27,7 @@ async def dead_ids(topic: Topic) -> list[str]:
     return [letter["id"] for letter in (await topic.call("GET", "/dead"))["items"]]
 
 
-async def test_a_message_whose_leases_all_end_is_delivered_max_retry_times_more_and_is_dead_then(
-    topic: Topic, amqp: Amqp
-) -> None:
+async def test_message_whose_leases_all_end_is_dead_after_max_retry(topic: Topic, amqp: Amqp) -> None:
     await topic.send({"order": 1}, id="m-1", max_retry=2, headers={"tenant": "t-7"})
     attempts = [(await topic.pull_one(lease="1s"))["attempts"] for _ in range(3)]
     assert attempts == [1, 2, 3]
@@ -46,7 +44,7 @@ async def test_a_message_whose_leases_all_end_is_delivered_max_retry_times_more_
     assert await amqp.count(topic.dead_queue) == 0
 
 
-async def test_a_dead_letter_says_why_and_carries_the_message(topic: Topic, amqp: Amqp) -> None:
+async def test_dead_letter_has_the_reason_and_the_message(topic: Topic, amqp: Amqp) -> None:
     await make_dead(topic, "m-1")
     letter = await amqp.get(topic.dead_queue)
     assert letter is not None
@@ -55,7 +53,7 @@ async def test_a_dead_letter_says_why_and_carries_the_message(topic: Topic, amqp
     assert header(letter, "x-delay-topic") == topic.name
 
 
-async def test_one_dead_letter_is_replayed_and_the_others_stay(topic: Topic, amqp: Amqp) -> None:
+async def test_replay_of_one_dead_letter_leaves_the_others(topic: Topic, amqp: Amqp) -> None:
     await make_dead(topic, "a", "b", "c")
     await topic.call("POST", "/dead/b/replay")
     assert (await topic.pull_one())["id"] == "b"
@@ -63,7 +61,7 @@ async def test_one_dead_letter_is_replayed_and_the_others_stay(topic: Topic, amq
     await topic.call("POST", "/dead/none/replay", expect=404)
     assert await dead_ids(topic) == ["a", "c"]
     while await amqp.count(topic.dead_queue) != 2:
-        pass  # what was looked at goes back when the bridge's channel has closed
+        pass  # letters that the bridge inspected are requeued when its channel closes
 
 
 async def test_many_dead_letters_are_replayed_oldest_first(topic: Topic) -> None:
@@ -89,7 +87,7 @@ async def test_dead_letters_are_dropped_one_or_many(topic: Topic, amqp: Amqp) ->
     assert await topic.drain("marker") == []
 
 
-async def test_a_dead_id_can_be_sent_anew(topic: Topic) -> None:
+async def test_id_of_a_dead_message_can_be_sent_again(topic: Topic) -> None:
     await make_dead(topic, "m-1")
     await topic.send("new", id="m-1")
     pulled = await topic.pull_one()
@@ -98,7 +96,7 @@ async def test_a_dead_id_can_be_sent_anew(topic: Topic) -> None:
     assert (await topic.ack(pulled))["state"] == "acked"
 
 
-async def test_what_nobody_consumes_in_its_time_to_live_expires(topic: Topic, amqp: Amqp) -> None:
+async def test_message_not_consumed_within_its_ttl_expires(topic: Topic, amqp: Amqp) -> None:
     now, later = await asyncio.gather(topic.send(ttl=300), topic.send(delay=300, ttl=300))
     assert due_ms({"due_at": later["expires_at"]}) == due_ms(later) + 300
     for sent in (now, later):
@@ -110,10 +108,8 @@ async def test_what_nobody_consumes_in_its_time_to_live_expires(topic: Topic, am
     assert await dead_ids(topic) == []
 
 
-async def test_a_time_to_live_that_passes_after_a_failed_delivery_leaves_a_dead_message_and_no_letter(
-    topic: Topic, amqp: Amqp
-) -> None:
-    await topic.put_policy(ttl="2s")  # and makes the queues, which takes longer than all that follows
+async def test_message_past_its_ttl_after_a_failure_is_dead_without_a_letter(topic: Topic, amqp: Amqp) -> None:
+    await topic.put_policy(ttl="2s")  # also declares the queues, which takes longer than the rest of the test
     sent = await topic.send(id="m-1")
     await topic.nack(await topic.pull_one(), delay=200)
     dead = await topic.until_state("m-1", "dead")
@@ -124,13 +120,13 @@ async def test_a_time_to_live_that_passes_after_a_failed_delivery_leaves_a_dead_
     await topic.call("POST", "/dead/m-1/replay", expect=404)
 
 
-async def test_a_message_consumed_within_its_time_to_live_does_not_expire(topic: Topic) -> None:
+async def test_message_consumed_within_its_ttl_does_not_expire(topic: Topic) -> None:
     await topic.send(id="m-1", delay=200, ttl="1m")
     leased = await topic.pull_one()
     assert (await topic.ack(leased))["state"] == "acked"
 
 
-async def test_a_topic_sets_time_to_live_and_retries_for_messages_that_do_not(topic: Topic) -> None:
+async def test_topic_sets_the_default_ttl_and_retries(topic: Topic) -> None:
     await topic.put_policy(ttl="1m", max_retry=7)
     plain, own = await topic.send(), await topic.send(ttl="2m", max_retry=0)
     ttls_ms: list[tuple[Json, int, int]] = [(plain, 60_000, 7), (own, 120_000, 0)]

@@ -1,11 +1,8 @@
-"""Passwords are in no log, no answer and no error, whatever goes wrong with what they open."""
+"""Tests that no log, answer or error contains a password, whatever fails."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +16,15 @@ from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.command import command as run
 
 USER = "keeper"
-# Each with what a URL would take for its own, and one that is no ASCII.
+# Each has characters that are special in URLs, and one that is not ASCII.
 BROKER_PASSWORD = "br/0k:er@p#w?d%41&ü"
 STORE_PASSWORD = "st/0r:e@p#w?d%42&ß"
 WRONG_PASSWORD = "wr/0n:g@p#w?d%43&ö"
 SECRETS = (BROKER_PASSWORD, STORE_PASSWORD, WRONG_PASSWORD)
-# Also encoded in any of the usual ways, and the part that no encoding touches.
+# Each password in plain and percent-encoded form, and the parts that encoding leaves unchanged.
 FORBIDDEN = {
     form for secret in SECRETS for form in (secret, quote(secret, safe=""), quote(secret), secret[:4], secret[5:8])
 }
@@ -39,7 +37,7 @@ def assert_silent(text: str) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guarded:
-    """Servers that ask for passwords."""
+    """Servers that require passwords."""
 
     rabbit: RabbitNode
     redis: RedisNode
@@ -75,7 +73,7 @@ def guarded(local_dir: Path, rabbit: RabbitNode) -> Iterator[Guarded]:
 
 
 class Watched:
-    """A bridge, all of whose words are kept."""
+    """A bridge whose answers and log are kept."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         port = free_ports(1)[0]
@@ -83,7 +81,7 @@ class Watched:
         self._answers: list[str] = []
 
     async def ask(self, method: str, path: str, document: object = None) -> int:
-        """The status; waits until the bridge listens."""
+        """Calls once the bridge listens. Returns the status."""
         async with httpx2.AsyncClient(base_url=self.process.url, timeout=30) as client:
             while True:
                 try:
@@ -104,7 +102,7 @@ class Watched:
             await self.ask("GET", "/metrics"),
         }
 
-    def words(self) -> str:
+    def output(self) -> str:
         return "\n".join([*self._answers, self.process.log_file.read_text()])
 
 
@@ -121,7 +119,7 @@ async def watch(guarded: Guarded) -> AsyncIterator[type[Watched]]:
     yield Started
     for one in started:
         await asyncio.to_thread(one.process.stop)
-        assert_silent(one.words())
+        assert_silent(one.output())
 
 
 async def until_ready(bridge: Watched) -> None:
@@ -130,49 +128,47 @@ async def until_ready(bridge: Watched) -> None:
         status = await bridge.ask("GET", "/health/ready")
 
 
-async def test_a_bridge_with_odd_passwords_works_and_shows_none(guarded: Guarded, watch: type[Watched]) -> None:
+async def test_bridge_with_special_characters_in_passwords_works_and_shows_none(
+    guarded: Guarded, watch: type[Watched]
+) -> None:
     bridge = watch(guarded.folder, guarded.settings())
     await until_ready(bridge)
     assert await bridge.ask_all() == {200, 201}
-    # The management API was asked, as the one who may.
-    assert "management API" not in bridge.words()
+    # The bridge could log in at the management API.
+    assert "management API" not in bridge.output()
     command = await asyncio.to_thread(Path(f"/proc/{bridge.process.pid}/cmdline").read_text)
     assert "serve" in command
     assert_silent(command)
 
 
 @pytest.mark.parametrize("wrong", [{"broker": WRONG_PASSWORD}, {"store": WRONG_PASSWORD}])
-async def test_a_wrong_password_is_complained_of_and_not_shown(
+async def test_wrong_password_is_reported_and_not_shown(
     guarded: Guarded, watch: type[Watched], wrong: dict[str, str]
 ) -> None:
     bridge = watch(guarded.folder, guarded.settings(**wrong))
     assert 503 in await bridge.ask_all()
 
 
-async def test_a_management_api_that_lets_nobody_in_is_complained_of_by_its_address(
+async def test_management_api_that_refuses_the_login_is_reported_by_address(
     guarded: Guarded, watch: type[Watched]
 ) -> None:
     management = guarded.settings(broker=WRONG_PASSWORD)["BRIDGE_MANAGEMENT_URL"]
     bridge = watch(guarded.folder, guarded.settings(BRIDGE_MANAGEMENT_URL=management))
     await until_ready(bridge)
-    words = bridge.words()
-    assert "401" in words
-    assert f"http://127.0.0.1:{guarded.rabbit.management_port}/api/" in words
+    output = bridge.output()
+    assert "401" in output
+    assert f"http://127.0.0.1:{guarded.rabbit.management_port}/api/" in output
 
 
 @pytest.mark.parametrize("name", ["BRIDGE_AMQP_URL", "BRIDGE_REDIS_URL"])
-async def test_a_wrong_port_is_complained_of_and_no_password_shown(
-    guarded: Guarded, watch: type[Watched], name: str
-) -> None:
+async def test_wrong_port_is_reported_and_no_password_shown(guarded: Guarded, watch: type[Watched], name: str) -> None:
     settings = guarded.settings()
     right = str(guarded.rabbit.port if name == "BRIDGE_AMQP_URL" else guarded.redis.port)
     settings[name] = settings[name].replace(f":{right}/", f":{free_ports(1)[0]}/")
     assert 503 in await watch(guarded.folder, settings).ask_all()
 
 
-async def test_a_server_that_is_killed_is_complained_of_and_no_password_shown(
-    guarded: Guarded, watch: type[Watched]
-) -> None:
+async def test_killed_server_is_reported_and_no_password_shown(guarded: Guarded, watch: type[Watched]) -> None:
     bridge = watch(guarded.folder, guarded.settings())
     await until_ready(bridge)
     await asyncio.to_thread(guarded.redis.kill)
@@ -181,18 +177,6 @@ async def test_a_server_that_is_killed_is_complained_of_and_no_password_shown(
     finally:
         await asyncio.to_thread(guarded.redis.start)
     await until_ready(bridge)
-
-
-async def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "bridge", *arguments],
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 BAD_URLS = [
@@ -210,19 +194,19 @@ BAD_URLS = [
     ("command", "name", "url"),
     [*(("serve", *bad) for bad in BAD_URLS), ("audit", *BAD_URLS[3]), ("topology verify", *BAD_URLS[0])],
 )
-async def test_a_malformed_url_is_complained_of_and_not_shown(command: str, name: str, url: str) -> None:
-    ended = await run(*command.split(), COLUMNS="200", **{name: url})
-    assert ended.returncode == 2
-    assert "the URL has to be" in ended.stderr or "of the URL is malformed" in ended.stderr
+async def test_malformed_url_is_reported_and_not_shown(command: str, name: str, url: str) -> None:
+    ended = await run(*command.split(), settings={"COLUMNS": "200", name: url})
+    assert ended.exit_code == 2
+    assert "the URL must have the form" in ended.stderr or "of the URL is malformed" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert_silent(ended.stdout + ended.stderr)
 
 
 @pytest.mark.parametrize("command", [("audit",), ("topology", "verify"), ("topology", "apply")], ids=" ".join)
-async def test_the_commands_show_no_password_where_they_are_let_in_and_where_not(
+async def test_commands_show_no_password_whether_or_not_login_succeeds(
     guarded: Guarded, command: tuple[str, ...]
 ) -> None:
     for broker, codes in ((BROKER_PASSWORD, (0, 1)), (WRONG_PASSWORD, (2,))):
-        ended = await run(*command, **guarded.settings(broker=broker))
-        assert ended.returncode in codes, ended.stderr
+        ended = await run(*command, settings=guarded.settings(broker=broker))
+        assert ended.exit_code in codes, ended.stderr
         assert_silent(ended.stdout + ended.stderr)

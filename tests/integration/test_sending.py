@@ -1,4 +1,4 @@
-"""Sending over HTTP: what is accepted, when it comes, and what reaches an AMQP consumer."""
+"""Tests sending over HTTP: what is accepted, when it is delivered, and what an AMQP consumer gets."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from collections.abc import Awaitable, Callable
 import httpx2
 import pytest
 
+from bridge.model.values import MAX_DELAY_MS
 from tests.integration.amqp import Amqp, header
 from tests.integration.topic import Topic, due_ms
 
 NowMs = Callable[[], Awaitable[int]]
-MAX_DELAY_MS = 999 * 86_400_000
 
 
-async def test_a_short_delay_sent_after_a_long_one_is_delivered_first_and_not_early(
-    topic: Topic, store_now_ms: NowMs
-) -> None:
+async def test_short_delay_sent_after_a_long_one_is_delivered_first(topic: Topic, store_now_ms: NowMs) -> None:
     await topic.send(id="thirty-seconds", delay="30s")
     sent = await topic.send(id="one-second", delay="1s")
     pulled = await topic.pull_one()
@@ -27,7 +25,7 @@ async def test_a_short_delay_sent_after_a_long_one_is_delivered_first_and_not_ea
     assert await topic.state("thirty-seconds") == "waiting"
 
 
-async def test_a_delay_of_any_milliseconds_is_never_cut_short(topic: Topic, store_now_ms: NowMs) -> None:
+async def test_delay_in_milliseconds_is_never_early(topic: Topic, store_now_ms: NowMs) -> None:
     delays_ms = (1, 99, 101, 250, 1_049)
     sent = await asyncio.gather(*(topic.send(id=str(delay_ms), delay=delay_ms) for delay_ms in delays_ms))
     due = {one["id"]: due_ms(one) for one in sent}
@@ -36,19 +34,19 @@ async def test_a_delay_of_any_milliseconds_is_never_cut_short(topic: Topic, stor
             assert await store_now_ms() >= due.pop(pulled["id"])
 
 
-async def test_a_message_without_a_delay_is_ready_at_once(topic: Topic) -> None:
+async def test_message_without_a_delay_is_ready_at_once(topic: Topic) -> None:
     sent = await topic.send()
     assert sent["state"] == "ready"
     assert (await topic.pull_one(wait=0))["id"] == sent["id"]
 
 
-async def test_an_instant_that_has_passed_means_now(topic: Topic) -> None:
+async def test_instant_in_the_past_means_now(topic: Topic) -> None:
     sent = await topic.send(deliver_at="2020-01-01T00:00:00Z")
     assert (sent["state"], sent["due_at"]) == ("ready", sent["created_at"])
     assert (await topic.pull_one(wait=0))["id"] == sent["id"]
 
 
-async def test_an_instant_ahead_is_the_due_moment_to_the_millisecond(topic: Topic, store_now_ms: NowMs) -> None:
+async def test_future_instant_is_the_due_time_to_the_millisecond(topic: Topic, store_now_ms: NowMs) -> None:
     deliver_at_ms = await store_now_ms() + 437
     sent = await topic.send(deliver_at=deliver_at_ms)
     assert due_ms(sent) == deliver_at_ms
@@ -56,7 +54,7 @@ async def test_an_instant_ahead_is_the_due_moment_to_the_millisecond(topic: Topi
     assert await store_now_ms() >= deliver_at_ms
 
 
-async def test_a_live_id_sent_again_answers_with_the_first_message(topic: Topic) -> None:
+async def test_live_id_sent_again_returns_the_first_message(topic: Topic) -> None:
     first = await topic.send("first", id="m-1", delay="1h")
     assert await topic.send("second", id="m-1", expect=200) == first
     answer = await topic.client.post(f"/v1/topics/{topic.name}/messages", json={"body": "third", "id": "m-1"})
@@ -64,9 +62,9 @@ async def test_a_live_id_sent_again_answers_with_the_first_message(topic: Topic)
     assert (await topic.info())["counts"]["waiting"] == 1
 
 
-async def test_many_sends_of_one_id_at_once_make_one_message(topic: Topic) -> None:
+async def test_concurrent_sends_of_one_id_make_one_message(topic: Topic) -> None:
     async def insist() -> int:
-        """Sends until it is answered otherwise than "unknown, send again"."""
+        """Sends until the answer is not 503. Returns the status."""
         path, body = f"/v1/topics/{topic.name}/messages", {"body": 1, "id": "m-1"}
         while (answer := await topic.client.post(path, json=body)).status_code == 503:
             assert answer.headers["Retry-After"]
@@ -78,14 +76,14 @@ async def test_many_sends_of_one_id_at_once_make_one_message(topic: Topic) -> No
     assert await topic.drain(marker["id"]) == []
 
 
-async def test_one_id_twice_in_a_batch_makes_one_message(topic: Topic) -> None:
+async def test_id_sent_twice_in_a_batch_makes_one_message(topic: Topic) -> None:
     twin = {"id": "m-1", "delay": "1h"}
     first, other, second = await topic.send_many({**twin, "body": 1}, {"body": 2}, {**twin, "body": 3})
     assert (first["status"], other["status"], second["status"]) == (201, 201, 200)
     assert second["message"] == first["message"]
 
 
-async def test_an_id_is_free_again_once_its_message_has_ended(topic: Topic) -> None:
+async def test_id_can_be_sent_again_after_its_message_has_ended(topic: Topic) -> None:
     await topic.send("first", id="m-1")
     await topic.ack(await topic.pull_one())
     assert await topic.state("m-1") == "acked"
@@ -95,7 +93,7 @@ async def test_an_id_is_free_again_once_its_message_has_ended(topic: Topic) -> N
     assert (pulled["body"], pulled["attempts"]) == ("second", 1)
 
 
-async def test_a_bad_message_in_a_batch_harms_no_other(topic: Topic) -> None:
+async def test_invalid_message_in_a_batch_affects_no_other(topic: Topic) -> None:
     results = await topic.send_many(
         {"id": "good-1", "body": 1},
         {"id": "no body"},
@@ -108,9 +106,7 @@ async def test_a_bad_message_in_a_batch_harms_no_other(topic: Topic) -> None:
     assert {(await topic.pull_one())["id"], (await topic.pull_one())["id"]} == {"good-1", "good-2"}
 
 
-async def test_the_longest_delay_is_999_days_and_one_millisecond_more_is_refused(
-    topic: Topic, store_now_ms: NowMs
-) -> None:
+async def test_delay_of_999_days_is_accepted_and_a_longer_one_refused(topic: Topic, store_now_ms: NowMs) -> None:
     assert (await topic.send(delay="999d"))["state"] == "waiting"
     refused = await topic.send(delay=MAX_DELAY_MS + 1, expect=422)
     assert refused["errors"][0] == {
@@ -119,21 +115,21 @@ async def test_the_longest_delay_is_999_days_and_one_millisecond_more_is_refused
         "value": MAX_DELAY_MS + 1,
         "limit": MAX_DELAY_MS,
     }
-    # Redis' clock moves on between the question and the send, so what it says is never beyond; a minute is.
+    # The clock of Redis advances before the send, so this instant is within the limit. A minute later is beyond it.
     furthest_ms = await store_now_ms() + MAX_DELAY_MS
     assert due_ms(await topic.send(deliver_at=furthest_ms)) == furthest_ms
     refused = await topic.send(deliver_at=furthest_ms + 60_000, expect=422)
     assert (refused["errors"][0]["field"], refused["errors"][0]["limit"]) == ("deliver_at", MAX_DELAY_MS)
 
 
-async def test_a_refused_message_leaves_nothing_behind(topic: Topic) -> None:
+async def test_refused_message_leaves_no_record(topic: Topic) -> None:
     await topic.send(id="m-1", delay=MAX_DELAY_MS + 1, expect=422)
     await topic.look("m-1", expect=404)
     assert (await topic.send("second", id="m-1"))["body"] == "second"
 
 
 @pytest.mark.parametrize("delay_ms", [0, 300])
-async def test_an_amqp_consumer_gets_exactly_the_bytes_and_the_headers(topic: Topic, amqp: Amqp, delay_ms: int) -> None:
+async def test_amqp_consumer_gets_exactly_the_bytes_and_headers_sent(topic: Topic, amqp: Amqp, delay_ms: int) -> None:
     body = bytes(range(256))
     sent = await topic.send(
         id="m-1",
@@ -155,7 +151,7 @@ async def test_an_amqp_consumer_gets_exactly_the_bytes_and_the_headers(topic: To
     assert not [name for name in message.headers if "death" in name]
 
 
-async def test_json_keeps_its_digits_on_the_way_to_an_amqp_consumer(topic: Topic, amqp: Amqp) -> None:
+async def test_json_numbers_reach_an_amqp_consumer_unchanged(topic: Topic, amqp: Amqp) -> None:
     text = '{"id":12345678901234567890123,"price":1.10,"name":"你好"}'
     path = f"/v1/topics/{topic.name}/messages"
     answer = await topic.client.post(path, content=f'{{"body":{text},"delay":100}}'.encode())
@@ -163,7 +159,7 @@ async def test_json_keeps_its_digits_on_the_way_to_an_amqp_consumer(topic: Topic
     assert (await amqp.take(topic.ready_queue)).body.decode() == text
 
 
-async def test_a_body_as_large_as_allowed_arrives_and_a_larger_one_is_refused(topic: Topic, amqp: Amqp) -> None:
+async def test_body_of_the_largest_size_is_delivered_and_a_larger_one_refused(topic: Topic, amqp: Amqp) -> None:
     large = "x" * (1024 * 1024)
     sent = await topic.send(large, content_type="text/plain", delay=100)
     assert sent["body"] == large
@@ -172,7 +168,7 @@ async def test_a_body_as_large_as_allowed_arrives_and_a_larger_one_is_refused(to
     assert refused["errors"][0]["limit"] == 1024 * 1024
 
 
-async def test_a_body_too_large_to_keep_is_delivered_and_not_shown_before(topic: Topic) -> None:
+async def test_body_too_large_to_keep_is_delivered_but_not_shown(topic: Topic) -> None:
     large = "x" * (64 * 1024 + 1)
     sent = await topic.send(large, content_type="text/plain", headers={"tenant": "t-7"}, delay=300)
     looked = await topic.look(sent["id"])
@@ -181,7 +177,7 @@ async def test_a_body_too_large_to_keep_is_delivered_and_not_shown_before(topic:
     assert (await topic.pull_one())["body"] == large
 
 
-async def test_a_topic_may_have_a_namespace_and_dots(client: httpx2.AsyncClient, topic: Topic, amqp: Amqp) -> None:
+async def test_topic_can_have_a_namespace_and_dots(client: httpx2.AsyncClient, topic: Topic, amqp: Amqp) -> None:
     dotted = Topic(client, f"shop.eu/{topic.name}.orders.1.0.0")
     sent = await dotted.send(id="m-1", delay=300)
     assert sent["topic"] == dotted.name
@@ -190,5 +186,5 @@ async def test_a_topic_may_have_a_namespace_and_dots(client: httpx2.AsyncClient,
     assert found.json() == sent
     message = await amqp.take(dotted.ready_queue)
     assert header(message, "x-delay-topic") == dotted.name
-    # A topic that ends alike gets none of it.
+    # A topic whose name has the same ending gets no message.
     assert await amqp.count(f"ready.{topic.name}.orders.1.0.0") is None

@@ -1,12 +1,9 @@
-"""TLS towards RabbitMQ and Redis, and of the bridge's own port, with certificates of authorities made here."""
+"""Tests TLS to RabbitMQ and Redis and on the bridge's own port, with certificate authorities made here."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -22,13 +19,14 @@ from bridge.local.certificates import Certificates
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.command import command
 from tests.matrix.servers import Servers
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 class Authority:
-    """A certificate authority, and what it has signed, as files in a folder."""
+    """A certificate authority. Its certificates are files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -66,7 +64,7 @@ class Secured:
 
 @pytest.fixture(scope="module")
 def secured(local_dir: Path, servers: Servers) -> Iterator[Secured]:
-    """Servers whose certificate is for `localhost`, and which ask who their clients are."""
+    """Servers with a certificate for `localhost` that require client certificates."""
     folder = local_dir / "tls"
     authority = Authority(folder / "authority")
     own = authority.issue("server", "localhost")
@@ -81,7 +79,7 @@ def secured(local_dir: Path, servers: Servers) -> Iterator[Secured]:
 
 @asynccontextmanager
 async def launched(secured: Secured, settings: Mapping[str, str]) -> AsyncIterator[BridgeProcess]:
-    """A bridge that answers, be it ready or not."""
+    """A bridge that answers, whether or not it is ready."""
     port = free_ports(1)[0]
     bridge = BridgeProcess(secured.folder / f"bridge-{port}.log", port, settings)
     bridge.launch()
@@ -93,7 +91,7 @@ async def launched(secured: Secured, settings: Mapping[str, str]) -> AsyncIterat
 
 
 async def ready_parts(url: str, verify: ssl.SSLContext | bool = True) -> dict[str, str]:
-    """What `/health/ready` says, as soon as it says anything."""
+    """The parts of `/health/ready`, as soon as the bridge answers."""
     async with httpx2.AsyncClient(base_url=url, timeout=30, verify=verify) as client:
         while True:
             try:
@@ -123,7 +121,7 @@ async def send_pull_ack(client: httpx2.AsyncClient) -> None:
     assert acked.status_code == 200
 
 
-async def test_a_message_goes_its_way_over_tls_on_all_sides(secured: Secured) -> None:
+async def test_message_is_sent_pulled_and_acked_over_tls(secured: Secured) -> None:
     authority = Authority(secured.folder / "front")
     own = authority.issue("front", "127.0.0.1")
     settings = secured.settings(BRIDGE_HTTP_CERT=str(own.cert), BRIDGE_HTTP_KEY=str(own.key))
@@ -139,13 +137,13 @@ async def test_a_message_goes_its_way_over_tls_on_all_sides(secured: Secured) ->
         peers = secured.rabbit.ctl("list_connections", "--no-table-headers", "ssl", "peer_cert_subject").splitlines()
         assert len(peers) >= 2
         assert all(peer.startswith("true\t") for peer in peers)
-        # The management API was asked: what it says of the plan is no warning that it can't be.
+        # The bridge reached the management API, so its log has no warning about it.
         assert "management API" not in bridge.log_file.read_text()
     finally:
         await asyncio.to_thread(bridge.stop)
 
 
-async def test_without_a_certificate_of_its_own_the_bridge_is_let_in_nowhere(secured: Secured) -> None:
+async def test_bridge_without_a_client_certificate_is_refused_by_every_server(secured: Secured) -> None:
     settings = secured.settings()
     del settings["BRIDGE_TLS_CERT"], settings["BRIDGE_TLS_KEY"]
     async with launched(secured, settings) as bridge:
@@ -155,7 +153,7 @@ async def test_without_a_certificate_of_its_own_the_bridge_is_let_in_nowhere(sec
 
 
 async def assert_refused(secured: Secured, settings: Mapping[str, str], *reasons: str) -> None:
-    """The bridge is not ready, and says why in its answer and in its log."""
+    """Asserts that the bridge is not ready and gives a reason in its answer and its log."""
     async with launched(secured, settings) as bridge:
         parts = await ready_parts(bridge.url)
         for part in ("broker", "store"):
@@ -163,34 +161,34 @@ async def assert_refused(secured: Secured, settings: Mapping[str, str], *reasons
         assert any(reason in bridge.log_file.read_text() for reason in reasons)
 
 
-async def test_a_server_of_another_authority_is_not_believed(secured: Secured) -> None:
+async def test_server_of_another_authority_is_not_trusted(secured: Secured) -> None:
     other = Authority(secured.folder / "other")
     settings = secured.settings(BRIDGE_TLS_CA=str(other.file))
-    await assert_refused(secured, settings, "certificate is not to be believed: ")
+    await assert_refused(secured, settings, "certificate is not trusted: ")
 
 
-async def test_a_server_of_a_private_authority_is_not_believed_by_default(secured: Secured) -> None:
+async def test_server_of_a_private_authority_is_not_trusted_by_default(secured: Secured) -> None:
     settings = secured.settings()
     del settings["BRIDGE_TLS_CA"]
-    await assert_refused(secured, settings, "certificate is not to be believed: ")
+    await assert_refused(secured, settings, "certificate is not trusted: ")
 
 
-async def test_a_server_of_another_name_is_not_believed(secured: Secured) -> None:
+async def test_server_with_another_name_is_not_trusted(secured: Secured) -> None:
     settings = secured.settings()
     for name in ("BRIDGE_AMQP_URL", "BRIDGE_REDIS_URL"):
         settings[name] = settings[name].replace("localhost", "127.0.0.1")
     await assert_refused(secured, settings, "IP address mismatch, certificate is not valid for '127.0.0.1'")
 
 
-async def test_an_expired_certificate_is_not_believed(secured: Secured) -> None:
+async def test_expired_certificate_is_not_trusted(secured: Secured) -> None:
     authority = Authority(secured.folder / "expired")
     expired = authority.issue("server", "localhost", expires=LONG_AGO)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(expired.cert, expired.key)
-    heard = bytearray()
+    received = bytearray()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.extend(await reader.read())
+        received.extend(await reader.read())
 
     server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
     async with server:
@@ -200,16 +198,16 @@ async def test_an_expired_certificate_is_not_believed(secured: Secured) -> None:
             BRIDGE_REDIS_URL=f"rediss://:secret@localhost:{port}/0",
             BRIDGE_TLS_CA=str(authority.file),
         )
-        await assert_refused(secured, settings, "certificate is not to be believed: certificate has expired")
-    assert not heard
+        await assert_refused(secured, settings, "certificate is not trusted: certificate has expired")
+    assert not received
 
 
 @asynccontextmanager
 async def overheard(port: int) -> AsyncIterator[tuple[int, bytearray]]:
-    """A port that passes connections on to another, and what clients have said through it."""
-    said = bytearray()
+    """Proxies a port. Yields the proxy's port and the bytes that clients sent."""
+    sent = bytearray()
 
-    async def passes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, log: bytearray) -> None:
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, log: bytearray) -> None:
         with suppress(OSError):
             while chunk := await reader.read(65_536):
                 log.extend(chunk)
@@ -218,14 +216,14 @@ async def overheard(port: int) -> AsyncIterator[tuple[int, bytearray]]:
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         back, forth = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(passes(reader, forth, said), passes(back, writer, bytearray()))
+        await asyncio.gather(forward(reader, forth, sent), forward(back, writer, bytearray()))
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     async with server:
-        yield server.sockets[0].getsockname()[1], said
+        yield server.sockets[0].getsockname()[1], sent
 
 
-async def test_a_server_without_tls_is_told_apart_and_told_nothing(secured: Secured) -> None:
+async def test_server_without_tls_is_reported_and_gets_no_password(secured: Secured) -> None:
     async with overheard(secured.rabbit.port) as (amqp, to_rabbit), overheard(secured.redis.port) as (redis, to_redis):
         settings = secured.settings(
             BRIDGE_AMQP_URL=f"amqps://guest:open-sesame@localhost:{amqp}/",
@@ -233,29 +231,25 @@ async def test_a_server_without_tls_is_told_apart_and_told_nothing(secured: Secu
         )
         await assert_refused(secured, settings, "does not speak TLS", "over TLS did not answer")
     client_hello = b"\x16\x03\x01"
-    for said in (to_rabbit, to_redis):
-        assert said.startswith(client_hello)
-        assert b"AMQP" not in said
-        assert b"AUTH" not in said
-        assert b"open-sesame" not in said
+    for sent in (to_rabbit, to_redis):
+        assert sent.startswith(client_hello)
+        assert b"AMQP" not in sent
+        assert b"AUTH" not in sent
+        assert b"open-sesame" not in sent
 
 
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
         ({"BRIDGE_TLS_CA": "/nowhere.pem"}, "BRIDGE_TLS_CA: /nowhere.pem: No such file or directory"),
-        ({"BRIDGE_TLS_CA": "/etc/hostname"}, "BRIDGE_TLS_CA: /etc/hostname: no PEM file"),
-        ({"BRIDGE_TLS_KEY": "/nowhere.pem"}, "BRIDGE_TLS_CERT: missing, and BRIDGE_TLS_KEY is set"),
+        ({"BRIDGE_TLS_CA": "/etc/hostname"}, "BRIDGE_TLS_CA: /etc/hostname: not a PEM file"),
+        ({"BRIDGE_TLS_KEY": "/nowhere.pem"}, "BRIDGE_TLS_CERT: is missing, but BRIDGE_TLS_KEY is set"),
         ({"BRIDGE_HTTP_CERT": "/nowhere.pem"}, "BRIDGE_HTTP_CERT, BRIDGE_HTTP_KEY: /nowhere.pem: No such file"),
     ],
 )
-async def test_files_that_can_not_be_used_end_the_bridge_at_its_start(
+async def test_unusable_certificate_files_end_the_bridge_at_its_start(
     settings: Mapping[str, str], complaint: str
 ) -> None:
-    command = [sys.executable, "-m", "bridge", "serve"]
-    environment = {**os.environ, **settings}
-    ended = await asyncio.to_thread(
-        subprocess.run, command, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ended.returncode == 2
+    ended = await command("serve", settings=settings)
+    assert ended.exit_code == 2
     assert ended.stderr.startswith(complaint)

@@ -1,4 +1,4 @@
-"""One topic as an HTTP client of the bridge sees it."""
+"""Calls one topic of a bridge over HTTP."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from urllib.parse import quote
 import httpx2
 
 from bridge.model.durations import parse_instant_ms
+from tests.waiting import pause
 
 Json = dict[str, Any]
 
-PATIENCE = "60s"  # of long polls: as long as there is, so that one that is not woken runs into the test's limit
+PATIENCE = "60s"  # the longest long poll, so that a poll nothing wakes exceeds the time limit of its test
 
 
 class Topic:
-    """The calls on one topic through one bridge. Each says which status it expects, and answers the JSON."""
+    """The calls on one topic through one bridge. Each asserts the status it expects and returns the JSON."""
 
     def __init__(self, client: httpx2.AsyncClient, name: str) -> None:
         self.client = client
@@ -30,7 +31,7 @@ class Topic:
         return Topic(client, self.name)
 
     def beside(self, suffix: str) -> Topic:
-        """Another topic, whose name is this one's and the suffix."""
+        """Another topic, named after this one with the suffix."""
         return Topic(self.client, f"{self.name}.{suffix}")
 
     async def call(self, method: str, path: str = "", body: object = None, *, expect: int = 200) -> Any:
@@ -56,9 +57,9 @@ class Topic:
         return state
 
     async def until_state(self, message_id: str, state: str) -> Json:
-        """Looks until the message has the state; the test's time limit bounds it. A poll of nothing paces it."""
+        """Looks until the message has the state. The test's time limit bounds it; a poll of an idle topic paces it."""
         while (found := await self.look(message_id))["state"] != state:
-            await Topic(self.client, "idle").pull(wait=20)
+            await pause()
         return found
 
     async def delete(self, message_id: str, *, expect: int = 200, query: str = "") -> Json:
@@ -79,7 +80,7 @@ class Topic:
         return message
 
     async def pull_ids(self, count: int, **fields: Any) -> list[str]:
-        """Pulls and acks so many messages; their ids, as they came."""
+        """Pulls and acknowledges so many messages. Returns their ids in order of arrival."""
         ids: list[str] = []
         while len(ids) < count:
             for message in await self.pull(**fields):
@@ -88,7 +89,7 @@ class Topic:
         return ids
 
     async def drain(self, until_id: str) -> list[str]:
-        """Pulls and acks until the marker with this id comes; the ids of all that came before it."""
+        """Pulls and acknowledges until the marker with this id arrives. Returns the ids that arrived before it."""
         ids: list[str] = []
         while (message := await self.pull_one())["id"] != until_id:
             ids.append(message["id"])
@@ -118,7 +119,7 @@ class Topic:
         return info
 
     async def _settle(self, how: str, message: Json, fields: Json, expect: int) -> Json:
-        """Shows the receipt, where the message has one."""
+        """Settles the message, with its receipt if it has one."""
         receipt = {"receipt": message["receipt"]} if "receipt" in message else {}
         settled: Json = await self.call(
             "POST", f"{_message(message['id'])}/{how}", {**receipt, **fields}, expect=expect
@@ -127,7 +128,7 @@ class Topic:
 
 
 def due_ms(message: Json) -> int:
-    """When the message is due, in Unix ms."""
+    """The due instant of the message, in Unix ms."""
     return parse_instant_ms(message["due_at"])
 
 

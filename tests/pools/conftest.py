@@ -1,4 +1,4 @@
-"""A bridge with two pools beside its own: `eu` on servers to be killed, `us` on the session's under other names."""
+"""Starts a bridge with three pools: its own, `eu` on servers that tests kill, `us` on shared ones."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from tests.fault.stage import start_all
 from tests.integration.own import own_bridge
 from tests.integration.topic import Topic
 from tests.matrix.servers import Servers
+from tests.shared_servers import vhost_url
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pooled:
-    """The namespace `shop` is routed to the pool `eu`, `uk` to `us`; `name` is in every topic's."""
+    """The bridge and its servers. The namespace `shop` is routed to the pool `eu`, and `uk` to `us`."""
 
     bridge: BridgeProcess
     client: httpx2.AsyncClient
@@ -85,7 +86,7 @@ async def pooled(
             client=own.topic.client,
             lmstfy_port=port,
             lmstfy_admin_port=admin_port,
-            amqp_url=f"{rabbit.amqp_url}{own.vhost}",
+            amqp_url=vhost_url(rabbit, own.vhost),
             eu_rabbit=eu[0],
             eu_redis=eu[1],
             us_prefix=us_prefix,

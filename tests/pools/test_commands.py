@@ -1,4 +1,4 @@
-"""The commands' option `--pool`."""
+"""Tests the option `--pool` of the commands."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def test_topology_shows_a_pools_names() -> None:
 
 
 @pytest.mark.parametrize("command", [["topology", "--pool", "us", "show"], ["audit", "--pool", "us"]])
-def test_a_pool_that_there_is_not_is_said_with_those_that_there_are(command: list[str]) -> None:
+def test_an_unknown_pool_is_refused_with_the_known_ones(command: list[str]) -> None:
     refused = CliRunner().invoke(app, command, terminal_width=200)
     assert refused.exit_code == 2
-    assert "there is no pool 'us', only default, eu" in refused.output
+    assert "there is no pool 'us'; the pools are default, eu" in refused.output
 
 
-def test_an_audit_of_a_pool_asks_its_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audit_of_a_pool_uses_its_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = {**EU, "amqp_url": "amqp://u:s3cret@127.0.0.1:1/", "redis_url": "redis://:s3cret@127.0.0.1:1/0"}
     monkeypatch.setenv("BRIDGE_POOLS", json.dumps({"eu": nobody}))
     away = CliRunner().invoke(app, ["audit", "--pool", "eu"])
@@ -40,7 +40,9 @@ def test_an_audit_of_a_pool_asks_its_servers(monkeypatch: pytest.MonkeyPatch) ->
     assert "delaybridge audit: " in away.output
 
 
-def test_a_token_of_a_pool_is_for_its_namespaces(redis_node: RedisNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_created_for_a_pool_allows_its_namespaces(
+    redis_node: RedisNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BRIDGE_REDIS_URL", redis_node.url)
     monkeypatch.setenv("BRIDGE_REDIS_PREFIX", "commands-of-pools")
     made = CliRunner().invoke(app, ["token", "create", "shop", "--scope", "send", "--pool", "eu", "--json"])

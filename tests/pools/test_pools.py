@@ -1,4 +1,4 @@
-"""A bridge with several pools, over real servers: what lives where, and what one that is away takes with it."""
+"""Tests a bridge with several pools on real servers: where messages are, and what fails when a pool is away."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.fault.stage import Bridge, killed, started
+from tests.waiting import pause
 from tests.wires.lmstfy import Answer, ask
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from tests.pools.conftest import Pooled
 
-PATIENCE_S = 90.0  # with a broker that starts again while others have the cores
+PATIENCE_S = 90.0  # for a broker that restarts while other tests use the cores
 
 
 async def stands(amqp_url: str, queue: str) -> bool:
@@ -40,7 +41,7 @@ async def stands(amqp_url: str, queue: str) -> bool:
 
 
 class TestRouting:
-    async def test_a_namespaces_messages_stand_on_its_pools_broker_and_come_from_there(
+    async def test_a_message_is_queued_on_the_broker_of_its_namespaces_pool(
         self, pooled: Pooled, rabbit: RabbitNode
     ) -> None:
         places = [
@@ -54,9 +55,7 @@ class TestRouting:
             for _, url, other in places:
                 assert await stands(url, other + topic.name) == (url == own_url), (url, topic.name)
 
-    async def test_the_topics_of_all_pools_are_in_one_list_and_their_messages_in_one_exposition(
-        self, pooled: Pooled
-    ) -> None:
+    async def test_one_list_and_one_scrape_have_the_topics_of_all_pools(self, pooled: Pooled) -> None:
         topics = [pooled.topic(), pooled.topic("shop"), pooled.topic("uk")]
         for topic in topics:
             await topic.send(id="one", delay="1h")
@@ -65,7 +64,7 @@ class TestRouting:
         for topic in topics:
             assert await pooled.metric(f'delaybridge_messages{{state="waiting",topic="{topic.name}"}}') == 1
 
-    async def test_a_pull_takes_from_topics_of_one_pool_and_is_refused_for_two(self, pooled: Pooled) -> None:
+    async def test_a_pull_from_topics_of_two_pools_is_refused(self, pooled: Pooled) -> None:
         first, second, other = pooled.topic("shop"), pooled.topic("shop"), pooled.topic("uk")
         await second.send("second", id="one")
         asked = {"topics": [first.name, second.name], "wait": "60s"}
@@ -74,9 +73,9 @@ class TestRouting:
         refused = await pooled.client.post("/v1/pull", json={"topics": [first.name, other.name]})
         (error,) = refused.json()["errors"]
         assert (refused.status_code, error["field"], error["limit"]) == (422, "topics", "topics of one pool")
-        assert f"{first.name} of eu" in error["message"]
+        assert f"{first.name} is in eu" in error["message"]
 
-    async def test_another_wires_message_of_a_namespace_is_in_its_pool(self, pooled: Pooled) -> None:
+    async def test_a_message_from_another_wire_is_in_its_namespaces_pool(self, pooled: Pooled) -> None:
         topic = pooled.topic("shop")
         params = {"topic": topic.name, "msg": "hello", "msgId": "one", "delayMillis": "3600000"}
         sent = await pooled.client.post("/camellia/delayQueue/sendMsg", params=params)
@@ -84,7 +83,7 @@ class TestRouting:
         assert await topic.state("one") == "waiting"
         assert await stands(pooled.eu_rabbit.amqp_url, f"ready.{topic.name}")
 
-    async def test_an_id_that_is_of_no_topic_leads_into_any_pool(self, pooled: Pooled) -> None:
+    async def test_a_job_is_found_by_its_id_in_any_pool(self, pooled: Pooled) -> None:
         topic, job_id = pooled.topic("shop"), uuid4().hex
         job = {"topic": topic.name, "id": job_id, "delay": 1, "ttr": 60, "body": "hello"}
         assert (await pooled.client.post("/push", json=job)).json()["code"] == 0
@@ -106,14 +105,14 @@ class TestLmstfy:
         token: str = made.json["token"]
         return token
 
-    async def test_pools_are_listed_and_one_that_there_is_not_is_refused_before_the_token(self, pooled: Pooled) -> None:
+    async def test_pools_are_listed_and_an_unknown_one_is_refused_before_the_token(self, pooled: Pooled) -> None:
         assert (await self.admin(pooled, "GET /pools")).json == ["default", "eu", "us"]
         refused = await ask(pooled.lmstfy_port, "GET /api/ns/q", {"X-Token": "nowhere:x"})
         assert (refused.status, refused.json) == (404, {"error": "pool not found"})
         unknown = await self.admin(pooled, "GET /token/ns/nowhere:x/limit")
         assert (unknown.status, unknown.json) == (400, {"error": "the pool was not exists"})
 
-    async def test_a_namespace_is_in_the_pool_of_its_token_whatever_it_is_called(self, pooled: Pooled) -> None:
+    async def test_a_namespace_is_in_the_pool_of_its_token_whatever_its_name(self, pooled: Pooled) -> None:
         namespace = f"ns-{uuid4().hex[:12]}"
         token = await self.token(pooled, namespace, "eu")
         assert token.startswith("eu:")
@@ -135,7 +134,7 @@ class TestLmstfy:
         found = await pooled.client.get(f"/v1/topics/shop%2F{queue}/messages/{published.json['job_id']}")
         assert found.json()["state"] == "waiting"
 
-    async def test_limits_are_kept_with_their_tokens_and_listed_together(self, pooled: Pooled) -> None:
+    async def test_limits_of_all_pools_are_listed_together(self, pooled: Pooled) -> None:
         namespace, limit = f"ns-{uuid4().hex[:12]}", b'{"read":1,"write":1,"interval":3600}'
         tokens = [await self.token(pooled, namespace, pool) for pool in ("", "eu")]
         for token in tokens:
@@ -147,7 +146,7 @@ class TestLmstfy:
 
 @asynccontextmanager
 async def broker_killed(pooled: Pooled) -> AsyncIterator[None]:
-    # RabbitMQ may leave a queue that is new when it is killed without a leader.
+    # RabbitMQ may leave a queue without a leader if it is killed right after the queue was declared.
     await asyncio.to_thread(pooled.eu_rabbit.sync)
     await killed(pooled.eu_rabbit)
     yield
@@ -167,7 +166,7 @@ async def redis_frozen(pooled: Pooled) -> AsyncIterator[None]:
 @pytest.mark.parametrize(
     ("outage", "part", "listed"), [(broker_killed, "eu/broker", 200), (redis_frozen, "eu/store", 503)]
 )
-async def test_a_pool_that_is_away_takes_its_own_topics_with_it_and_no_others(
+async def test_a_pool_that_is_away_affects_its_own_topics_only(
     pooled: Pooled, outage: Callable[[Pooled], AbstractAsyncContextManager[None]], part: str, listed: int
 ) -> None:
     while (await pooled.ready()).json()["status"] != "ok":
@@ -190,20 +189,20 @@ async def test_a_pool_that_is_away_takes_its_own_topics_with_it_and_no_others(
             assert leased["body"] == "meanwhile"
             await topic.call("POST", "/ack", {"receipts": [leased["receipt"]]})
             assert await topic.state("one") == "acked"
-        # A list of topics asks each pool's Redis, and is whole or refused.
+        # A list of topics asks the Redis of each pool. It is complete or refused.
         assert (await pooled.client.get("/v1/topics")).status_code == listed
     async with asyncio.timeout(PATIENCE_S):
         while (await pooled.ready()).json()["status"] != "ok":
             await pooled.topic().pull(wait=200)
-        # A broker that has just started may take longer for an answer than a request waits.
+        # A broker that has just started may answer later than a request's timeout.
         pull = f"/v1/topics/{quote(away.name, safe='')}/pull"
         while (pulled := await pooled.client.post(pull, json={"wait": "30s"})).status_code == 503:
-            pass
+            await pause()
     (message,) = pulled.json()["messages"]
     assert message["body"] == "before"
 
 
-async def test_a_process_starts_and_ends_in_good_order_with_a_pool_away(
+async def test_a_process_starts_and_stops_cleanly_while_a_pool_is_away(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
 ) -> None:
     port, nobody = free_ports(2)

@@ -1,4 +1,4 @@
-"""BRIDGE_POOLS: what it may say, and what ends `serve` with code 2."""
+"""Tests BRIDGE_POOLS: valid values, and complaints that end `serve` with code 2."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def complaint(pools: Any) -> str:
     return line
 
 
-def test_a_pool_takes_its_servers_and_names_and_all_else_from_the_bridges_own_settings() -> None:
+def test_a_pool_inherits_every_setting_but_its_servers_and_names() -> None:
     pools = {"eu": {**EU, "namespaces": ["shop"]}, "us": {**US, "prefix": "us", "management_url": "http://us:15672"}}
     settings = Settings.model_validate({"pools": json.dumps(pools), "prefix": "mine", "management_url": "http://a:1"})
     eu, us = settings.of_pool("eu"), settings.of_pool("us")
@@ -45,33 +45,36 @@ def test_a_pool_takes_its_servers_and_names_and_all_else_from_the_bridges_own_se
     [
         ("[]", f"must be {FORM}"),
         ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        ('{"eu": {}, "eu": {}}', "a name is there twice in one object"),
+        ('{"eu": {}, "eu": {}}', "an object has the same name twice; remove one of them"),
         ({"eu": "amqp://u:s3cret@h"}, f"eu: must be an object, as in {FORM}"),
         ({"e u": EU}, "a pool's name 'e u' must be 1 to 40 letters, digits, _ -"),
         ({"amqp://u:s3cret@h": EU}, "a pool's name must be 1 to 40 letters, digits, _ -"),
-        ({"default": EU}, "'default' is the bridge's own pool, of BRIDGE_AMQP_URL and BRIDGE_REDIS_URL"),
-        ({"eu": {**EU, "amqp": 1}}, f"eu: unknown 'amqp'; known are {FIELDS}"),
+        (
+            {"default": EU},
+            "'default' is the pool of BRIDGE_AMQP_URL and BRIDGE_REDIS_URL; choose another name",
+        ),
+        ({"eu": {**EU, "amqp": 1}}, f"eu: unknown field 'amqp'; the fields are {FIELDS}"),
         ({"eu": {"amqp_url": EU["amqp_url"]}}, "eu.redis_url: must be a URL"),
         (
             {"eu": {**EU, "redis_url": "http://:s3cret@eu"}},
-            "eu.redis_url: the URL has to begin with one of redis://, rediss://, unix://, redis+sentinel://,"
+            "eu.redis_url: the URL must begin with one of redis://, rediss://, unix://, redis+sentinel://,"
             " rediss+sentinel://, redis+cluster://, rediss+cluster://",
         ),
         (
             {"eu": {**EU, "amqp_url": "http://u:s3cret@eu"}},
-            "eu.amqp_url: the URL has to be amqp://user:password@host:5672/vhost, or amqps://…; what is neither a"
-            " letter nor a digit in user and password is percent-encoded",
+            "eu.amqp_url: the URL must have the form amqp://user:password@host:5672/vhost, or amqps://…;"
+            " percent-encode what is neither a letter nor a digit in user and password",
         ),
         ({"eu": {**EU, "namespaces": "shop"}}, "eu.namespaces: must be a list"),
         ({"eu": {**EU, "namespaces": ["a/b"]}}, "eu.namespaces 'a/b' must be 1 to 100 letters, digits, _ . -"),
         ({"eu": {**EU, "prefix": "x" * 31}}, f"eu.prefix '{'x' * 31}' must be 1 to 30 letters, digits, _ -"),
         (
             {"eu": {**EU, "namespaces": ["shop"]}, "us": {**US, "namespaces": ["shop"]}},
-            "namespaces: 'shop' is in the pools eu and us; it can be in one",
+            "namespaces: 'shop' is in the pools eu and us; leave it in one",
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_field_and_limit_and_without_a_secret(pools: Any, says: str) -> None:
+def test_a_complaint_names_field_and_limit_but_no_secret(pools: Any, says: str) -> None:
     line = complaint(pools)
     assert line == f"BRIDGE_POOLS: {says}"
     assert "s3cret" not in line
@@ -89,7 +92,7 @@ def test_what_is_wrong_is_said_with_its_field_and_limit_and_without_a_secret(poo
         ({"eu": {**EU, "redis_url": "redis://127.0.0.1/?db=0"}}, "default and eu have the same Redis"),
     ],
 )
-def test_two_pools_that_would_take_each_others_messages_are_refused(pools: Any, which: str) -> None:
+def test_two_pools_with_the_same_names_on_one_server_are_refused(pools: Any, which: str) -> None:
     line = complaint(pools)
     assert line.startswith(f"BRIDGE_POOLS: {which}")
     assert "s3cret" not in line
@@ -98,11 +101,11 @@ def test_two_pools_that_would_take_each_others_messages_are_refused(pools: Any, 
 @pytest.mark.parametrize(
     "own", [{"prefix": "eu"}, {"amqp_url": "amqp://h:5672/eu", "redis_url": "redis://127.0.0.1:6379/1"}]
 )
-def test_two_pools_may_share_servers_under_other_names(own: dict[str, str]) -> None:
+def test_two_pools_may_share_servers_with_different_names(own: dict[str, str]) -> None:
     Settings.model_validate({"pools": json.dumps({"eu": {**OWN, **own}})})
 
 
-def test_a_process_whose_pools_are_wrong_ends_with_code_2() -> None:
+def test_a_process_with_invalid_pools_exits_with_code_2() -> None:
     pools = json.dumps({"eu": {**EU, "amqp": 1}})
     ended = subprocess.run(
         [sys.executable, "-m", "bridge", "serve"],
@@ -112,4 +115,4 @@ def test_a_process_whose_pools_are_wrong_ends_with_code_2() -> None:
         timeout=120,
         check=False,
     )
-    assert (ended.returncode, ended.stderr) == (2, f"BRIDGE_POOLS: eu: unknown 'amqp'; known are {FIELDS}\n")
+    assert (ended.returncode, ended.stderr) == (2, f"BRIDGE_POOLS: eu: unknown field 'amqp'; the fields are {FIELDS}\n")

@@ -1,6 +1,6 @@
-"""What the scripts promise, said once more in plain Python: what each verdict is, and what holds after each step.
+"""States the promises of the scripts in plain Python: the verdict of each call, and the invariants after each step.
 
-Nothing here is taken from the scripts; where the two differ, one of them is wrong.
+It is written independently of the scripts, so where the two differ, one of them is wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAKES = {
 """The states in which each script may leave a record it has changed."""
 
 SECOND_TIME = {"made": "release", "expired": "ghost", "dropped": "stale", "nacked": "stale"}
-"""What a script that ran already may answer, where it is not the same; it changes nothing more."""
+"""The verdicts of a second run that differ from the first. A second run changes nothing."""
 
 
 def scheduled(kept: Kept, now_ms: int) -> str:
@@ -46,7 +46,7 @@ def scheduled(kept: Kept, now_ms: int) -> str:
 
 
 def judged(copy: Copy, record: Record | None) -> str:
-    """Which copy of its message it is: `new` (there is no record), `its` (the live one), `ghost` or `ahead`."""
+    """The relation of a copy to its record: `new` (no record), `its` (the live copy), `ghost` or `ahead`."""
     if record is None:
         return "new"
     epoch = max(1, copy.epoch)
@@ -56,14 +56,14 @@ def judged(copy: Copy, record: Record | None) -> str:
 
 
 def superseded(copy: Copy, record: Record | None) -> bool:
-    """Whether a copy is told to be a ghost without a look at its nonce."""
+    """Whether a copy is a ghost by its epoch alone."""
     return record is not None and (record.state.ended or record.epoch > copy.epoch)
 
 
 def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt: bool) -> str:
     which = judged(copy, record)
     if copy.epoch == 0 and record is not None:
-        # A client's own message: under an id that is free again a new one, under a living id the same or a duplicate.
+        # A message of an AMQP client: new under a free id; under a live id the same copy again, or a duplicate.
         which = "new" if record.state.ended else "its" if record.nonce == copy.nonce else "ghost"
     if which == "ghost" or (which == "ahead" and not adopt):
         return which
@@ -104,7 +104,7 @@ def returned(copy: Copy, record: Record | None, now_ms: int, *, by_ttl: bool) ->
 def the_index_agrees_with_the_record(kept: Kept) -> None:
     record = kept.record
     if record is None:
-        return  # its entries go with the next count, or a few at a time
+        return  # the next count removes its entries, or other scripts do, a few at a time
     wanted = {} if record.state is State.UNCONFIRMED else {record.state.label: record.due_ms}
     if record.forget_ms and record.state is not State.UNCONFIRMED:
         wanted["forget"] = record.forget_ms
@@ -130,8 +130,8 @@ def a_record_that_waits_or_is_leased_never_expires(kept: Kept, *, direct: bool) 
 def a_record_outlives_every_copy(kept: Kept, broker: Broker) -> None:
     record = kept.record
     if record is not None and record.forget_ms:
-        for standing in broker.wheel:
-            assert not standing.told or standing.arrives_ms < record.forget_ms
+        for placed in broker.wheel:
+            assert not placed.recorded or placed.arrives_ms < record.forget_ms
 
 
 def an_end_is_left_only_for_a_new_life(before: Record | None, after: Record | None, cause: str) -> None:

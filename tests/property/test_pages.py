@@ -1,4 +1,4 @@
-"""Pages and counts over messages of which many are due at one moment, beside a sorted list."""
+"""Pages and counts agree with a sorted list, also where many messages are due at one moment."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from subprocess import run as run_program
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import SHOWN_STATES
 from bridge.store import pages
 from bridge.store.keys import INDEXES
-from tests.property.test_transitions import asked
+from tests.examples import examples
+from tests.property.test_transitions import connected_store
 from tests.property.world import BORN_MS, World
 
 Entry = tuple[int, str]  # due moment, id: the order of a page
@@ -26,11 +27,11 @@ Entry = tuple[int, str]  # due moment, id: the order of a page
 EDGES_MS = (10, 20, 1_000)
 NAMES = st.text("Aa-_.~z0 ", min_size=1, max_size=4)
 OFFSETS_MS = st.sampled_from([-5, 0, 0, 0, 1, 9, 10, 11, 20, 999, 1_000, 1_001])
-STANDING = st.dictionaries(NAMES, st.tuples(st.sampled_from(SHOWN_STATES), OFFSETS_MS), max_size=30)
+MESSAGES = st.dictionaries(NAMES, st.tuples(st.sampled_from(SHOWN_STATES), OFFSETS_MS), max_size=30)
 
 
-def put(world: World, standing: dict[str, tuple[Any, int]]) -> None:
-    for name, (state, offset_ms) in standing.items():
+def put(world: World, messages: dict[str, tuple[Any, int]]) -> None:
+    for name, (state, offset_ms) in messages.items():
         world.command("ZADD", index(world, name, state - 1), BORN_MS + offset_ms, name)
 
 
@@ -65,62 +66,62 @@ def all_pages(world: World, states: str, *, limit: int, window: tuple[int, int])
 
 @pytest.fixture(scope="module", params=[1, 4], ids=["1 bucket", "4 buckets"])
 def world(redis_node: RedisNode, request: pytest.FixtureRequest) -> Any:
-    with asked(redis_node) as (run, store):
+    with connected_store(redis_node) as (run, store):
         yield World(run, store, buckets=request.param)
 
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = examples(25)
 
 
 @QUICK
 @given(
-    standing=STANDING,
+    messages=MESSAGES,
     states=st.sets(st.sampled_from(SHOWN_STATES), min_size=1),
     limit=st.integers(1, 8),
     window=st.tuples(OFFSETS_MS, OFFSETS_MS),
 )
 def test_pages_give_each_id_once_and_in_order_with_any_limit(
-    world: World, standing: dict[str, tuple[Any, int]], states: set[Any], limit: int, window: tuple[int, int]
+    world: World, messages: dict[str, tuple[Any, int]], states: set[Any], limit: int, window: tuple[int, int]
 ) -> None:
     world.clear()
-    put(world, standing)
+    put(world, messages)
     low_ms, high_ms = (BORN_MS + offset_ms for offset_ms in sorted(window))
     digits = "".join(str(int(state)) for state in states)
 
     wanted = sorted(
         (BORN_MS + offset_ms, name)
-        for name, (state, offset_ms) in standing.items()
+        for name, (state, offset_ms) in messages.items()
         if state in states and low_ms <= BORN_MS + offset_ms <= high_ms
     )
     assert all_pages(world, digits, limit=limit, window=(low_ms, high_ms)) == wanted
 
 
 @QUICK
-@given(standing=STANDING, at=OFFSETS_MS, name=NAMES, limit=st.integers(1, 8))
-def test_a_cursor_whose_message_is_gone_goes_on_behind_its_place(
-    world: World, standing: dict[str, tuple[Any, int]], at: int, name: str, limit: int
+@given(messages=MESSAGES, at=OFFSETS_MS, name=NAMES, limit=st.integers(1, 8))
+def test_a_cursor_works_after_its_message_is_gone(
+    world: World, messages: dict[str, tuple[Any, int]], at: int, name: str, limit: int
 ) -> None:
     world.clear()
-    put(world, standing)
+    put(world, messages)
     cursor = (BORN_MS + at, name)
-    every = sorted((BORN_MS + offset_ms, name) for name, (_, offset_ms) in standing.items())
+    every = sorted((BORN_MS + offset_ms, name) for name, (_, offset_ms) in messages.items())
 
     wanted = [entry for entry in every if entry > cursor][:limit]
     assert page(world, "1234567", limit=limit, cursor=cursor, window=(0, 2**53)) == wanted
 
 
 @QUICK
-@given(standing=STANDING, forgotten=st.sets(NAMES))
+@given(messages=MESSAGES, forgotten=st.sets(NAMES))
 def test_counts_agree_with_a_plain_count(
-    world: World, standing: dict[str, tuple[Any, int]], forgotten: set[str]
+    world: World, messages: dict[str, tuple[Any, int]], forgotten: set[str]
 ) -> None:
     world.clear()
-    put(world, standing)
-    for name in standing:
+    put(world, messages)
+    for name in messages:
         world.command("ZADD", index(world, name, -1), BORN_MS if name in forgotten else BORN_MS + 1, name)
     (counts,) = world.do(pages.counts(world.store, world.records, [world.topic], edges_ms=EDGES_MS))
 
-    left = [(state, offset_ms) for name, (state, offset_ms) in standing.items() if name not in forgotten]
+    left = [(state, offset_ms) for name, (state, offset_ms) in messages.items() if name not in forgotten]
     by_state = Counter(state.label for state, _ in left)
     waiting = sorted(offset_ms for state, offset_ms in left if state.label == "waiting")
     cuts = [0, *(bisect_left(waiting, edge) for edge in (0, *EDGES_MS)), len(waiting)]
@@ -129,23 +130,23 @@ def test_counts_agree_with_a_plain_count(
 
 
 class Collating(RedisNode):
-    """A Redis server in whose locale `a` comes before `B`."""
+    """A Redis server whose locale sorts `a` before `B`."""
 
     def environment(self) -> dict[str, str]:
         return {**super().environment(), "LOCPATH": str(self.data_dir), "LC_ALL": "en_US.UTF-8"}
 
 
-def test_pages_go_by_bytes_in_any_locale_of_the_server(local_dir: Path) -> None:
+def test_pages_are_sorted_by_bytes_in_any_locale_of_the_server(local_dir: Path) -> None:
     folder = local_dir / "collating"
     folder.mkdir()
     localedef = ["localedef", "-i", "en_US", "-f", "UTF-8", str(folder / "en_US.UTF-8")]
     if run_program(localedef, check=False, capture_output=True).returncode:
         pytest.skip("the sources of the locale en_US are not installed")
-    with Collating(folder) as node, asked(node) as (run, store):
+    with Collating(folder) as node, connected_store(node) as (run, store):
         world = World(run, store)
         assert world.command("EVAL", "return 'a' < 'B' and 1 or 0", 0) == 1
-        standing = dict.fromkeys(("B", "a", "C", "b", "A", "c"), (SHOWN_STATES[0], 0))
-        put(world, standing)
+        messages = dict.fromkeys(("B", "a", "C", "b", "A", "c"), (SHOWN_STATES[0], 0))
+        put(world, messages)
 
         found = all_pages(world, "1", limit=2, window=(0, 2**53))
         assert [name for _, name in found] == ["A", "B", "C", "a", "b", "c"]

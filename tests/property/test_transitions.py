@@ -1,5 +1,7 @@
-"""Every script in any order, once or twice, by senders, checkpoints and consumers that may die between any two steps:
-the real scripts on a real Redis, beside a plain model and the invariants of `model.py`."""
+"""Runs every script in any order, once or twice, for senders, checkpoints and consumers that may die between two steps.
+
+The real scripts run on a real Redis. `model.py` predicts each verdict and holds the invariants.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,21 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from bridge.broker.copies import bundles
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
-from bridge.loops.checkpoint.verdicts import Step, after_fire, after_return
-from bridge.model.message import Copy, Envelope, Record, State
-from bridge.model.values import Backoff, Policy
-from bridge.service.pulling import AHEAD_PARKED_MS
-from bridge.service.sending import first_copy
-from bridge.service.successors import at_once, dead, later, successor
+from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
+from bridge.model.message import Copy, CopyKind, Envelope, Record, State
+from bridge.model.values import MAX_DELAY_MS, Backoff, Policy
+from bridge.service.leasing import AHEAD_PARKED_MS
+from bridge.service.successors import at_once, dead, first_copy, later, lease_copy, successor
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.records import Claim as Asked
 from bridge.store.records import Confirmation, Outcome
+from tests.examples import TIMES
 from tests.property import model
-from tests.property.world import Broker, Kept, Standing, World, one_of
+from tests.property.world import Broker, Kept, PlacedCopy, World, one_of
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-MAX_DELAY_MS = 999 * DAY_MS
-FORGOTTEN_WITHIN_MS = 5_000  # keys expire by Redis' own clock, so the model's never stops so shortly before
+FORGOTTEN_WITHIN_MS = 5_000  # real time expires keys too, so the set clock never stops this shortly before an expiry
 LIVE = frozenset((State.WAITING, State.READY, State.LEASED))
 
 ids = st.sampled_from(["a", "b"])
@@ -42,7 +43,7 @@ delays_ms = st.sampled_from([0, 1, 150, 1_000, 60_000, 2 * DAY_MS, 40 * DAY_MS])
 leases_ms = st.sampled_from([1_000, 30_000, 12 * HOUR_MS])
 ttls_ms = st.sampled_from([-1, -1, -1, 0, 500, 45_000])
 retries = st.integers(0, 2)
-envelopes = st.sampled_from([b"", b"\n{}", b"\n" + b"x" * 600])  # the last is too long for a record
+envelopes = st.sampled_from([b"", b"\n{}", b"\n" + b"x" * 600])  # the last one is too long for a record
 dies = st.sampled_from(["", "", "", "", "before publishing", "before naming", "before acknowledging"])
 
 
@@ -67,7 +68,7 @@ class Transitions(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.world.clear()
 
-    # -- what every rule is made of
+    # -- parts of the rules
 
     def broker(self, name: str) -> Broker:
         return self.world.broker(name)
@@ -90,16 +91,16 @@ class Transitions(RuleBasedStateMachine):
             self.seen.append(after)
         return first
 
-    def put(self, name: str, publication: Publication, *, told: bool) -> Standing:
+    def put(self, name: str, publication: Publication, *, recorded: bool) -> PlacedCopy:
         parked = 0 if publication.route is not Route.WHEEL else parked_ms(publication.left_ms, exact=publication.exact)
-        standing = Standing(copy=publication.copy, arrives_ms=self.world.now_ms + parked, told=told)
+        placed = PlacedCopy(copy=publication.copy, arrives_ms=self.world.now_ms + parked, recorded=recorded)
         broker = self.broker(name)
         where = {Route.WHEEL: broker.wheel, Route.READY: broker.ready, Route.DEAD: broker.dead}[publication.route]
-        where.append(standing)
-        return standing
+        where.append(placed)
+        return placed
 
-    def put_together(self, publications: list[Publication]) -> list[Standing]:
-        """Into the wheel as one bundle, where there are several; what stands there is what is read of it."""
+    def put_together(self, publications: list[Publication]) -> list[PlacedCopy]:
+        """Puts copies into the wheel, several of them as one bundle, and reads them back from its bytes."""
         copies, topic = [one.copy for one in publications], self.world.topic
         packed = bundles.pack(copies)
         assert bool(packed) == (len(copies) > 1)
@@ -107,26 +108,27 @@ class Transitions(RuleBasedStateMachine):
             copies = bundles.part(topic, bundle.properties, bundle.body, now_ms=self.world.now_ms)
         number = next(self.world.bundles) if packed else 0
         parked = [
-            self.put(one.copy.id, replace(one, copy=copy), told=True)
+            self.put(one.copy.id, replace(one, copy=copy), recorded=True)
             for one, copy in zip(publications, copies, strict=True)
         ]
-        for standing in parked:
-            standing.bundle = number
+        for placed in parked:
+            placed.bundle = number
         return parked
 
-    def perform(self, name: str, step: Step, *, told: bool, dies: str) -> bool:
-        """Does what follows from a verdict as the checkpoint does: publish, name. Whether the copy can be
+    def perform(self, name: str, decision: Decision, *, recorded: bool, dies: str) -> bool:
+        """Carries a decision out as the checkpoint does: publishes, then names. Returns whether the copy can be
         acknowledged."""
-        if dies == "before publishing" or step.hold_ms is not None:
+        step = decision.step
+        if dies == "before publishing" or decision.hold_ms is not None:
             return False
-        standing = None if step.publication is None else self.put(name, step.publication, told=told)
+        placed = None if step.publication is None else self.put(name, step.publication, recorded=recorded)
         if dies == "before naming":
             return False
         if step.name is not None:
             before = self.record(name)
-            self.run_script(name, step.name(self.world.records))
-            if standing is not None:
-                standing.told = before is not None
+            self.run_script(name, step.name)
+            if placed is not None:
+                placed.recorded = before is not None
         return dies != "before acknowledging"
 
     # -- sending
@@ -170,7 +172,7 @@ class Transitions(RuleBasedStateMachine):
                 copy = first_copy(outcome.found, Envelope())
                 way = Route.READY if delay_ms == 0 else Route.WHEEL
                 publication = Publication(copy=copy, route=way, left_ms=delay_ms, exact=not direct)
-                self.put(name, publication, told=True).direct = direct
+                self.put(name, publication, recorded=True).direct = direct
 
     @rule(
         delay_ms=delays_ms.filter(bool),
@@ -180,7 +182,7 @@ class Transitions(RuleBasedStateMachine):
         published=st.booleans(),
     )
     def send_together(self, *, delay_ms: int, apart_ms: int, ttl_ms: int, max_retry: int, published: bool) -> None:
-        """A batch of what is not live yet: claimed one by one, published as one bundle, due a little apart."""
+        """A batch of new messages: claimed one by one, published as one bundle, due a little apart."""
         publications: list[Publication] = []
         for name in self.kept:
             delay_ms += apart_ms
@@ -245,7 +247,7 @@ class Transitions(RuleBasedStateMachine):
             envelope=Envelope(),
         )
         publication = Publication(copy=copy, route=Route.WHEEL, left_ms=delay_ms, exact=False)
-        self.put(name, publication, told=False).direct = direct
+        self.put(name, publication, recorded=False).direct = direct
 
     # -- the checkpoint
 
@@ -274,10 +276,10 @@ class Transitions(RuleBasedStateMachine):
         again: bool = False,
         looked: bool = False,
     ) -> None:
-        """It, and those that its bundle has with it. `again`: the broker has delivered that anew, whole. `looked`: they
-        are asked about together first, and those that are superseded are dropped."""
-        name, standing = one_of(self.copies("wheel"), at)
-        together = self.in_bundle(standing) or [(name, standing)]
+        """The checkpoint handles a copy and the others of its bundle. `again`: RabbitMQ redelivers the whole bundle.
+        `looked`: one call asks about all of them first, and the superseded ones are dropped."""
+        name, placed = one_of(self.copies("wheel"), at)
+        together = self.in_bundle(placed) or [(name, placed)]
         for _, one in together if again else ():
             one.done = False
         ghosts = self.superseded(together) if looked else []
@@ -296,23 +298,23 @@ class Transitions(RuleBasedStateMachine):
             for of, one in together:
                 self.broker(of).wheel.remove(one)
 
-    def superseded(self, together: list[tuple[str, Standing]]) -> list[Standing]:
-        """Those that the script tells to be ghosts."""
+    def superseded(self, together: list[tuple[str, PlacedCopy]]) -> list[PlacedCopy]:
+        """The copies that the script calls ghosts."""
         asked = [(name, one) for name, one in together if one.copy.epoch]
         if not asked:
             return []
         (answer,) = self.world.raw([self.world.records.superseded([one.copy for _, one in asked])])
         ghosts = [(name, one) for (name, one), ghost in zip(asked, answer, strict=True) if ghost]
         assert all(model.judged(one.copy, self.record(name)) == "ghost" for name, one in ghosts)
-        # What it does not tell is a ghost by its nonce at most.
+        # Any other copy can be a ghost by its nonce only.
         assert answer == [model.superseded(one.copy, self.record(name)) for name, one in asked]
         return [one for _, one in ghosts]
 
     def decide(
-        self, name: str, standing: Standing, *, paused: bool, believed: bool, kept: bytes, twice: bool, dies: str
+        self, name: str, placed: PlacedCopy, *, paused: bool, believed: bool, kept: bytes, twice: bool, dies: str
     ) -> bool:
         now_ms = self.world.now_ms
-        copy, before = standing.copy, self.record(name)
+        copy, before = placed.copy, self.record(name)
         adopt = believed and copy.asked > 0
         wanted = model.fired(copy, before, now_ms, paused=paused, adopt=adopt)
         call = self.world.records.fire(copy, paused_ms=5_000 if paused else 0, adopt=adopt)
@@ -325,30 +327,32 @@ class Transitions(RuleBasedStateMachine):
         if wanted == "made":
             self.run_script(name, self.world.records.keep(outcome.found, kept), twice=twice)
             assert self.shown(name) == kept
-        stranded_ms = max(0, standing.arrives_ms - now_ms)
-        return self.perform(name, after_fire(copy, outcome, stranded_ms), told=wanted == "hold", dies=dies)
+        stranded_ms = max(0, placed.arrives_ms - now_ms)
+        return self.perform(
+            name, after_fire(self.world.records, copy, outcome, stranded_ms), recorded=wanted == "hold", dies=dies
+        )
 
     @precondition(lambda self: self.copies("wheel", direct=True))
     @rule(at=at)
     def a_direct_copy_reaches_its_ready_queue(self, at: int) -> None:
-        name, standing = one_of(self.copies("wheel", direct=True), at)
-        self.broker(name).wheel.remove(standing)
-        self.broker(name).ready.append(standing)
+        name, placed = one_of(self.copies("wheel", direct=True), at)
+        self.broker(name).wheel.remove(placed)
+        self.broker(name).ready.append(placed)
 
     @precondition(lambda self: self.copies("ready"))
     @rule(at=at, by_ttl=rarely, backoff_ms=delays_ms, twice=twice, dies=dies)
     def a_copy_comes_back_from_its_ready_queue(
         self, at: int, by_ttl: bool, backoff_ms: int, twice: bool, dies: str
     ) -> None:
-        name, standing = one_of(self.copies("ready"), at)
+        name, placed = one_of(self.copies("ready"), at)
         broker, now_ms = self.broker(name), self.world.now_ms
-        wanted = model.returned(standing.copy, self.record(name), now_ms, by_ttl=by_ttl)
-        outcome = self.run_script(name, self.world.records.returned(standing.copy, by_ttl=by_ttl), twice=twice)
+        wanted = model.returned(placed.copy, self.record(name), now_ms, by_ttl=by_ttl)
+        outcome = self.run_script(name, self.world.records.returned(placed.copy, by_ttl=by_ttl), twice=twice)
         assert outcome.verdict == wanted
         policy = Policy(backoff=Backoff(steps_ms=(backoff_ms,)))
-        step = after_return(standing.copy, outcome, "rejected", policy, now_ms)
-        if self.perform(name, step, told=False, dies=dies):
-            broker.ready.remove(standing)
+        decision = after_return(self.world.records, placed.copy, outcome, "rejected", policy)
+        if self.perform(name, decision, recorded=False, dies=dies):
+            broker.ready.remove(placed)
 
     # -- consumers
 
@@ -377,34 +381,27 @@ class Transitions(RuleBasedStateMachine):
         if dies == "before publishing":
             return
         leases = [
-            replace(
-                standing.copy,
-                epoch=max(standing.copy.epoch, 1) + 1,
-                nonce=self.world.nonce(),
-                attempt=standing.copy.attempt + counted,
-                due_ms=self.world.now_ms + lease_ms,
-                asked=0,
-            )
-            for _, standing in taken
+            replace(lease_copy(placed.copy, self.world.now_ms + lease_ms, counted=counted), nonce=self.world.nonce())
+            for _, placed in taken
         ]
         parked = self.put_together(
             [Publication(copy=lease, route=Route.WHEEL, left_ms=lease_ms, exact=False) for lease in leases]
         )
         for one in parked:
-            one.told = False
-        for place, ((name, standing), lease) in enumerate(zip(taken, parked, strict=True)):
+            one.recorded = False
+        for place, ((name, placed), lease) in enumerate(zip(taken, parked, strict=True)):
             dying = dies if place == dies_at % len(taken) else ""
             if dying == "before naming":
                 return
-            self.lease(name, standing, lease, lease_ms=lease_ms, counted=counted, twice=twice)
+            self.lease(name, placed, lease, lease_ms=lease_ms, counted=counted, twice=twice)
             if dying == "before acknowledging":
                 return
-            self.broker(name).ready.remove(standing)
+            self.broker(name).ready.remove(placed)
 
     def lease(
-        self, name: str, standing: Standing, parked: Standing, *, lease_ms: int, counted: bool, twice: bool
+        self, name: str, placed: PlacedCopy, parked: PlacedCopy, *, lease_ms: int, counted: bool, twice: bool
     ) -> None:
-        copy, now_ms = standing.copy, self.world.now_ms
+        copy, now_ms = placed.copy, self.world.now_ms
         wanted = model.leased(copy, self.record(name), now_ms)
         call = self.world.records.lease(
             copy,
@@ -414,7 +411,7 @@ class Transitions(RuleBasedStateMachine):
             counted=counted,
         )
         outcome = self.run_script(name, call, twice=twice)
-        parked.told = self.record(name) is not None and wanted != "hold"
+        parked.recorded = self.record(name) is not None and wanted != "hold"
         assert outcome.verdict == wanted
         if wanted == "leased":
             found = outcome.found
@@ -423,15 +420,15 @@ class Transitions(RuleBasedStateMachine):
             left_ms = outcome.extra if wanted == "hold" else AHEAD_PARKED_MS
             asked = copy.asked + (wanted == "ahead")
             publication = Publication(copy=replace(copy, asked=asked), route=Route.WHEEL, left_ms=left_ms)
-            self.put(name, publication, told=wanted == "hold")
+            self.put(name, publication, recorded=wanted == "hold")
 
     @precondition(lambda self: self.copies("ready"))
     @rule(at=at, reported=st.booleans(), twice=twice)
     def an_amqp_consumer_takes_it(self, at: int, reported: bool, twice: bool) -> None:
-        name, standing = one_of(self.copies("ready"), at)
+        name, placed = one_of(self.copies("ready"), at)
         broker = self.broker(name)
-        broker.ready.remove(standing)
-        broker.taken.add((max(1, standing.copy.epoch), standing.copy.nonce))
+        broker.ready.remove(placed)
+        broker.taken.add((max(1, placed.copy.epoch), placed.copy.nonce))
         if reported:
             call = self.world.records.ack(self.world.topic, name, epoch=None, copy_gone=True)
             self.run_script(name, call, twice=twice)
@@ -482,9 +479,9 @@ class Transitions(RuleBasedStateMachine):
                 call = records.bury(record, next_nonce=nonce, attempts=record.attempts, reason="no more")
             else:
                 ready = delay_ms == 0
-                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, "retry")
+                publication = at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.RETRY)
                 call = records.nack(record, next_nonce=nonce, due_ms=due_ms, reason="later", ready=ready)
-            parked = self.put(name, publication, told=False)
+            parked = self.put(name, publication, recorded=False)
         self.name_successor(name, call, record, parked, twice=twice, dies=dies)
 
     # -- changes
@@ -513,8 +510,8 @@ class Transitions(RuleBasedStateMachine):
         else:
             copy = successor(record, Envelope(), nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
             ready = delay_ms == 0
-            publication = at_once(copy, now_ms) if ready else later(copy, now_ms, "move")
-            parked = self.put(name, publication, told=False)
+            publication = at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE)
+            parked = self.put(name, publication, recorded=False)
             call = self.world.records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready)
         self.name_successor(name, call, record, parked, twice=twice, dies=dies)
 
@@ -533,7 +530,9 @@ class Transitions(RuleBasedStateMachine):
             created_ms=max(now_ms, record.created_ms + 1),
         )
         ready = delay_ms == 0
-        parked = self.put(record.id, at_once(copy, now_ms) if ready else later(copy, now_ms, "move"), told=False)
+        parked = self.put(
+            record.id, at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE), recorded=False
+        )
         call = self.world.records.replace(record, copy, ready=ready, envelope=kept)
         before = self.record(record.id)
         self.name_successor(record.id, call, record, parked, twice=twice, dies=dies)
@@ -548,11 +547,11 @@ class Transitions(RuleBasedStateMachine):
     @precondition(lambda self: self.copies("dead"))
     @rule(at=at, max_retry=retries, ttl_ms=ttls_ms, twice=twice, dies=dies)
     def replay(self, at: int, max_retry: int, ttl_ms: int, twice: bool, dies: str) -> None:
-        name, standing = one_of(self.copies("dead"), at)
+        name, placed = one_of(self.copies("dead"), at)
         broker, nonce = self.broker(name), self.world.nonce()
         if dies == "before publishing":
             return
-        letter = standing.copy
+        letter = placed.copy
         now_ms = self.world.now_ms
         expires_ms = now_ms + ttl_ms if ttl_ms >= 0 else 0
         copy = replace(
@@ -564,13 +563,13 @@ class Transitions(RuleBasedStateMachine):
             due_ms=now_ms,
             expires_ms=expires_ms,
         )
-        self.put(name, at_once(copy, now_ms), told=False)
+        self.put(name, at_once(copy, now_ms), recorded=False)
         if dies == "before naming":
             return
         before = self.record(name)
         call = self.world.records.replay(letter, next_nonce=nonce, max_retry=max_retry, expires_ms=expires_ms)
         outcome = self.run_script(name, call, twice=twice)
-        if before is None or (before.state is State.DEAD and standing.is_named_by(before)):
+        if before is None or (before.state is State.DEAD and placed.is_named_by(before)):
             assert outcome.verdict == "replayed"
             found = outcome.found
             assert (found.state, found.attempts) == (State.READY, 0)
@@ -578,7 +577,7 @@ class Transitions(RuleBasedStateMachine):
         else:
             assert outcome.verdict == "ghost"
         if dies != "before acknowledging":
-            broker.dead.remove(standing)
+            broker.dead.remove(placed)
 
     @rule(name=ids, at=at, fenced=st.booleans(), twice=twice)
     def drop(self, name: str, at: int, fenced: bool, twice: bool) -> None:
@@ -624,45 +623,45 @@ class Transitions(RuleBasedStateMachine):
     def forgotten(self, name: str) -> None:
         self.kept[name] = self.world.kept(name)
         self.direct.discard(name)
-        for standing in self.broker(name):
-            standing.told = False
+        for placed in self.broker(name):
+            placed.recorded = False
 
     # -- what callers know
 
     def shown(self, name: str) -> bytes:
-        """What a look shows of the envelope."""
+        """The envelope that `look` answers."""
         return self.world.ask(self.world.records.look(self.world.topic, name))[0].extra or b""
 
     def receipt(self, name: str, at: int) -> int:
-        """An epoch a consumer may have been given, most often the latest."""
+        """An epoch that a consumer may hold in a receipt, most often the latest."""
         return one_of([record.epoch for record in reversed(self.seen) if record.id == name] or [1], at // 2)
 
     def reads(self, *states: State) -> list[Record]:
         """Records as callers have read them while they were in one of the states, the latest first."""
         return [record for record in reversed(self.seen) if record.state in states]
 
-    def copies(self, place: str, *, direct: bool = False) -> list[tuple[str, Standing]]:
-        found: list[tuple[str, Standing]] = []
+    def copies(self, place: str, *, direct: bool = False) -> list[tuple[str, PlacedCopy]]:
+        found: list[tuple[str, PlacedCopy]] = []
         for name, broker in self.world.brokers.items():
-            standing: list[Standing] = getattr(broker, place)
+            placed: list[PlacedCopy] = getattr(broker, place)
             found += [
-                (name, one) for one in standing if not direct or (one.direct and one.arrives_ms <= self.world.now_ms)
+                (name, one) for one in placed if not direct or (one.direct and one.arrives_ms <= self.world.now_ms)
             ]
         return found
 
-    def in_bundle(self, standing: Standing) -> list[tuple[str, Standing]]:
-        """All that travel with it, by the names of their messages; nothing for one that travels alone."""
-        return [(name, one) for name, one in self.copies("wheel") if one.bundle == standing.bundle > 0]
+    def in_bundle(self, placed: PlacedCopy) -> list[tuple[str, PlacedCopy]]:
+        """The copies in the same bundle, with the ids of their messages; none for a copy without a bundle."""
+        return [(name, one) for name, one in self.copies("wheel") if one.bundle == placed.bundle > 0]
 
     def name_successor(
-        self, name: str, call: Call, record: Record, parked: Standing | None, *, twice: bool, dies: str
+        self, name: str, call: Call, record: Record, parked: PlacedCopy | None, *, twice: bool, dies: str
     ) -> None:
         if dies in ("before publishing", "before naming"):
             return
         before = self.record(name)
         outcome = self.run_script(name, call, twice=twice)
         if parked is not None:
-            parked.told = before is not None
+            parked.recorded = before is not None
         as_read = {record.state} if call.script.name != "replace" else LIVE
         if (
             before is not None
@@ -674,10 +673,10 @@ class Transitions(RuleBasedStateMachine):
         elif call.script.name != "bury":
             assert outcome.verdict in ("stale", "unknown")
 
-    # -- what holds after every step
+    # -- invariants
 
     @invariant()
-    def a_look_at_all_copies_tells_those_that_are_superseded(self) -> None:
+    def a_call_for_all_copies_finds_those_that_are_superseded(self) -> None:
         self.superseded([(name, one) for name, broker in self.world.brokers.items() for one in broker])
 
     @invariant()
@@ -694,26 +693,23 @@ class Transitions(RuleBasedStateMachine):
 
 
 @contextmanager
-def asked(redis_node: RedisNode) -> Iterator[tuple[asyncio.Runner, Store]]:
-    """An event loop and a store for a machine that is not asynchronous itself."""
+def connected_store(redis_node: RedisNode) -> Iterator[tuple[asyncio.Runner, Store]]:
+    """An event loop and a store for a state machine, which is not asynchronous."""
     with asyncio.Runner() as run:
         store = Store(redis_node.url, timeout_ms=10_000)
         try:
-            # No server is killed here, and a disk that is waited for at each step leaves time for a few steps only.
-            run.run(store.command("CONFIG", "SET", "appendfsync", "no"))
             yield run, store
-            run.run(store.command("CONFIG", "SET", "appendfsync", "always"))
         finally:
             run.run(store.close())
 
 
-@pytest.mark.timeout(600)  # for a failure to be shrunk; without one it takes less than half a minute
+@pytest.mark.timeout(600)  # a failure takes long to shrink; without one the test takes less than half a minute
 def test_every_transition_keeps_every_promise(redis_node: RedisNode) -> None:
-    with asked(redis_node) as (run, store):
+    with connected_store(redis_node) as (run, store):
         run_state_machine_as_test(
             lambda: Transitions(run, store),  # type: ignore[arg-type]
             settings=settings(
-                max_examples=200,
+                max_examples=80 * TIMES,
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

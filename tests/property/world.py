@@ -1,4 +1,4 @@
-"""What stands around one topic's records: Redis, asked step by step, and the copies a broker would hold."""
+"""Holds the world of one topic: a real Redis that runs one script at a time, and the copies a broker would hold."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bridge.store.records import Outcome, Records, read
 Found = TypeVar("Found")
 
 BORN_MS = 4_102_444_800_000
-"""The clock at an example's start: later than any real one, so that no key expires while the example runs."""
+"""The clock at the start of an example. It is later than any real clock, so no key expires while the example runs."""
 
 RETENTION_MS, TOMBSTONE_MS = 3_600_000, 7 * 86_400_000
 
-# One read of all that is kept of one id: the expiry of the record and of an envelope apart, the score in each index,
-# and the record as it is stored.
+# Reads all that Redis keeps of one id: the expiry of the record and of a separate envelope, the score in each index,
+# and the stored record.
 _SNAPSHOT = """
 local out = { redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]) }
 for at = 3, #KEYS do out[#out + 1] = redis.call('ZSCORE', KEYS[at], ARGV[1]) or '' end
@@ -36,28 +36,28 @@ return out
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """What Redis keeps of one id. `expiring`: the record's key has an expiry. `apart_expiring`: the same of the
-    envelope's key, None where there is none. `claimed_ms`: when an unconfirmed record was claimed. `kept`: the envelope
-    in the record, or 1 for one apart."""
+    """All that Redis keeps of one id. `expiring`: the record's key has an expiry. `apart_expiring`: the same for the
+    envelope's own key, None where it has none. `claimed_ms`: when an unconfirmed record was claimed. `kept`: the
+    envelope in the record, or 1 where it has its own key."""
 
     record: Record | None
     expiring: bool
     apart_expiring: bool | None
     claimed_ms: int
     kept: bytes | int
-    scores: dict[str, int]  # by index, `forget` too; only those it stands in
+    scores: dict[str, int]  # by index, with `forget`; only the indexes that list the id
 
 
 @dataclass(kw_only=True)
-class Standing:
-    """A copy on the broker. `arrives_ms`: when it leaves the wheel; it may stand there longer."""
+class PlacedCopy:
+    """A copy on the broker. `arrives_ms`: the earliest moment at which it leaves the wheel."""
 
     copy: Copy
     arrives_ms: int
-    told: bool  # a script was told of it, so its record has to outlive it
-    direct: bool = False  # it goes from the wheel to the ready queue by itself
-    bundle: int = 0  # the bundle that carries it, 0: it travels alone
-    done: bool = False  # decided about at the checkpoint, which has yet to decide about others of the bundle
+    recorded: bool  # a script has seen the copy, so the record must outlive it
+    direct: bool = False  # it goes from the wheel to the ready queue without the checkpoint
+    bundle: int = 0  # the bundle that carries it; 0: none
+    done: bool = False  # the checkpoint has handled this copy, and not yet all others of its bundle
 
     def is_named_by(self, record: Record) -> bool:
         return (max(1, self.copy.epoch), self.copy.nonce) == (record.epoch, record.nonce)
@@ -65,19 +65,19 @@ class Standing:
 
 @dataclass(kw_only=True)
 class Broker:
-    """The copies of one id, by where they stand. Nothing leaves but by `drop`."""
+    """The copies of one id, by queue."""
 
-    wheel: list[Standing] = field(default_factory=list)
-    ready: list[Standing] = field(default_factory=list)
-    dead: list[Standing] = field(default_factory=list)
-    taken: set[tuple[int, int]] = field(default_factory=set)  # acknowledged over AMQP without a word to the bridge
+    wheel: list[PlacedCopy] = field(default_factory=list)
+    ready: list[PlacedCopy] = field(default_factory=list)
+    dead: list[PlacedCopy] = field(default_factory=list)
+    taken: set[tuple[int, int]] = field(default_factory=set)  # acknowledged over AMQP without telling the bridge
 
-    def __iter__(self) -> Iterator[Standing]:
+    def __iter__(self) -> Iterator[PlacedCopy]:
         yield from (*self.wheel, *self.ready, *self.dead)
 
 
 class World:
-    """One topic of its own on a real Redis, with a clock that is set."""
+    """One topic on a real Redis, with a clock that the test sets."""
 
     _topics = count()
 
@@ -101,7 +101,7 @@ class World:
         return self.brokers.setdefault(message_id, Broker())
 
     def ask(self, call: Call, *, twice: bool = False) -> list[Outcome]:
-        """Runs a script, or the same one again as a caller whose answer was lost."""
+        """Runs a script. `twice`: runs it again, as a caller does whose answer was lost."""
         message_id = str(call.args[1])
         answers = self.raw([call, call] if twice else [call])
         return [read(self.topic, message_id, one) for one in answers]
@@ -138,11 +138,11 @@ class World:
         )
 
     def lose(self, message_id: str) -> None:
-        """Takes the record's key and its envelope's, as their expiry or a loss of Redis' does; the indexes stay."""
+        """Deletes the record's key and its envelope's, as their expiry or a loss of data does. The indexes stay."""
         self.command("DEL", *self.records.keys.record(self.topic, message_id)[:2])
 
     def go_on(self, to_ms: int, forget_ms: dict[str, int]) -> set[str]:
-        """Sets the clock forward; the ids whose moment to be forgotten has come lose their keys."""
+        """Sets the clock forward and deletes the keys of ids that are to be forgotten by then. Returns these ids."""
         self.now_ms = max(self.now_ms, to_ms)
         gone = {message_id for message_id, moment in forget_ms.items() if 0 < moment <= self.now_ms}
         for message_id in gone:

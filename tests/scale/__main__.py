@@ -22,7 +22,7 @@ from ulid import ULID
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import Envelope, Record, new_nonce
-from bridge.service.sending import first_copy
+from bridge.service.successors import first_copy
 from bridge.store.calls import MOST, Call
 from bridge.store.client import Store
 from bridge.store.keys import Keys

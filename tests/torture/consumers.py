@@ -8,9 +8,9 @@ from typing import Any
 
 from aio_pika.abc import AbstractIncomingMessage
 
+from tests.history import History, What, now_ms
 from tests.torture import amqp
 from tests.torture.api import Api
-from tests.torture.history import History, What
 
 _LEASE_MS = 5_000
 _WAIT_MS = 2_000
@@ -32,19 +32,21 @@ class Puller:
         """Pulls for ever; what is neither acked nor nacked comes again when its lease ends."""
         wanted = {"max": 50, "wait": _WAIT_MS, "lease": _LEASE_MS}
         while True:
+            asked_ms = now_ms()
             response = await self._api.insist("POST", f"/v1/topics/{self._topic}/pull", wanted)
             response.raise_for_status()
             pulled: list[dict[str, Any]] = response.json()["messages"]
             for one in pulled:
-                self._history.note(one["id"], What.PULLED, due_ms=_instant_ms(one["due_at"]), attempt=one["attempts"])
+                due_ms, attempt = _instant_ms(one["due_at"]), one["attempts"]
+                self._history.note(one["id"], What.PULLED, due_ms=due_ms, attempt=attempt, asked_ms=asked_ms)
             await self._settle(pulled)
 
     async def _settle(self, pulled: list[dict[str, Any]]) -> None:
-        receipts: list[str] = []
+        receipts: dict[str, str] = {}  # ids, by their receipts
         for one in pulled:
             fate = self._random.random()
             if one["attempts"] > _LAST_RETURNED or fate > _NACKED + _LEFT:
-                receipts.append(one["receipt"])
+                receipts[one["receipt"]] = one["id"]
                 self._history.note(one["id"], What.ACKING)
                 continue
             self._history.note(one["id"], What.RETURNED, attempt=one["attempts"])
@@ -52,8 +54,11 @@ class Puller:
                 shown = {"receipt": one["receipt"], "delay": self._random.randint(0, 1_000)}
                 await self._api.call("POST", f"/v1/topics/{self._topic}/messages/{one['id']}/nack", shown)
         if receipts:
-            response = await self._api.insist("POST", f"/v1/topics/{self._topic}/ack", {"receipts": receipts})
+            response = await self._api.insist("POST", f"/v1/topics/{self._topic}/ack", {"receipts": list(receipts)})
             response.raise_for_status()
+            for message_id, result in zip(receipts.values(), response.json()["results"], strict=True):
+                if result["result"] == "acked":
+                    self._history.note(message_id, What.ACKED)
 
 
 class Subscriber:

@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from benchmarks.loops import together
+from tests.history import History, What, now_ms
 from tests.torture.amqp import Publisher
 from tests.torture.api import Api
-from tests.torture.history import History, What, now_ms
 
 LONGEST_MS = 8_000
 _BATCH = 10
 _SINGLE, _IN_BATCHES, _BY_KEY = 0.3, 0.4, 0.3  # shares of the rate
 _DELETED = 0.15
-_CREATED, _OK = 201, 200
+_CREATED, _OK, _NOT_FOUND = 201, 200, 404
 
 
 class Producers:
@@ -108,7 +108,8 @@ class Producers:
         await asyncio.sleep(self._random.uniform(0, left_ms) / 1_000)
         self._history.note(message_id, What.DELETING)
         response = await self._api.insist("DELETE", f"/v1/topics/{topic}/messages/{message_id}")
-        self._history.note(message_id, What.DELETED if response.status_code == _OK else What.NOT_DELETED)
+        answered = {_OK: What.DELETED, _NOT_FOUND: What.FORGOTTEN}
+        self._history.note(message_id, answered.get(response.status_code, What.NOT_DELETED))
 
     def _when(self, *, by_instant: bool) -> dict[str, int]:
         delay_ms = self._random.randint(0, LONGEST_MS)

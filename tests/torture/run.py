@@ -11,12 +11,12 @@ from random import Random
 from typing import Any
 
 from benchmarks.loops import together
+from tests.history import History, Verdict, What, judge, now_ms
 from tests.torture import api as http
 from tests.torture.amqp import Publisher
 from tests.torture.api import Api
 from tests.torture.consumers import Puller, Subscriber
 from tests.torture.faults import Faults
-from tests.torture.history import History, Verdict, What, judge, now_ms
 from tests.torture.plan import Kind, plan
 from tests.torture.producers import Producers
 from tests.torture.stage import MAX_RETRY, Stage, standing
@@ -58,7 +58,7 @@ async def torture(
     Raises:
         LocalError: a server did not start, or did not come back after a fault.
     """
-    history = History()
+    history = History(MAX_RETRY)
     async with standing(folder) as stage, http.opened(stage.http_urls, seed) as api:
         faults = Faults(stage, plan(seed, minutes), said)
         publisher = Publisher(stage.amqp_url)
@@ -69,7 +69,7 @@ async def torture(
             await publisher.close()
             said("no more load and no more faults; waiting for what is owed")
             await _until_nothing_owed(api, history)
-    return Outcome(judge(history.events, max_retry=MAX_RETRY), faults.counts, history, stage.errors())
+    return Outcome(history.verdict(), faults.counts, history, stage.errors())
 
 
 async def _loaded(producers: Producers, faults: Faults, minutes: float) -> None:

@@ -15,8 +15,8 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.local.server import Server
+from tests.proxy import Proxy
 from tests.torture.plan import BRIDGES, BROKER, REDIS
-from tests.torture.proxy import Proxy
 
 MAX_RETRY = 3
 

@@ -1,4 +1,4 @@
-"""The container files are valid, and hold what a safe start needs."""
+"""Tests that the container files are valid and have the settings that a safe start needs."""
 
 from __future__ import annotations
 
@@ -38,43 +38,41 @@ def validate(compose: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="module")
 def instructions() -> list[tuple[str, str]]:
-    """The Dockerfile's instructions with their arguments, lines joined."""
+    """The Dockerfile's instructions with their arguments, continued lines joined."""
     text = (PROJECT / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines]
 
 
-def test_the_compose_file_follows_the_compose_specification(compose: dict[str, Any]) -> None:
+def test_compose_file_follows_the_compose_specification(compose: dict[str, Any]) -> None:
     validate(compose)
 
 
-def test_the_schema_refuses_a_misspelt_key(compose: dict[str, Any]) -> None:
+def test_schema_refuses_a_misspelt_key(compose: dict[str, Any]) -> None:
     services = {**compose["services"], "redis": {**compose["services"]["redis"], "helthcheck": {}}}
     with pytest.raises(jsonschema.ValidationError, match="helthcheck"):
         validate({**compose, "services": services})
 
 
-def test_every_service_has_a_health_check_and_comes_back(compose: dict[str, Any]) -> None:
+def test_every_service_has_a_health_check_and_restarts(compose: dict[str, Any]) -> None:
     assert set(compose["services"]) == {"rabbitmq", "redis", "bridge"}
     for service in compose["services"].values():
         assert service["healthcheck"]["test"][0] == "CMD"
         assert service["restart"] == "unless-stopped"
 
 
-def test_the_bridge_waits_for_healthy_stores(compose: dict[str, Any]) -> None:
+def test_bridge_waits_for_healthy_servers(compose: dict[str, Any]) -> None:
     healthy = {"condition": "service_healthy"}
     assert compose["services"]["bridge"]["depends_on"] == {"rabbitmq": healthy, "redis": healthy}
 
 
-def test_the_file_of_roles_follows_the_specification_and_gives_each_role_to_one_service(
-    compose: dict[str, Any], roles: dict[str, Any]
-) -> None:
+def test_roles_file_is_valid_and_gives_each_role_to_one_service(compose: dict[str, Any], roles: dict[str, Any]) -> None:
     validate(roles)
     given = [service["environment"]["BRIDGE_ROLES"] for service in roles["services"].values()]
     assert sorted(given) == sorted(Role)
 
 
-def test_services_of_roles_are_on_the_same_servers_and_are_watched_as_the_bridge_is(
+def test_role_services_share_the_servers_and_health_check_of_the_bridge(
     compose: dict[str, Any], roles: dict[str, Any]
 ) -> None:
     bridge = compose["services"]["bridge"]
@@ -86,7 +84,7 @@ def test_services_of_roles_are_on_the_same_servers_and_are_watched_as_the_bridge
         assert service["environment"] == {**servers, "BRIDGE_ROLES": name}
 
 
-def test_data_lies_in_named_volumes(compose: dict[str, Any]) -> None:
+def test_data_is_in_named_volumes(compose: dict[str, Any]) -> None:
     data, configuration = compose["services"]["rabbitmq"]["volumes"]
     assert data == "rabbitmq:/var/lib/rabbitmq"
     assert configuration == "./deploy/rabbitmq-advanced.config:/etc/rabbitmq/advanced.config:ro"
@@ -98,7 +96,7 @@ def test_rabbitmq_keeps_its_node_name(compose: dict[str, Any]) -> None:
     assert compose["services"]["rabbitmq"]["hostname"]
 
 
-def test_redis_writes_every_record_through_and_never_evicts(compose: dict[str, Any]) -> None:
+def test_redis_syncs_every_write_and_never_evicts(compose: dict[str, Any]) -> None:
     command = " ".join(compose["services"]["redis"]["command"])
     for setting in ("--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"):
         assert setting in command
@@ -110,24 +108,24 @@ def test_ports_are_published_on_loopback_only(compose: dict[str, Any]) -> None:
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
-def test_the_image_does_not_run_as_root(instructions: list[tuple[str, str]]) -> None:
+def test_image_does_not_run_as_root(instructions: list[tuple[str, str]]) -> None:
     users = [argument for name, argument in instructions if name == "USER"]
     assert users
     assert int(users[-1]) > 0
 
 
-def test_the_image_installs_from_the_lock_file_with_hashes(instructions: list[tuple[str, str]]) -> None:
+def test_image_installs_locked_packages_with_hashes(instructions: list[tuple[str, str]]) -> None:
     installs = [argument for name, argument in instructions if name == "RUN" and "pip install" in argument]
     assert any("--require-hashes --requirement deploy/requirements.lock" in argument for argument in installs)
     assert all("--require-hashes" in argument or "--no-deps" in argument for argument in installs)
 
 
-def test_the_image_checks_its_own_health_and_serves(instructions: list[tuple[str, str]]) -> None:
+def test_image_has_a_health_check_and_serves(instructions: list[tuple[str, str]]) -> None:
     assert any(name == "HEALTHCHECK" and "/health/live" in argument for name, argument in instructions)
     assert instructions[-1] == ("CMD", '["delaybridge", "serve"]')
 
 
-def test_what_the_image_copies_is_not_ignored(instructions: list[tuple[str, str]]) -> None:
+def test_files_the_image_copies_are_not_ignored(instructions: list[tuple[str, str]]) -> None:
     kept = {line[1:] for line in (PROJECT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = [argument.split()[:-1] for name, argument in instructions if name == "COPY" and "--from" not in argument]
     sources = {source for sources in copied for source in sources}
@@ -144,6 +142,6 @@ def test_locked_packages_have_hashes_and_name_no_index(lock: str) -> None:
     assert "://" not in text
 
 
-def test_the_brokers_we_start_are_configured_as_operators_are_told_to() -> None:
-    told = (PROJECT / "deploy" / "rabbitmq-advanced.config").read_text()
-    assert told.endswith(f"\n{ADVANCED_CONFIGURATION}")
+def test_local_brokers_have_the_advanced_configuration_of_deploy() -> None:
+    deployed = (PROJECT / "deploy" / "rabbitmq-advanced.config").read_text()
+    assert deployed.endswith(f"\n{ADVANCED_CONFIGURATION}")

@@ -1,4 +1,4 @@
-"""What several worker processes count, on one page."""
+"""Tests that the metrics of several worker processes appear on one page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from bridge import metrics
 
 
-def told(name: str, others: dict[str, object]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def samples(name: str, others: dict[str, object]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """The values on the rendered page, by sample name and sorted labels."""
     page, _ = metrics.render(name, others)
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -16,14 +17,14 @@ def told(name: str, others: dict[str, object]) -> dict[tuple[str, tuple[tuple[st
     }
 
 
-def test_each_process_has_its_own_counts_and_what_is_read_from_redis_is_of_none() -> None:
-    metrics.GHOSTS.add("told-apart", 2)
-    metrics.counted({("told-apart", "waiting"): 7})
-    other = [["delaybridge_ghosts_dropped", [["delaybridge_ghosts_dropped_total", {"topic": "told-apart"}, 40.0]]]]
+def test_counts_have_a_process_label_and_redis_gauges_have_none() -> None:
+    metrics.GHOSTS.add("apart", 2)
+    metrics.counted({("apart", "waiting"): 7})
+    other = [["delaybridge_ghosts_dropped", [["delaybridge_ghosts_dropped_total", {"topic": "apart"}, 40.0]]]]
 
-    found = told("api-1", {"checkpoint-1": other, "api-2": None})
+    found = samples("api-1", {"checkpoint-1": other, "api-2": None})
 
-    topic = ("topic", "told-apart")
+    topic = ("topic", "apart")
     assert found["delaybridge_ghosts_dropped_total", (("process", "api-1"), topic)] == 2
     assert found["delaybridge_ghosts_dropped_total", (("process", "checkpoint-1"), topic)] == 40
     assert found["delaybridge_messages", (("state", "waiting"), topic)] == 7
@@ -33,17 +34,17 @@ def test_each_process_has_its_own_counts_and_what_is_read_from_redis_is_of_none(
     }
 
 
-def test_what_one_process_tells_another_is_all_that_it_counts() -> None:
-    metrics.released("told", 3.0)
+def test_process_passes_all_its_counts_to_another() -> None:
+    metrics.released("pooled", 3.0)
 
-    found = told("api-1", {"api-2": metrics.counted_here()})
+    found = samples("api-1", {"api-2": metrics.counted_here()})
 
     for name in ("delaybridge_released_total", "delaybridge_release_lag_seconds_count"):
-        labels = [(("process", process), ("topic", "told")) for process in ("api-1", "api-2")]
-        assert [found[name, one] for one in labels] == [1, 1]
+        labels = [(("process", process), ("topic", "pooled")) for process in ("api-1", "api-2")]
+        assert [found[name, label] for label in labels] == [1, 1]
 
 
-def test_the_only_process_has_no_label() -> None:
+def test_single_process_has_no_process_label() -> None:
     metrics.GHOSTS.add("alone")
 
-    assert told("", {})["delaybridge_ghosts_dropped_total", (("topic", "alone"),)] == 1
+    assert samples("", {})["delaybridge_ghosts_dropped_total", (("topic", "alone"),)] == 1

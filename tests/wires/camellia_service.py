@@ -8,6 +8,7 @@ from typing import Any, cast
 from bridge.model.errors import BridgeError, NotFound
 from bridge.model.message import Envelope, Message, Record, State
 from bridge.model.values import AckResult, AckVerdict, Draft, Leased, Policy, Sent, TopicInfo
+from bridge.service.pools import Pools
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
 
@@ -72,12 +73,15 @@ class StandIn:
         self.known_topics: list[TopicInfo] = []
 
     @property
-    def service(self) -> Service:
-        return cast("Service", self)
+    def service(self) -> Pools:
+        return cast("Pools", self)
 
     @property
-    def pools(self) -> dict[str, Service]:
-        return {"default": self.service}
+    def services(self) -> dict[str, Service]:
+        return {"default": cast("Service", self)}
+
+    def serving(self, topic: str) -> Service:
+        return cast("Service", self)
 
     def _ask(self, name: str, given: Any) -> None:
         self.asked.append((name, given))
@@ -124,6 +128,9 @@ class StandIn:
             if info.topic == topic:
                 return info
         raise NotFound(f"there is no topic {topic!r}")
+
+    async def topic_infos(self) -> list[TopicInfo]:
+        return await self.infos()
 
     async def infos(self) -> list[TopicInfo]:
         self._ask("infos", None)

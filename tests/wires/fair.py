@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httpx2
 
 from tests.integration.topic import Topic
+from tests.waiting import pause
 from tests.wires.lmstfy import Lmstfy
 
 Pulled = tuple[str | None, str]
@@ -220,7 +221,7 @@ class Tasks(Wire):
         """The wire's own pull does not wait, so an empty pull of another topic paces the loop."""
         while (task := await self.posted("/delay/task/pull", topic=topic))["content"] is None:
             assert task["dm_error"] == 0, task
-            await self.topic("idle").pull(wait=50)
+            await pause()
         return None if task["task_id"] is None else str(task["task_id"]), task["content"]
 
     async def ack(self, topic: str, message_id: str) -> None:

@@ -16,6 +16,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.integration.own import own_bridge
+from tests.shared_servers import vhost_url
 
 USER, PASSWORD = "ops", "s3cret"
 BASIC = {"Authorization": "Basic b3BzOnMzY3JldA=="}  # ops:s3cret
@@ -157,7 +158,7 @@ async def another_bridge(
     """A second process on the first one's virtual host and Redis prefix."""
     own_port, port, admin_port = free_ports(3)
     servers = {
-        "BRIDGE_AMQP_URL": f"{rabbit.amqp_url}{first.vhost}",
+        "BRIDGE_AMQP_URL": vhost_url(rabbit, first.vhost),
         "BRIDGE_REDIS_URL": redis.url,
         "BRIDGE_REDIS_PREFIX": first.vhost,
     }

@@ -11,6 +11,7 @@ import pytest
 
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.waiting import pause
 from tests.wires.lmstfy import BASIC, Answer, Lmstfy, Queue, another_bridge, ask, lmstfy_bridge
 
 FORM = {**BASIC, "Content-Type": "application/x-www-form-urlencoded"}
@@ -20,7 +21,7 @@ async def until(queue: Queue, status: int) -> Answer:
     """Repeats the request until it has this status: other processes follow a change within a second."""
     async with asyncio.timeout(30):
         while (answer := await queue.ask("GET", "?timeout=1")).status != status:
-            pass
+            await pause()
     return answer
 
 
@@ -195,7 +196,7 @@ class TestSettings:
     ) -> None:
         async with another_bridge(lmstfy, rabbit, redis_node, local_dir, BRIDGE_LMSTFY="false") as off:
             answer = await ask(off.own_port, "GET /api/shop/q")
-            assert (answer.status, answer.json["title"]) == (404, "There is nothing at this path")
+            assert (answer.status, answer.json["title"]) == (404, "No such path")
             for port in (off.port, off.admin_port):
                 with pytest.raises(ConnectionRefusedError):
                     await ask(port, "GET /api/shop/q")

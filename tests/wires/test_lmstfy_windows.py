@@ -14,6 +14,7 @@ from bridge.model.lmstfy import LmstfyToken
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.lmstfy import LmstfyStore
+from tests.waiting import pause
 
 LONG_MS = 600_000
 
@@ -57,8 +58,8 @@ async def test_a_returned_unit_can_be_taken_again_and_a_refused_request_takes_no
 async def test_a_unit_does_not_return_to_a_later_window(records: LmstfyStore, token: LmstfyToken) -> None:
     first_ms = await records.take(token, "consume", limit=1, length_ms=300)
     async with asyncio.timeout(30):
-        while not (second_ms := await records.take(token, "consume", limit=1, length_ms=LONG_MS)):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        while not (second_ms := await records.take(token, "consume", limit=1, length_ms=LONG_MS)):
+            await pause()
     assert second_ms > first_ms
     await records.give_back(token, "consume", first_ms)
     assert not await records.take(token, "consume", limit=1, length_ms=LONG_MS)

@@ -103,7 +103,7 @@ async def test_a_busy_receiver_does_not_delay_another(tasks: Tasks) -> None:
         ({"sn": "shop", "url": "https://hooks.example/"}, "url: is not of the service that sn names"),
         ({"sn": "shop", "url": "//hooks.example/"}, None),
         ({"sn": "shop", "url": "@hooks.example/"}, "url: must be https://host"),
-        ({"url": "https://169.254.169.254/latest"}, "which is no public address (link-local"),
+        ({"url": "https://169.254.169.254/latest"}, "which is not a public address (link-local"),
         ({"url": "http://127.0.0.2/"}, "must be https"),
     ],
 )

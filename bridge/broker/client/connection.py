@@ -19,9 +19,9 @@ from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFou
 from yarl import URL
 
 from bridge.broker.client.fast_reader import Connection, FastReader
-from bridge.model.breaker import Breaker, Call, asking
+from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
-from bridge.settings.tls import plainly
+from bridge.settings.tls import tls_failure
 from topology.errors import TopologyError
 
 _HEARTBEAT_S = 5  # a silent server is given up after some 20 s, a silent client after 10; the default is 60
@@ -54,7 +54,7 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
     # A lost connection shows as ChannelInvalidStateError, which is a RuntimeError and no AMQPError.
     # And one that ends before the broker has said a word as the end of an iteration.
     except (AMQPError, ChannelInvalidStateError, ConnectionError, OSError, StopAsyncIteration) as error:
-        reason = plainly(error) or f"{type(error).__name__} {error}"
+        reason = tls_failure(error) or f"{type(error).__name__} {error}"
         raise BrokerUnavailable(f"RabbitMQ is away or refused: {reason}") from error
     except Exception as error:
         # What aiormq fails a future with whose connection was lost for no reason that it knows.
@@ -172,7 +172,7 @@ class BrokerConnection:
         return connection.intake
 
     @asynccontextmanager
-    async def asking(self, limit_s: float) -> AsyncIterator[Call]:
+    async def asking(self, limit_s: float) -> AsyncIterator[GuardedCall]:
         """`translated`, for one call of the broker that it has to answer in time, by the breaker's leave. Not to be
         nested: there is leave for one call.
 
@@ -181,13 +181,13 @@ class BrokerConnection:
         """
         generation = self.generation
         async with translated():
-            with asking(self._breaker, "RabbitMQ", Refused) as call:
+            with guarded(self._breaker, "RabbitMQ", Refused) as call:
                 try:
                     async with asyncio.timeout(limit_s):
                         yield call
                 except TimeoutError:
-                    call.telling = not await self.blocked()
-                    if call.telling and self.several:
+                    call.conclusive = not await self.blocked()
+                    if call.conclusive and self.several:
                         await self.drop(generation)
                     raise
 

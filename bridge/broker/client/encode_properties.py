@@ -11,10 +11,11 @@ from pamqp import encode
 
 from bridge.broker.client import frames
 from bridge.broker.copies.copies import LONGEST_EXPIRATION_MS, OWN_PREFIX, to_properties
+from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.message import Copy
 
 _LONGEST_NAME = 32  # in characters, of up to four bytes: pamqp cuts a name to 128 bytes
-_LATEST_S = 253_402_300_799  # the last second Python has a date for
+_LATEST_S = LATEST_INSTANT_MS // 1_000
 _SECONDS = struct.Struct(">Q")
 _LASTING, _EXPIRING = b"\xb0\xc0", b"\xb1\xc0"  # which properties there are, without and with an expiration
 # Bytes of names and values in the order of a table. What a copy may lack is put in with its name.

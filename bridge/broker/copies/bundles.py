@@ -30,14 +30,15 @@ import orjson
 from pamqp import commands as spec
 from ulid import ULID
 
-from bridge.broker.copies.copies import OWN_PREFIX
-from bridge.model.message import JSON_TYPE, Copy, Envelope, valid_id
+from bridge.broker.copies.copies import KEPT_PROPERTIES, OWN_PREFIX
+from bridge.model.durations import LATEST_INSTANT_MS
+from bridge.model.message import JSON_TYPE, Copy, CopyKind, Envelope, valid_id
 from topology.deaths import BROKER_HEADERS
 from topology.wheel import MAX_DELAY_MS
 
 _BUNDLE: Final = "-bundle"
 _FORMER_BUNDLE: Final = "-parcel"  # bundles had this name before; some may wait for months
-_NO_KIND: Final = "plain"
+_KINDS: Final = {str(kind): kind for kind in CopyKind}
 COUNT_HEADER: Final = "x-delay-bundle"
 _FORMER_COUNT_HEADER: Final = "x-delay-parcel"
 CONTENT_TYPE: Final = "application/vnd.delaybridge.bundle"
@@ -56,11 +57,10 @@ _LARGEST: Final = 2**53 - 1  # that Lua and JSON hold exactly
 # What the headers of a copy that travels alone can say, and is read of them.
 _LAST_EPOCH: Final = 10**15 - 1
 _LAST_NONCE: Final = 2**48 - 1
-_LATEST_MS: Final = 253_402_300_799_999  # of the last second that a timestamp is read for
 _INT64: Final = range(-(2**63), 2**63)
 # What no copy is read with: the broker's own, and what would route a copy at once and past its delay.
 _NEVER_PASSED_ON: Final = BROKER_HEADERS | {"CC", "BCC"}
-_PROPERTIES: Final = frozenset({"content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id"})
+_PROPERTIES: Final = frozenset(KEPT_PROPERTIES)
 _PERSISTENT: Final = 2
 
 
@@ -95,19 +95,23 @@ def pack(copies: Sequence[Copy]) -> list[Bundle]:
     return bundles
 
 
-def kind_of_bundle(kind: str | None) -> str:
+def kind_of_bundle(kind: CopyKind) -> str:
     """What the key of a bundle of such copies says."""
-    return (kind or _NO_KIND) + _BUNDLE
+    return f"{kind}{_BUNDLE}"
 
 
 def is_of_bundle(kind: str | None) -> TypeGuard[str]:
     return kind is not None and kind.endswith((_BUNDLE, _FORMER_BUNDLE))
 
 
-def kind_within(kind: str) -> str | None:
+def kind_within(kind: str) -> CopyKind:
     """What the copies of a bundle of that kind are."""
-    within = kind.removesuffix(_BUNDLE).removesuffix(_FORMER_BUNDLE)
-    return None if within == _NO_KIND else within
+    return kind_of(kind.removesuffix(_BUNDLE).removesuffix(_FORMER_BUNDLE))
+
+
+def kind_of(kind: str | None) -> CopyKind:
+    """The kind that a key says. A kind that this version does not know is treated as plain."""
+    return _KINDS.get(kind, CopyKind.PLAIN) if kind is not None else CopyKind.PLAIN
 
 
 def due_ms(properties: spec.Basic.Properties) -> int:
@@ -227,8 +231,8 @@ def _copy(topic: str, fields: list[Any], body: bytes, latest_ms: int) -> Copy:
         attempt=_number(attempt, least=1),
         max_retry=_number(max_retry),
         due_ms=min(_number(due_ms), latest_ms),
-        expires_ms=_number(expires_ms, most=_LATEST_MS),
-        created_ms=_number(created_ms, most=_LATEST_MS),
+        expires_ms=_number(expires_ms, most=LATEST_INSTANT_MS),
+        created_ms=_number(created_ms, most=LATEST_INSTANT_MS),
         envelope=_envelope(body, *rest) if rest else Envelope(body=body),
     )
 

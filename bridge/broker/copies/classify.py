@@ -11,7 +11,7 @@ from bridge.broker.client.pamqp_patch import UNREADABLE
 from bridge.broker.copies import bundles
 from bridge.broker.copies.copies import from_properties
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy
+from bridge.model.message import Copy, CopyKind
 from topology.deaths import left_of_key_ms
 from topology.names import Names
 from topology.wheel import parse_key
@@ -22,11 +22,11 @@ _ON_TIME_MS = 1_000  # what is due sooner has missed no slot worth declaring aga
 @fast_dataclass(frozen=True, slots=True)
 class Due:
     """A copy out of the wheel. `stranded_ms` is what its key has left where a slot was missing on its way; `kind` is
-    what its key says it is, None for a plain one."""
+    what its key says it is."""
 
     copy: Copy
     stranded_ms: int = 0
-    kind: str | None = None
+    kind: CopyKind = CopyKind.PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Bundle:
     """Copies out of the wheel in one message, to be parted once the earliest is due: until then they are bytes."""
 
     topic: str
-    kind: str | None  # of its copies
+    kind: CopyKind  # of its copies
     due_ms: int
     count: int
     stranded_ms: int
@@ -97,9 +97,9 @@ def read(
         return Bundle(parsed.topic, kind, due_ms, bundles.count(properties), left_ms, properties, body)
     copy = from_properties(parsed.topic, properties, body, now_ms=now_ms, max_retry=max_retry)
     if copy.epoch and copy.due_ms - now_ms <= _ON_TIME_MS:
-        return Due(copy, kind=parsed.kind)
+        return Due(copy, kind=bundles.kind_of(parsed.kind))
     left_ms = left_of_key_ms(names, routing_key, deaths(properties.headers)) or 0
     if copy.epoch == 0:
         # What a client delays by key alone is due when its key says.
         copy = replace(copy, due_ms=now_ms + left_ms)
-    return Due(copy, left_ms, parsed.kind)
+    return Due(copy, left_ms, bundles.kind_of(parsed.kind))

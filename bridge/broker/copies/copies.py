@@ -22,6 +22,7 @@ from pamqp import commands as spec
 from ulid import ULID
 
 from bridge.broker.client.delivery import Delivery
+from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.message import JSON_TYPE, Copy, Envelope, valid_id
 from topology.deaths import DEATH_HEADERS, strip
 from topology.wheel import MAX_DELAY_MS
@@ -34,10 +35,9 @@ _PERSISTENT = 2
 _COPY = re.compile(r"([1-9][0-9]{0,14})\.([0-9a-f]{1,12})")
 # A client may have written any; an answer and a bundle can tell these.
 _MOST = 2**31 - 1
-_LATEST_MS = 253_402_300_799_999  # of the last second that a date can tell
 # The broker refuses a longer one. Until such a message is pulled over HTTP nobody holds it to its time to live.
 LONGEST_EXPIRATION_MS = 2**32 - 1
-_KEPT_PROPERTIES = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
+KEPT_PROPERTIES = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
 
 
 def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, reason: str = "") -> spec.Basic.Properties:
@@ -83,7 +83,7 @@ def from_properties(topic: str, properties: spec.Basic.Properties, body: bytes, 
         attempt=max(1, min(_whole(headers, "x-delay-attempt", 1), _MOST)),
         max_retry=min(_whole(headers, "x-delay-max-retry", max_retry), _MOST),
         due_ms=min(_whole(headers, "x-delay-due", now_ms), now_ms + MAX_DELAY_MS),
-        expires_ms=min(_whole(headers, "x-delay-expires", 0), _LATEST_MS),
+        expires_ms=min(_whole(headers, "x-delay-expires", 0), LATEST_INSTANT_MS),
         created_ms=created_ms,
         asked=_whole(headers, "x-delay-asked", 0),
         envelope=Envelope(
@@ -100,7 +100,7 @@ def from_properties(topic: str, properties: spec.Basic.Properties, body: bytes, 
 
 
 def _kept(properties: spec.Basic.Properties, headers: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name in _KEPT_PROPERTIES if (value := getattr(properties, name, None)) is not None}
+    kept = {name: value for name in KEPT_PROPERTIES if (value := getattr(properties, name, None)) is not None}
     priority = _whole(headers, "x-delay-priority", -1)
     return kept | {"priority": priority} if 0 <= priority <= 255 else kept
 

@@ -1,1 +1,1 @@
-"""The HTTP server: its protocol, its limits and the fast path."""
+"""Takes HTTP requests from sockets: protocol, limits, fast path."""

@@ -1,4 +1,4 @@
-"""Refuses a request that is too large before it is read whole: by its Content-Length, or where its stream passes it."""
+"""Refuses a too large request before reading it whole: by its Content-Length, or once the body passes the limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bridge.http.server.protocol import LINGER_S
 
 
 class BodyLimit:
-    """ASGI middleware."""
+    """ASGI middleware. `limit_bytes`: the largest request body."""
 
     def __init__(self, app: ASGIApp, *, limit_bytes: int) -> None:
         self._app = app
@@ -24,13 +24,13 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-        if not declared.isdigit():
+        content_length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+        if not content_length.isdigit():
             await self._app(scope, *self._counted(receive, send))
-        elif int(declared) <= self._limit_bytes:
-            await self._app(scope, receive, send)  # the server lets no more through than was declared
+        elif int(content_length) <= self._limit_bytes:
+            await self._app(scope, receive, send)  # the server passes on no more bytes than declared
         else:
-            refusal = answer(Request(scope), self._refusal(int(declared)))
+            refusal = answer(Request(scope), self._refusal(int(content_length)))
             await refusal(scope, receive, _last(receive, send))
 
     def _counted(self, receive: Receive, send: Send) -> tuple[Receive, Send]:
@@ -55,7 +55,7 @@ class BodyLimit:
 
 
 def _last(receive: Receive, send: Send) -> Send:
-    """Sends the connection's last answer, and closes once the client has seen it."""
+    """A `send` for the last answer of the connection. It reads on until the client closes, for `LINGER_S` at most."""
 
     async def send_last(message: Message) -> None:
         if message["type"] == "http.response.start":

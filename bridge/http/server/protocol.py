@@ -1,9 +1,10 @@
-"""What a connection may cost: how large a head may be, how slow a client, how many connections.
+"""Limits what a connection costs: the size of a request's head, the time a client takes, the number of connections.
 
-The parser bounds no head, and uvicorn waits for ever for the rest of one. Here what is too large, too slow or not HTTP
-is refused behind the answers that are still owed, and the connection is closed. Requests pay next to nothing for it:
-nothing is timed, but once a second every connection is looked at, and one that shows the same as at the time before is
-where its client has not gone on. A request that is being answered, such as a long poll, is not waited for.
+The parser limits no head, and uvicorn waits for the rest of a request for ever. This protocol refuses a request that is
+too large, too slow or not HTTP. The refusal follows the answers to earlier requests; then the connection closes.
+
+There is no timer per request. Once a second every connection is checked; one whose state has not changed is stalled.
+While the bridge works on an answer, as in a long poll, the client is not late.
 """
 
 from __future__ import annotations
@@ -14,30 +15,31 @@ from typing import Any, ClassVar
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from bridge import metrics
-from bridge.http import problems
-from bridge.http.problems import Kind
-from bridge.http.server import request_id
+from bridge.http.problems import ProblemType
+from bridge.http.server.refusals import (
+    HEAD_TOO_LARGE,
+    NOT_HTTP,
+    TARGET_TOO_LONG,
+    TOO_MANY_CONNECTIONS,
+    TOO_SLOW,
+    refusal_bytes,
+)
 from bridge.http.server.sweep import Limits, Phase, Sweep
-
-NOT_HTTP = Kind(400, "not-http", "The request is not HTTP")
-TOO_SLOW = Kind(408, "too-slow", "The request did not come in time")
-TARGET_TOO_LONG = Kind(414, "target-too-long", "The path with its query is too long")
-HEAD_TOO_LARGE = Kind(431, "head-too-large", "The head is too large")
-TOO_MANY_CONNECTIONS = Kind(503, "too-many-connections", "Too many connections are open")
 
 MAX_HEADERS = 100
 MAX_PIPELINED = 100
-_STEP_BITS = 16  # a body or an answer has gone on when another 64 KiB of it has passed
-# A socket that is closed with something unread resets the connection, and the client may lose the answer.
+_STEP_BITS = 16  # a body or an answer makes progress with each 64 KiB
+# Closing a socket with unread bytes resets the connection, and the client may lose the answer. So the bridge reads on
+# for this long.
 LINGER_S = 2.0
 
 
-class Connection(HttpToolsProtocol):
-    """One client's connection."""
+class HttpConnection(HttpToolsProtocol):
+    """One client's connection. uvicorn creates it and feeds it bytes; `sweep` checks it."""
 
     limits: ClassVar[Limits]
     sweep: ClassVar[Sweep]
@@ -50,17 +52,17 @@ class Connection(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._head_bytes = 0  # read in a row that were no body
-        self._unsure_bytes = 0  # read before, some of which may be of the same head
+        self._head_bytes = 0  # read since the last byte of a body
+        self._unsure_bytes = 0  # of the read before, which may hold the start of this head
         self._body_came = False
         self._may_be_large = False
         self._read_bytes = 0
-        self._refusal: tuple[Kind, str] | None = None  # the parser is being stopped for it
-        self._deaf = False  # what comes is not read any more
-        self._last_answer: bytes | None = None  # waits for the answers before it
+        self._refusal: tuple[ProblemType, str] | None = None  # why the parser is being stopped
+        self._deaf = False  # ignores what the client still sends
+        self._last_answer: bytes | None = None  # follows the answers to earlier requests
         self._ended = False
-        self._seen: tuple[Phase, int] = (Phase.FIRST, 0)
-        self._seen_scope: object = None
+        self._last_progress: tuple[Phase, int] = (Phase.FIRST, 0)
+        self._last_scope: object = None
         self.since_s = self.loop.time()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -68,7 +70,8 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.sweep.watch(self.connections, self.loop)
         if not has_room:
-            self._refuse(TOO_MANY_CONNECTIONS, f"{self.limits.connections} connections are being answered")
+            detail = f"all {self.limits.connections} connections are busy: try again in a second"
+            self._refuse(TOO_MANY_CONNECTIONS, detail)
             transport.close()
 
     def data_received(self, data: bytes) -> None:
@@ -88,16 +91,19 @@ class Connection(HttpToolsProtocol):
         else:
             self._head_bytes += len(data)
             if self._head_bytes > self.limits.head_bytes:
-                self._refusal = (HEAD_TOO_LARGE, f"it has more than {self.limits.head_bytes} bytes")
+                self._refusal = (HEAD_TOO_LARGE, f"the head has more than {self.limits.head_bytes} bytes")
         if in_head:
-            self._look_at_head()
+            self._check_head()
         if self._refusal is not None:
             self._refuse(*self._refusal)
 
     def on_headers_complete(self) -> None:
-        self._look_at_head()
+        self._check_head()
         if len(self.pipeline) >= MAX_PIPELINED:
-            self._refusal = (NOT_HTTP, f"more than {MAX_PIPELINED} requests were sent ahead of their answers")
+            self._refusal = (
+                NOT_HTTP,
+                f"more than {MAX_PIPELINED} requests wait on this connection: read answers before you send more",
+            )
         if self._refusal is not None:
             raise httptools.HttpParserError
         super().on_headers_complete()
@@ -115,42 +121,43 @@ class Connection(HttpToolsProtocol):
         if self._last_answer is not None:
             self._end(self._last_answer)
         elif self.cycle.more_body and self.cycle.response_complete and not self._is_small():
-            # Answered before its body was read; nothing of what still comes is of use. A small rest is let go by, as
-            # the client, who was told nothing of an end, may have sent its next request already.
+            # The bridge answered before it read the body, and does not need the rest. A small rest is read and dropped:
+            # the client does not expect the connection to close and may have sent its next request already.
             self._end(b"")
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(*(self._refusal or (NOT_HTTP, "it can't be read")))
+        self._refuse(*(self._refusal or (NOT_HTTP, "the bytes can't be parsed as an HTTP/1.1 request")))
 
     def _unsupported_upgrade_warning(self) -> None:
-        # The parser has let go of what came with the request, so what comes next can't be told apart.
+        # The parser has dropped the bytes behind the request, so the start of the next request is unknown.
         self._deaf = True
         self.cycle.keep_alive = False
 
     def _is_small(self) -> bool:
-        """Whether the request has said that its body takes one step at most."""
+        """Whether the request declared a body of one step at most."""
         declared = next((value for name, value in self.scope["headers"] if name == b"content-length"), b"")
         return declared.isdigit() and int(declared) <= 1 << _STEP_BITS
 
-    def _look_at_head(self) -> None:
-        if len(self.url) > self.limits.head_bytes // 4:
-            self._refusal = (TARGET_TOO_LONG, f"it has more than {self.limits.head_bytes // 4} bytes")
+    def _check_head(self) -> None:
+        target_bytes = self.limits.head_bytes // 4
+        if len(self.url) > target_bytes:
+            self._refusal = (TARGET_TOO_LONG, f"the path with its query has more than {target_bytes} bytes")
         elif len(self.headers) > MAX_HEADERS:
-            self._refusal = (HEAD_TOO_LARGE, f"it has more than {MAX_HEADERS} lines")
+            self._refusal = (HEAD_TOO_LARGE, f"the head has more than {MAX_HEADERS} header lines")
         elif self._may_be_large and self._parsed_bytes() > self.limits.head_bytes:
-            self._refusal = (HEAD_TOO_LARGE, f"it has more than {self.limits.head_bytes} bytes")
+            self._refusal = (HEAD_TOO_LARGE, f"the head has more than {self.limits.head_bytes} bytes")
 
     def _parsed_bytes(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-    def _refuse(self, kind: Kind, detail: str) -> None:
-        """Has the request that is coming in answered with the problem, behind those before it, and the last one."""
+    def _refuse(self, problem_type: ProblemType, detail: str) -> None:
+        """Answers the request that is arriving with the problem, after the earlier requests, as the last answer."""
         self._deaf = True
-        metrics.HTTP_REFUSED.labels(str(kind.status)).inc()
+        metrics.HTTP_REFUSED.labels(str(problem_type.status)).inc()
         cycle = self.cycle
-        under_way = cycle is not None and not cycle.response_complete
-        if under_way and "method" in self.scope and cycle.more_body:
-            # The refused request is with the application, or is queued to be.
+        in_progress = cycle is not None and not cycle.response_complete
+        if in_progress and "method" in self.scope and cycle.more_body:
+            # The refused request is the last one: the application has it, or it waits in the pipeline.
             if self.pipeline:
                 self.pipeline.popleft()
             else:
@@ -159,25 +166,10 @@ class Connection(HttpToolsProtocol):
                     return
                 cycle.disconnected = True
                 cycle.message_event.set()
-                under_way = False
-        self._last_answer = self._answer(kind, detail)
-        if not under_way:
+                in_progress = False
+        self._last_answer = refusal_bytes(problem_type, detail, self.server_state.default_headers)
+        if not in_progress:
             self._end(self._last_answer)
-
-    def _answer(self, kind: Kind, detail: str) -> bytes:
-        identity = request_id.new()
-        document = problems.document(kind, detail, identity.decode())
-        headers = [
-            *self.server_state.default_headers,
-            (b"content-type", problems.MEDIA_TYPE.encode()),
-            (b"content-length", b"%d" % len(document)),
-            (b"x-request-id", identity),
-            (b"connection", b"close"),
-        ]
-        if kind.status == 503:
-            headers.append((b"retry-after", b"1"))
-        head = b"".join(b"%b: %b\r\n" % header for header in headers)
-        return b"%b%b\r\n%b" % (STATUS_LINE[kind.status], head, document)
 
     def _end(self, last_answer: bytes) -> None:
         self._deaf = self._ended = True
@@ -191,6 +183,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def phase(self) -> Phase:
+        """What the connection waits for now."""
         if self.transport.get_write_buffer_size():
             return Phase.READING
         if self._ended:
@@ -205,21 +198,23 @@ class Connection(HttpToolsProtocol):
             return Phase.ANSWER if self.flow.read_paused else Phase.BODY
         return Phase.IDLE if self.cycle.response_complete else Phase.ANSWER
 
-    def look(self, now_s: float) -> None:
-        """Ends what has not gone on for too long."""
-        phase, passed = self.phase, 0
+    def check(self, now_s: float) -> None:
+        """Refuses or closes the connection if the client made no progress for too long."""
+        phase, steps = self.phase, 0
         if phase is Phase.BODY:
-            passed = self._read_bytes >> _STEP_BITS
+            steps = self._read_bytes >> _STEP_BITS
         elif phase is Phase.READING:
-            passed = self.transport.get_write_buffer_size() >> _STEP_BITS
-        if phase is Phase.ANSWER or (phase, passed) != self._seen or self.scope is not self._seen_scope:
-            self._seen, self._seen_scope, self.since_s = (phase, passed), self.scope, now_s
+            steps = self.transport.get_write_buffer_size() >> _STEP_BITS
+        if phase is Phase.ANSWER or (phase, steps) != self._last_progress or self.scope is not self._last_scope:
+            self._last_progress, self._last_scope, self.since_s = (phase, steps), self.scope, now_s
             return
         limit_s = {Phase.IDLE: self.limits.keep_alive_s, Phase.END: LINGER_S}.get(phase, self.limits.client_timeout_s)
         if now_s - self.since_s < limit_s:
             return
-        if phase in (Phase.HEAD, Phase.BODY):
-            self._refuse(TOO_SLOW, f"nothing more of it, or too little, came for {limit_s:g} s")
+        if phase is Phase.HEAD:
+            self._refuse(TOO_SLOW, f"the head did not arrive within {limit_s:g} s")
+        elif phase is Phase.BODY:
+            self._refuse(TOO_SLOW, f"less than {1 << _STEP_BITS} bytes of the body arrived in {limit_s:g} s")
         elif phase is Phase.READING:
             metrics.HTTP_REFUSED.labels("none").inc()
             self.transport.abort()
@@ -227,10 +222,10 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
 
-def front_door(limits: Limits) -> type[asyncio.Protocol]:
-    """The protocol that uvicorn is to give connections to."""
-    return type("LimitedProtocol", (Connection,), {"limits": limits, "sweep": Sweep(limits)})
+def limited_protocol(limits: Limits) -> type[asyncio.Protocol]:
+    """The protocol class for uvicorn's `http` setting."""
+    return type("LimitedProtocol", (HttpConnection,), {"limits": limits, "sweep": Sweep(limits)})
 
 
-# Fields behind the last chunk would else join the head's, one by one and without end.
+# Drops the trailer fields behind the last chunk. uvicorn would append each of them to the headers, without a limit.
 _NO_TRAILERS: Any = deque(maxlen=0)

@@ -1,8 +1,8 @@
-"""Routes by the path as it was written, so that `%2F` inside a segment does not split it.
+"""Routes by the path as the client wrote it, so that `%2F` inside a segment does not split it.
 
-Servers decode a path before it is routed: `/v1/topics/shop%2Forders` would have four segments. Under `/v1/` the path is
-put back, each segment decoded and encoded again, so that equal ways of writing one path are one; whoever takes a
-parameter from it decodes it once, with `urllib.parse.unquote`.
+Servers decode a path before they route it: `/v1/topics/shop%2Forders` would have four segments. Under `/v1/` this
+middleware restores the written path. It decodes and encodes each segment, so that two spellings of one path are equal.
+A handler decodes a path parameter once, with `urllib.parse.unquote`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ class RawPath:
 
 
 def as_written(raw: bytes) -> str:
-    """The path with each segment encoded in the one way."""
+    """The path with each segment percent-encoded in the same way, whatever the client chose."""
     path = raw.decode("ascii")
     return "/".join(quote(unquote(part), safe="") for part in path.split("/")) if "%" in path else path

@@ -1,4 +1,4 @@
-"""Every request has an id: the caller's `X-Request-ID` if it is a sane one, else a new one. Every answer bears it."""
+"""Gives every request an id: the client's `X-Request-ID` if it is valid, else a new one. Every answer carries it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from random import getrandbits
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER = b"x-request-id"
-_SANE = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+_VALID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 class RequestId:
-    """ASGI middleware; puts the id into the scope, for `of`."""
+    """ASGI middleware: keeps the id in the scope, where `of` reads it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -33,17 +33,18 @@ class RequestId:
 
 
 def give(scope: Scope, given: bytes) -> bytes:
-    """The request's id from here on: what it was `given`, if that is a sane one."""
-    identity = given if given and _SANE.fullmatch(given) else new()
+    """Sets and returns the request's id: `given` if it is valid, else a new one."""
+    identity = given if given and _VALID.fullmatch(given) else new()
     scope["request_id"] = identity.decode()
     return identity
 
 
 def new() -> bytes:
+    """A new id: 96 random bits in hex."""
     return b"%024x" % getrandbits(96)
 
 
 def of(scope: Scope) -> str:
-    """The id of the request that the scope is of."""
+    """The id of the scope's request; empty before it has one."""
     request_id: str = scope.get("request_id", "")
     return request_id

@@ -1,4 +1,4 @@
-"""A look at every connection once a second, and room for new ones."""
+"""Checks every connection once a second, and makes room for new ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _SWEEP_S = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """`head_bytes` also bounds what is between and behind the chunks of a body. A target may have a quarter of it."""
+    """`head_bytes`: the most bytes of a request's head, and of what surrounds the chunks of a body. The path with its
+    query may use a quarter of it."""
 
     connections: int
     head_bytes: int
@@ -21,19 +22,19 @@ class Limits:
 
 
 class Phase(Enum):
-    """What a connection waits for."""
+    """What a connection waits for: the client, but in the last phase the bridge."""
 
-    FIRST = auto()  # byte of its first request
-    HEAD = auto()
-    BODY = auto()
-    READING = auto()  # the client, to take its answer
-    IDLE = auto()
-    END = auto()  # the client, to see the last answer
-    ANSWER = auto()  # of ours
+    FIRST = auto()  # the first byte of its first request
+    HEAD = auto()  # the rest of a head
+    BODY = auto()  # the rest of a body
+    READING = auto()  # the client reads its answer
+    IDLE = auto()  # the next request
+    END = auto()  # the client closes after the last answer
+    ANSWER = auto()  # the bridge answers
 
 
 class Sweep:
-    """Looks at every connection once a second, while there are any."""
+    """Checks every connection once a second while there are any."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -42,27 +43,28 @@ class Sweep:
     def watch(self, connections: set[Any], loop: asyncio.AbstractEventLoop) -> None:
         if not self._watching:
             self._watching = True
-            loop.call_later(_SWEEP_S, self._look, connections, loop)
+            loop.call_later(_SWEEP_S, self._check_all, connections, loop)
 
     def has_room(self, connections: set[Any]) -> bool:
-        """Whether one more connection may be opened; those nobody waits on are closed for it, unused ones first."""
+        """Whether one more connection may open. Closes idle ones for it, those without a request so far first."""
         if len(connections) < self._limits.connections:
             return True
-        idle = [one for one in connections if one.phase in (Phase.FIRST, Phase.IDLE, Phase.END)]
-        # Many at once, so that the next ones need not look again.
-        for one in sorted(idle, key=_least_missed)[: self._limits.connections // 16 + 1]:
-            connections.discard(one)
-            one.transport.close()
+        idle = [connection for connection in connections if connection.phase in (Phase.FIRST, Phase.IDLE, Phase.END)]
+        # Many at once, so that the next new connections need no search.
+        for connection in sorted(idle, key=_use)[: self._limits.connections // 16 + 1]:
+            connections.discard(connection)
+            connection.transport.close()
         return bool(idle)
 
-    def _look(self, connections: set[Any], loop: asyncio.AbstractEventLoop) -> None:
+    def _check_all(self, connections: set[Any], loop: asyncio.AbstractEventLoop) -> None:
         now_s = loop.time()
-        for one in list(connections):
-            one.look(now_s)
+        for connection in list(connections):
+            connection.check(now_s)
         self._watching = bool(connections)
         if self._watching:
-            loop.call_later(_SWEEP_S, self._look, connections, loop)
+            loop.call_later(_SWEEP_S, self._check_all, connections, loop)
 
 
-def _least_missed(one: Any) -> tuple[bool, float]:
-    return (one.scope is not None, one.since_s)
+def _use(connection: Any) -> tuple[bool, float]:
+    """Sorts unused connections first, then those idle for longest."""
+    return (connection.scope is not None, connection.since_s)

@@ -1,4 +1,4 @@
-"""One call of the API: what its path, query and body say, checked; and its answer as JSON."""
+"""Reads one API request (path, query, body, checked) and writes its JSON answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bridge.access.caller import ANYBODY, Caller
 from bridge.http import exact_json
 from bridge.http.errors import BrokenJSON
 from bridge.http.fields import parse
-from bridge.http.problems import Kind, answer_of
+from bridge.http.problems import ProblemType, answer_of
 from bridge.http.server import request_id
 from bridge.http.v1 import queries
 from bridge.http.v1.scalars import ID_FORM, TOPIC_FORM
@@ -27,12 +27,13 @@ Model = TypeVar("Model", bound=BaseModel)
 Result = TypeVar("Result")
 
 
-class Call:
-    """`scope`: of the request, with its `path_params`. `caller`: who makes it.
+class ApiCall:
+    """One request. `scope`: the ASGI scope with `path_params`. `caller`: whose request it is.
 
     Raises:
-        InvalidRequest: by everything that reads but `value`.
-        BrokenJSON, ClientDisconnect: by `body` and `value`; the latter as the client went away.
+        InvalidRequest: `topic`, `message_id`, `query` and `body`, if the value breaks a limit.
+        BrokenJSON: `body` and `value`, if the body is not JSON.
+        ClientDisconnect: `body` and `value`, if the client closed the connection.
     """
 
     __slots__ = ("_receive", "caller", "scope")
@@ -48,8 +49,8 @@ class Call:
 
     @property
     def topic(self) -> str:
-        given = self.scope["path_params"]
-        topic = unquote(given["topic"] if "topic" in given else f"{given['namespace']}/{given['name']}")
+        params = self.scope["path_params"]
+        topic = unquote(params["topic"] if "topic" in params else f"{params['namespace']}/{params['name']}")
         if not valid_topic(topic):
             raise InvalidRequest.of("topic", topic, TOPIC_PATTERN, TOPIC_FORM)
         return topic
@@ -62,27 +63,31 @@ class Call:
         return message_id
 
     def query(self, model: type[Model]) -> Model:
+        """The query, checked by the model."""
         return parse(model, queries.read(self.scope["query_string"]))
 
     async def body(self, model: type[Model]) -> Model:
-        """The body as the model."""
+        """The body, checked by the model."""
         return parse(model, await self.value())
 
     async def value(self) -> Any:
-        """The body as JSON; an empty one is an object without fields."""
+        """The body, parsed as JSON. An empty body counts as `{}`."""
         document = await self._document()
         if not document:
             return {}
         try:
             return exact_json.loads(document)
         except ValueError as error:
-            raise BrokenJSON(f"the request is not JSON: {error}") from None
+            raise BrokenJSON(f"the body is not valid JSON: {error}") from None
 
-    def problem(self, kind: Kind, detail: str, *, headers: Mapping[str, str], **members: Any) -> Response:
-        return answer_of(Request(self.scope), kind, detail, headers=headers, **members)
+    def problem(
+        self, problem_type: ProblemType, detail: str, *, headers: Mapping[str, str], **members: Any
+    ) -> Response:
+        """A response with a problem. `members`: added to the problem's."""
+        return answer_of(Request(self.scope), problem_type, detail, headers=headers, **members)
 
     async def _document(self) -> bytes:
-        # A request that its server has whole, as nearly all are, is one message.
+        # uvicorn hands over nearly every body as one message.
         message = await self._receive()
         parts = [] if message["type"] == "http.disconnect" else [message.get("body", b"")]
         while message["type"] == "http.request" and message.get("more_body"):
@@ -93,10 +98,10 @@ class Call:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def while_connected(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The work's result; the work is cancelled when the client goes away. The body must have been read.
+        """The result of the work. Cancels the work when the client disconnects. Read the body first.
 
         Raises:
-            ClientDisconnect: it went away.
+            ClientDisconnect: the client disconnected.
         """
         working = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(self._gone())
@@ -116,10 +121,10 @@ class Call:
 
 
 class JsonAnswer(Response):
-    """`document` as it is. `headers`: beyond its length and type."""
+    """A response with this JSON. `headers`: added to Content-Length and Content-Type."""
 
     def __init__(self, document: bytes, status: int = 200, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
-        # Starlette's own puts the same together from text: 3 us an answer.
+        # Starlette's constructor encodes the same headers from text, which costs 3 us.
         self.body, self.status_code, self.background = document, status, None
         self.raw_headers = [*headers, (b"content-length", b"%d" % len(document)), _JSON]
 
@@ -128,4 +133,5 @@ _JSON = (b"content-type", b"application/json")
 
 
 def json_answer(value: Any) -> Response:
+    """The value as JSON with status 200."""
     return JsonAnswer(exact_json.dumps(value))

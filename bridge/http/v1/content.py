@@ -1,7 +1,7 @@
-"""A message's content between JSON and the bytes an AMQP consumer gets.
+"""Converts a message's body between the JSON of the API and the bytes that an AMQP consumer gets.
 
-A JSON value becomes compact JSON in UTF-8, its numbers digit for digit; a string with a text type becomes UTF-8;
-base64 becomes the bytes it stands for.
+A JSON value becomes compact JSON in UTF-8, with every digit of its numbers. A string with a text content type becomes
+UTF-8. Base64 becomes the decoded bytes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ _UTF8 = ("utf-8", "us-ascii")
 
 
 def envelope_of(request: SendRequest, max_body_bytes: int) -> Envelope:
-    """
+    """The content of the message that a request asks to send.
+
     Raises:
-        InvalidRequest: the content type does not go with the body.
-        TooLarge: the body has more bytes than allowed.
+        InvalidRequest: the body does not fit its content type.
+        TooLarge: the body has more than `max_body_bytes`.
     """
     content_type = request.content_type or JSON_TYPE
     if request.body_base64 is not None:
@@ -41,7 +42,7 @@ def envelope_of(request: SendRequest, max_body_bytes: int) -> Envelope:
 
 
 def body_json(envelope: Envelope | None) -> dict[str, Any]:
-    """`{"body": …}`, or `{"body_base64": …}` for what is neither JSON nor text; nothing where the body was not kept."""
+    """`{"body": …}`; `{"body_base64": …}` for bytes that are neither JSON nor text; `{}` if the body was not kept."""
     if envelope is None or envelope.body is None:
         return {}
     body, content_type = envelope.body, envelope.content_type
@@ -63,20 +64,20 @@ def _body_bytes(body: Any, content_type: str) -> bytes:
             return _text_bytes(body)
     except (TypeError, UnicodeEncodeError):
         limit = "250 levels, whole characters"
-        message = "nests too deep, or has half of a surrogate pair, and can't be carried: send it as body_base64"
+        message = "nests more than 250 levels deep, or has half of a surrogate pair: send it as body_base64"
         raise InvalidRequest.of("body", body, limit, message) from None
-    message = "this content type is neither JSON nor UTF-8 text: give the bytes as body_base64"
+    message = "is neither JSON nor UTF-8 text: send the bytes as body_base64"
     raise InvalidRequest.of("content_type", content_type, "application/json, …+json, text/…", message)
 
 
 def _text_bytes(body: Any) -> bytes:
     if not isinstance(body, str):
-        raise InvalidRequest.of("body", body, "a string", "must be a string, as the content type is text")
+        raise InvalidRequest.of("body", body, "a string", "must be a string, because the content type is text")
     return body.encode()
 
 
 def _is_json(content_type: str) -> bool:
-    # The first comparison answers for almost all.
+    # The first comparison settles almost all calls, and costs less than the match.
     return content_type == JSON_TYPE or _JSON.match(content_type) is not None
 
 

@@ -1,4 +1,4 @@
-"""Dead letters: list, replay, drop."""
+"""Lists, replays and drops dead letters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1 import examples
-from bridge.http.v1.call import Call, JsonAnswer, json_answer
-from bridge.http.v1.operation import TOPIC, Answer, Operation
+from bridge.http.v1.call import ApiCall, JsonAnswer, json_answer
+from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
 from bridge.http.v1.queries import DropQuery, PageQuery
 from bridge.http.v1.requests import ManyRequest
 from bridge.http.v1.results import (
@@ -23,91 +23,118 @@ from bridge.http.v1.results import (
 )
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 _DEAD = f"{TOPIC}/dead"
 
 
-async def list_dead(service: Service, call: Call) -> Response:
-    """A page of the topic's dead letters, each with its reason and its attempts."""
+async def list_dead(pools: Pools, call: ApiCall) -> Response:
+    """Returns a page of the topic's dead letters. Each has its `reason` and its `attempts`."""
     topic, query = call.topic, call.query(PageQuery)
-    return JsonAnswer(page_json(await service.dead.page(topic, limit=query.limit, cursor=query.cursor)))
+    return JsonAnswer(page_json(await pools.serving(topic).dead.page(topic, limit=query.limit, cursor=query.cursor)))
 
 
-async def replay(service: Service, call: Call) -> Response:
-    """Sends one dead letter again; its attempts start anew."""
-    return JsonAnswer(message_json(await service.dead.replay(call.topic, call.message_id)))
+async def replay(pools: Pools, call: ApiCall) -> Response:
+    """Makes one dead letter ready again. Its attempts are counted from the start.
+
+    404: the topic has no dead letter with this id. 409: RabbitMQ no longer has its body, and Redis did not keep it."""
+    topic, message_id = call.topic, call.message_id
+    return JsonAnswer(message_json(await pools.serving(topic).dead.replay(topic, message_id)))
 
 
-async def replay_many(service: Service, call: Call) -> Response:
-    """Sends up to `max` dead letters again; their attempts start anew."""
+async def replay_many(pools: Pools, call: ApiCall) -> Response:
+    """Makes up to `max` dead letters ready again, the oldest first. Their attempts are counted from the start."""
     topic, wanted = call.topic, await call.body(ManyRequest)
-    return json_answer({"replayed": await service.dead.replay_many(topic, wanted.max)})
+    return json_answer({"replayed": await pools.serving(topic).dead.replay_many(topic, wanted.max)})
 
 
-async def drop(service: Service, call: Call) -> Response:
-    """Forgets one dead letter."""
-    return JsonAnswer(message_json(await service.dead.drop(call.topic, call.message_id)))
+async def drop(pools: Pools, call: ApiCall) -> Response:
+    """Deletes one dead letter.
+
+    404: the topic has no dead letter with this id."""
+    topic, message_id = call.topic, call.message_id
+    return JsonAnswer(message_json(await pools.serving(topic).dead.drop(topic, message_id)))
 
 
-async def drop_many(service: Service, call: Call) -> Response:
-    """Forgets up to `max` dead letters."""
+async def drop_many(pools: Pools, call: ApiCall) -> Response:
+    """Deletes up to `max` dead letters, the oldest first."""
     topic, query = call.topic, call.query(DropQuery)
-    return json_answer({"dropped": await service.dead.drop_many(topic, query.max)})
+    return json_answer({"dropped": await pools.serving(topic).dead.drop_many(topic, query.max)})
 
 
 OPERATIONS = (
     Operation(
         name="list_dead",
+        summary="List dead letters",
         group="dead letters",
         method="GET",
         path=_DEAD,
         run=list_dead,
         need=Need(scope=Scope.LOOK),
         query=PageQuery,
-        answers={200: Answer(says="A page", model=PageOut, example={"items": [examples.DEAD], "next_cursor": None})},
+        answers={
+            200: ResponseDoc(
+                description="A page of dead letters",
+                model=PageOut,
+                example={"items": [examples.DEAD], "next_cursor": None},
+            )
+        },
     ),
     Operation(
         name="replay_many",
+        summary="Replay dead letters",
         group="dead letters",
         method="POST",
         path=f"{_DEAD}/replay",
         run=replay_many,
         need=Need(scope=Scope.ADMIN),
         takes=ManyRequest,
-        examples={"up to a hundred": {"max": 100}},
-        answers={200: Answer(says="How many", model=ReplayedOut, example={"replayed": 12})},
+        examples={"at most 100": {"max": 100}},
+        answers={
+            200: ResponseDoc(
+                description="How many messages are ready again", model=ReplayedOut, example={"replayed": 12}
+            )
+        },
         problems=(400, 404, 413, 422, 503),
     ),
     Operation(
         name="replay",
+        summary="Replay one dead letter",
         group="dead letters",
         method="POST",
         path=f"{_DEAD}/{{id}}/replay",
         run=replay,
         need=Need(scope=Scope.ADMIN),
-        answers={200: Answer(says="The message as it is now", model=MessageOut, example=examples.MESSAGE)},
+        answers={
+            200: ResponseDoc(
+                description="The message, which is ready again", model=MessageOut, example=examples.MESSAGE
+            )
+        },
         problems=(404, 409, 422, 503),
     ),
     Operation(
         name="drop_many",
+        summary="Drop dead letters",
         group="dead letters",
         method="DELETE",
         path=_DEAD,
         run=drop_many,
         need=Need(scope=Scope.ADMIN),
         query=DropQuery,
-        answers={200: Answer(says="How many", model=DroppedOut, example={"dropped": 12})},
+        answers={
+            200: ResponseDoc(description="How many messages were deleted", model=DroppedOut, example={"dropped": 12})
+        },
         problems=(404, 422, 503),
     ),
     Operation(
         name="drop",
+        summary="Drop one dead letter",
         group="dead letters",
         method="DELETE",
         path=f"{_DEAD}/{{id}}",
         run=drop,
         need=Need(scope=Scope.ADMIN),
-        answers={200: Answer(says="The dropped message", model=MessageOut, example=examples.DELETED)},
+        answers={200: ResponseDoc(description="The deleted message", model=MessageOut, example=examples.DELETED)},
         problems=(404, 409, 422, 503),
     ),
 )

@@ -1,10 +1,10 @@
-"""The examples that the documentation shows, of what is answered and of what goes wrong."""
+"""Holds the examples of the OpenAPI document: requests, answers and problems."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from bridge.access.errors import InvalidToken, NotAllowed, TooManyRequests
+from bridge.access.errors import NOT_VALID, InvalidToken, NotAllowed, TooManyRequests
 from bridge.access.token import Scope
 from bridge.http import problems
 from bridge.http.errors import BrokenJSON, TooLarge
@@ -16,9 +16,14 @@ _REQUEST_ID = "5f0c9a7d1e3b48266a1d0f27"
 SEND = {"id": "o-1001", "body": {"order": 1001}, "delay": "15m", "max_retry": 3}
 SENDS = {
     "in fifteen minutes": SEND,
-    "at a moment": {"body": {"order": 1002}, "deliver_at": "2026-12-24T18:00:00+01:00"},
-    "now, as text": {"body": "hello", "content_type": "text/plain", "headers": {"tenant": "t-7"}},
-    "bytes": {"body_base64": "AAECAw==", "content_type": "application/octet-stream", "delay": 1500, "ttl": "1d"},
+    "at an instant": {"body": {"order": 1002}, "deliver_at": "2026-12-24T18:00:00+01:00"},
+    "now, as text with a header": {"body": "hello", "content_type": "text/plain", "headers": {"tenant": "t-7"}},
+    "bytes in base64, with a time to live": {
+        "body_base64": "AAECAw==",
+        "content_type": "application/octet-stream",
+        "delay": 1500,
+        "ttl": "1d",
+    },
 }
 MESSAGE: dict[str, Any] = {
     "topic": "orders",
@@ -59,8 +64,8 @@ POLICIES = {
         "backoff": {"first": "1s", "factor": 2, "max": "10m"},
     },
     "back-off in steps": {"backoff": ["5s", "1m", "15m"]},
-    "direct": {"release": "direct"},
-    "paused": {"paused": True},
+    "without the checkpoint": {"release": "direct"},
+    "pause releases": {"paused": True},
 }
 TOPIC: dict[str, Any] = {
     "topic": "orders",
@@ -75,14 +80,14 @@ TOPIC: dict[str, Any] = {
 }  # fmt: skip
 
 SUBSCRIPTIONS = {
-    "all said": {
+    "every field": {
         "url": "https://hooks.example.com/orders",
         "secret": "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=",
         "concurrency": 20,
         "timeout": "10s",
         "backoff": ["5s", "1m", "15m"],
     },
-    "while secrets change": {
+    "two secrets, while receivers change": {
         "url": "https://hooks.example.com/orders",
         "secret": [
             "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY=",
@@ -131,15 +136,17 @@ TOO_LATE = InvalidRequest(
 PROBLEMS: dict[int, dict[str, Any]] = {
     status: problems.problem(error, _REQUEST_ID)
     for status, error in {
-        400: BrokenJSON("the request is not JSON: unexpected end of data: line 1 column 9 (char 8)"),
-        401: InvalidToken("the token is not known, has expired, or was revoked"),
-        403: NotAllowed("this token is not for this topic", token_id="0f4c19a2b7de", scope=Scope.SEND),
-        404: NotFound("no message o-1001 is known in topic orders"),
-        409: Conflict("the message no longer waits", state="acked"),
+        400: BrokenJSON("the body is not valid JSON: unexpected end of data: line 1 column 9 (char 8)"),
+        401: InvalidToken(NOT_VALID),
+        403: NotAllowed("this token may not use this topic", token_id="0f4c19a2b7de", scope=Scope.SEND),
+        404: NotFound("there is no message 'o-1001' in the topic 'orders'"),
+        409: Conflict("the message no longer waits: it is acked", state="acked"),
         413: TooLarge(field="body", size_bytes=2_000_000, limit_bytes=1_048_576),
         422: TOO_LATE,
         429: TooManyRequests(
-            "this token's limit is 50 requests a second of the scope send", token_id="0f4c19a2b7de", wait_ms=20
+            "this token may make 50 requests a second with the scope send: retry after a pause",
+            token_id="0f4c19a2b7de",
+            wait_ms=20,
         ),
         503: StoreUnavailable("Redis did not answer in time: nothing was promised"),
     }.items()

@@ -1,4 +1,4 @@
-"""The headers a message may carry, as a pydantic type: what an AMQP header holds, under no name that means more."""
+"""Checks the headers that a message may carry: values that AMQP can hold, under names that are not reserved."""
 
 from __future__ import annotations
 
@@ -23,43 +23,48 @@ _SCHEMA = {
     "maxProperties": MAX_HEADERS,
     "propertyNames": {"pattern": "^[!-~]{1,128}$"},
     "additionalProperties": {"type": ["string", "number", "boolean"]},
-    "description": f"At most {MAX_BYTES} bytes together. Reserved: x-delay-*, x-death*, x-first-death-*, "
-    "x-last-death-*, x-opt-*, x-delivery-count, CC, BCC.",
+    "description": f"AMQP headers for the consumer. Names and values take at most {MAX_BYTES} bytes together. Reserved "
+    "names: x-delay-*, x-death*, x-first-death-*, x-last-death-*, x-opt-*, x-delivery-count, CC, BCC.",
 }
 
 
 def _headers(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise refused("an object", "must be an object of strings, numbers, true and false")
+        raise refused("an object", "must be an object whose values are strings, numbers, true or false")
     if len(value) > MAX_HEADERS:
-        raise refused(MAX_HEADERS, f"must be at most {MAX_HEADERS}, and are {len(value)}")
+        raise refused(MAX_HEADERS, f"has {len(value)} headers; at most {MAX_HEADERS} are allowed")
     size_bytes = 0
     for name, content in value.items():
         _check_name(name)
-        if not _carried(content):
-            raise refused("string, number, true, false", f"{name} must be a string, a 64-bit number, true or false")
+        if not _fits_amqp(content):
+            raise refused(
+                "string, number, true, false", f"the value of {name} must be a string, a 64-bit number, true or false"
+            )
         size_bytes += len(name) + len(str(content).encode("utf-8", "surrogatepass"))
     if size_bytes > MAX_BYTES:
-        raise refused(MAX_BYTES, f"must be at most {MAX_BYTES} bytes together, and are {size_bytes}")
+        raise refused(MAX_BYTES, f"names and values have {size_bytes} bytes together; at most {MAX_BYTES} are allowed")
     return {name: _plain(content) for name, content in value.items()}
 
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise refused("1-128 printable ASCII characters", f"no header can be named {name[:140]!r}")
+        raise refused(
+            "1-128 printable ASCII characters",
+            f"the name {name[:140]!r} must be 1-128 printable ASCII characters without spaces",
+        )
     if _RESERVED.fullmatch(name):
-        raise refused("reserved", f"the name {name} is reserved: the broker or the bridge writes it, or acts on it")
+        raise refused("reserved", f"the name {name} is reserved for RabbitMQ and the bridge: choose another name")
 
 
 def _plain(content: Any) -> Any:
-    """A number as the 64 bits an AMQP header has for it."""
+    """The value as a plain `int` or `float`, which AMQP encodes in 64 bits."""
     if isinstance(content, float):
         return float(content)
     return int(content) if type(content) is WideInt else content
 
 
-def _carried(content: Any) -> bool:
-    """Whether an AMQP header can hold the value as it is."""
+def _fits_amqp(content: Any) -> bool:
+    """Whether an AMQP header can hold the value unchanged."""
     if isinstance(content, int):
         return int(content) in _INT64
     return isinstance(content, str) or (isinstance(content, float) and math.isfinite(content))

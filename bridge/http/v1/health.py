@@ -1,4 +1,4 @@
-"""Health and metrics of this process."""
+"""Answers for the health and the metrics of this process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http import problems
-from bridge.http.v1.call import Call, json_answer
-from bridge.http.v1.operation import Answer, Operation
+from bridge.http.v1.call import ApiCall, json_answer
+from bridge.http.v1.operation import Operation, ResponseDoc
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 
 class LiveOut(BaseModel):
@@ -32,67 +32,71 @@ class ReadyOut(LiveOut):
     findings: list[FindingOut]
 
 
-async def live(service: Service, call: Call) -> Response:
-    """The process runs."""
+async def live(pools: Pools, call: ApiCall) -> Response:
+    """200 as long as the process runs. It asks neither RabbitMQ nor Redis."""
     return json_answer({"status": "ok"})
 
 
-async def ready(service: Service, call: Call) -> Response:
-    """The broker, Redis and each loop, with its state, and what the last look at the servers found; 503 where a part is
-    not well, or a finding breaks a promise. `degraded`: a finding may break one, or makes messages late. Of several
-    pools one has to be well, and `degraded` says that another one is not. Of several worker processes all have to be
-    well."""
-    health = await service.health()
-    findings = [{"severity": one.severity, "says": one.says} for one in health.findings]
-    told = {"parts": health.parts, "policies": health.policies, "findings": findings}
+async def ready(pools: Pools, call: ApiCall) -> Response:
+    """Returns the state of RabbitMQ, Redis and each loop, and the findings of the last check of the servers.
+
+    200 with status `ok`: everything works. 200 with status `degraded`: a finding may break a promise or may delay
+    messages, or one of several pools is not ready. 503: a part does not work, or a finding breaks a promise. With
+    several pools, 503 means that no pool is ready. With several worker processes, each must be ready."""
+    health = await pools.health()
+    findings = [{"severity": finding.severity, "says": finding.says} for finding in health.findings]
+    members = {"parts": health.parts, "policies": health.policies, "findings": findings}
     if health.ok:
-        well = not findings and all(state == "ok" for state in health.parts.values())
-        return json_answer({"status": "ok" if well else "degraded", **told})
+        all_ok = not findings and all(state == "ok" for state in health.parts.values())
+        return json_answer({"status": "ok" if all_ok else "degraded", **members})
     failing = [f"{part}: {state}" for part, state in health.parts.items() if state != "ok"]
-    failing += [one.says for one in health.findings if one.severity == "error"]
-    return call.problem(problems.NOT_READY, ", ".join(failing), headers={"Retry-After": "1"}, **told)
+    failing += [finding.says for finding in health.findings if finding.severity == "error"]
+    return call.problem(problems.NOT_READY, ", ".join(failing), headers={"Retry-After": "1"}, **members)
 
 
-async def scrape(service: Service, call: Call) -> Response:
-    """What the process counts, and its other worker processes with it, for Prometheus."""
-    body, content_type = await service.exposition()
+async def scrape(pools: Pools, call: ApiCall) -> Response:
+    """Returns the metrics of this process, and of its other worker processes, in Prometheus' text format."""
+    body, content_type = await pools.exposition()
     return Response(body, media_type=content_type)
 
 
 _PARTS = {"broker": "ok", "store": "ok", "checkpoint": "ok", "acks": "ok", "audit": "ok", "watch": "ok", "push": "ok"}
-_WELL = {"status": "ok", "parts": _PARTS, "policies": "looked at", "findings": []}
+_READY = {"status": "ok", "parts": _PARTS, "policies": "looked at", "findings": []}
 
 OPERATIONS = (
     Operation(
         name="live",
+        summary="Is the process alive?",
         group="health",
         method="GET",
         path="/health/live",
         run=live,
         need=None,
-        answers={200: Answer(says="It runs", model=LiveOut, example={"status": "ok"})},
+        answers={200: ResponseDoc(description="The process runs", model=LiveOut, example={"status": "ok"})},
         problems=(),
     ),
     Operation(
         name="ready",
+        summary="Is the bridge ready?",
         group="health",
         method="GET",
         path="/health/ready",
         run=ready,
         need=None,
-        answers={200: Answer(says="All is well", model=ReadyOut, example=_WELL)},
+        answers={200: ResponseDoc(description="The bridge is ready", model=ReadyOut, example=_READY)},
         problems=(503,),
     ),
     Operation(
         name="metrics",
+        summary="Metrics for Prometheus",
         group="health",
         method="GET",
         path="/metrics",
         run=scrape,
         need=Need(scope=Scope.LOOK, every_topic=True),
         answers={
-            200: Answer(
-                says="Prometheus text format",
+            200: ResponseDoc(
+                description="The metrics in Prometheus' text format",
                 media_type="text/plain",
                 example='delaybridge_accepted_total{topic="orders"} 120.0\n',
             )

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what every operation takes and answers, with an example of each."""
+"""Writes the OpenAPI document: every operation's parameters, request and answers, with an example of each."""
 
 from __future__ import annotations
 
@@ -19,26 +19,29 @@ from bridge.http.v1.results import ProblemOut
 from bridge.model.message import ID_PATTERN, TOPIC_PATTERN
 
 if TYPE_CHECKING:
-    from bridge.http.v1.operation import Answer, Operation
+    from bridge.http.v1.operation import Operation, ResponseDoc
 
 _REF = "#/components/schemas/{model}"
 _PART = "^[A-Za-z0-9_.-]{1,100}$"
 _PATH_PARAMETERS = {
-    "topic": ({"type": "string", "pattern": TOPIC_PATTERN}, "`name`, or `namespace%2Fname`", "orders"),
-    "namespace": ({"type": "string", "pattern": _PART}, "the first part of the topic's name", "shop"),
-    "name": ({"type": "string", "pattern": _PART}, "the second part of the topic's name", "orders"),
-    "id": ({"type": "string", "pattern": ID_PATTERN}, "the message's id", "o-1001"),
+    "topic": ({"type": "string", "pattern": TOPIC_PATTERN}, "The topic: `name`, or `namespace%2Fname`", "orders"),
+    "namespace": ({"type": "string", "pattern": _PART}, "The first part of the topic's name", "shop"),
+    "name": ({"type": "string", "pattern": _PART}, "The second part of the topic's name", "orders"),
+    "id": ({"type": "string", "pattern": ID_PATTERN}, "The message's id", "o-1001"),
 }
 _TOKEN = "token"
-_REQUEST_ID = {"description": "the request's own, or a new one", "schema": {"type": "string"}}
+_REQUEST_ID = {
+    "description": "The request's `X-Request-ID`, or a new id",
+    "schema": {"type": "string"},
+}
 
 
 def document(app: FastAPI, operations: Sequence[Operation], *, tokens: bool) -> dict[str, Any]:
-    """The whole document of the app with these operations. `tokens`: whether they ask for one."""
+    """The document of the application with these operations. `tokens`: whether they require one."""
     whole = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
     )
-    # Put in afterwards, as FastAPI drops whatever is null, in examples too.
+    # Added after FastAPI has written the document: it drops null values, also from examples.
     for operation in operations:
         described = whole["paths"][operation.path][operation.method.lower()]
         described.update(_described(operation))
@@ -54,13 +57,13 @@ def document(app: FastAPI, operations: Sequence[Operation], *, tokens: bool) -> 
     components = whole.setdefault("components", {})
     components.setdefault("schemas", {}).update(definitions["$defs"])
     if tokens:
-        says = "A token as `delaybridge token create` prints it"
-        components["securitySchemes"] = {_TOKEN: {"type": "http", "scheme": "bearer", "description": says}}
+        description = "A token as `delaybridge token create` prints it"
+        components["securitySchemes"] = {_TOKEN: {"type": "http", "scheme": "bearer", "description": description}}
     return whole
 
 
 def _described(operation: Operation) -> dict[str, Any]:
-    """The operation's parameters, request and answers, as an OpenAPI operation has them."""
+    """The operation's parameters, request and answers as an OpenAPI Operation Object."""
     description: dict[str, Any] = {
         "responses": {str(status): _answer(answer) for status, answer in operation.answers.items()}
         | {str(status): _problem(status) for status in sorted({*operation.problems, 500})}
@@ -68,8 +71,8 @@ def _described(operation: Operation) -> dict[str, Any]:
     if parameters := [*_path_parameters(operation.path), *_query_parameters(operation.query)]:
         description["parameters"] = parameters
     if operation.takes is not None:
-        shown = {name: {"summary": name, "value": value} for name, value in operation.examples.items()}
-        content = {"application/json": {"schema": _ref(operation.takes), "examples": shown}}
+        request_examples = {name: {"summary": name, "value": value} for name, value in operation.examples.items()}
+        content = {"application/json": {"schema": _ref(operation.takes), "examples": request_examples}}
         description["requestBody"] = {"content": content, "required": _needs_body(operation.takes)}
     return description
 
@@ -78,27 +81,29 @@ def _answered(operation: Operation) -> Iterable[type[BaseModel] | None]:
     return (answer.model for answer in operation.answers.values())
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: ResponseDoc) -> dict[str, Any]:
     schema = _ref(answer.model) if answer.model else {"type": "string"}
-    headers = {name: {"description": says, "schema": {"type": "string"}} for name, says in answer.headers.items()}
+    headers = {
+        name: {"description": description, "schema": {"type": "string"}} for name, description in answer.headers.items()
+    }
     content = {answer.media_type: {"schema": schema, "examples": {"answer": {"value": answer.example}}}}
-    return {"description": answer.says, "headers": {"X-Request-ID": _REQUEST_ID, **headers}, "content": content}
+    return {"description": answer.description, "headers": {"X-Request-ID": _REQUEST_ID, **headers}, "content": content}
 
 
 def _problem(status: int) -> dict[str, Any]:
     shown = examples.PROBLEMS[status]
     headers: dict[str, Any] = {"X-Request-ID": _REQUEST_ID}
     if status in {429, 503}:
-        headers["Retry-After"] = {"description": "in seconds", "schema": {"type": "integer"}}
+        headers["Retry-After"] = {"description": "Seconds to wait before the next try", "schema": {"type": "integer"}}
     if status in {401, 403}:
-        headers["WWW-Authenticate"] = {"description": "as RFC 6750 has it", "schema": {"type": "string"}}
+        headers["WWW-Authenticate"] = {"description": "As RFC 6750 defines it", "schema": {"type": "string"}}
     content = {problems.MEDIA_TYPE: {"schema": _ref(ProblemOut), "examples": {"problem": {"value": shown}}}}
     return {"description": shown["title"], "headers": headers, "content": content}
 
 
 def _needed(need: Need) -> str:
     scope = "any scope" if need.scope is Scope.LOOK else f"the scope `{need.scope}`"
-    return f"Needs a token with {scope}{' for every topic' if need.every_topic else ''}."
+    return f"Requires a token with {scope}{' for every topic' if need.every_topic else ''}."
 
 
 def _refusals(need: Need) -> tuple[int, ...]:
@@ -107,8 +112,15 @@ def _refusals(need: Need) -> tuple[int, ...]:
 
 def _path_parameters(path: str) -> Iterable[dict[str, Any]]:
     for name in re.findall(r"\{(\w+)\}", path):
-        schema, says, example = _PATH_PARAMETERS[name]
-        yield {"name": name, "in": "path", "required": True, "schema": schema, "description": says, "example": example}
+        schema, description, example = _PATH_PARAMETERS[name]
+        yield {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": schema,
+            "description": description,
+            "example": example,
+        }
 
 
 def _query_parameters(query: type[BaseModel] | None) -> Iterable[dict[str, Any]]:
@@ -117,7 +129,7 @@ def _query_parameters(query: type[BaseModel] | None) -> Iterable[dict[str, Any]]
 
 
 def _needs_body(model: type[BaseModel]) -> bool:
-    """Whether an empty body would be refused."""
+    """Whether the model refuses an empty body."""
     try:
         model()
     except ValueError:

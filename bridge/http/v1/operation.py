@@ -1,13 +1,14 @@
-"""One operation of the API as a value: where it is, what runs, and all that its documentation says.
+"""Describes one operation of the API as a value: its path, its handler, and its documentation.
 
-A handler gets the request as it is and answers with bytes: FastAPI's parsing and serialising would cost more than
-everything else HTTP does for a send. Its part is the routing and the OpenAPI document.
+A handler gets the raw request and answers with bytes. FastAPI only routes and writes the OpenAPI document: its parsing
+and serialising would cost more than all other HTTP work for a send.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
@@ -15,20 +16,20 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from bridge.access.decision import Need
-from bridge.http.v1.call import Call
+from bridge.http.v1.call import ApiCall
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 TOPIC = "/v1/topics/{topic}"
 _TOPIC_IN_NAMESPACE = "/v1/namespaces/{namespace}/topics/{name}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """One way an operation answers when all is well. `headers`: names, and what each says."""
+class ResponseDoc:
+    """One successful response of an operation. `headers`: the description of each, by its name."""
 
-    says: str
+    description: str
     example: Any
     model: type[BaseModel] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -37,16 +38,21 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Operation:
-    """`need`: what a token must allow; None: it needs none. `problems`: the statuses it may be refused with, beside 500
-    and what tokens bring. `examples`: of what it takes, by what they show."""
+    """One method on one path.
+
+    `need`: what the token must allow; None if the operation takes requests without a token. `problems`: the statuses
+    of its errors, besides 500 and those about tokens. `examples`: request bodies, by a few words on each. `summary`:
+    one line for the OpenAPI document, which also has the handler's docstring.
+    """
 
     name: str
+    summary: str
     group: str
     method: str
     path: str
-    run: Callable[[Service, Call], Awaitable[Response]]
+    run: Callable[[Pools, ApiCall], Awaitable[Response]]
     need: Need | None
-    answers: Mapping[int, Answer]
+    answers: Mapping[int, ResponseDoc]
     problems: tuple[int, ...] = (422, 503)
     takes: type[BaseModel] | None = None
     query: type[BaseModel] | None = None
@@ -54,7 +60,7 @@ class Operation:
 
     @property
     def of_topic(self) -> bool:
-        """Whether its path names its topic."""
+        """Whether the path names the topic."""
         return self.path.startswith((TOPIC, _TOPIC_IN_NAMESPACE))
 
 
@@ -64,19 +70,19 @@ class _Route(APIRoute):
         return handler
 
 
-def everywhere(operation: Operation) -> tuple[Operation, ...]:
-    """The operation, and for one on a topic also the same where the topic is two segments."""
+def in_both_forms(operation: Operation) -> tuple[Operation, ...]:
+    """The operation; for one on a topic, also its form with namespace and name as two path segments."""
     if not operation.path.startswith(TOPIC):
         return (operation,)
     path = operation.path.replace(TOPIC, _TOPIC_IN_NAMESPACE)
     return operation, replace(operation, name=f"{operation.name}_in_namespace", path=path)
 
 
-def add(app: FastAPI, operation: Operation, handler: Callable[[Call], Awaitable[Response]]) -> None:
-    """Routes the operation's calls to the handler."""
+def add(app: FastAPI, operation: Operation, handler: Callable[[ApiCall], Awaitable[Response]]) -> None:
+    """Routes requests for the operation to the handler."""
 
     async def answer(request: Request) -> Response:
-        return await handler(Call(request.scope, request.receive))
+        return await handler(ApiCall(request.scope, request.receive))
 
     app.router.add_api_route(
         operation.path,
@@ -85,8 +91,8 @@ def add(app: FastAPI, operation: Operation, handler: Callable[[Call], Awaitable[
         name=operation.name,
         operation_id=operation.name,
         tags=[operation.group],
-        summary=operation.name.removesuffix("_in_namespace").replace("_", " ").capitalize(),
-        description=operation.run.__doc__ or "",
+        summary=operation.summary,
+        description=cleandoc(operation.run.__doc__ or ""),
         response_model=None,
         response_class=Response,
         route_class_override=_Route,

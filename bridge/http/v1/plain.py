@@ -1,7 +1,7 @@
-"""The messages that most send, checked by hand: a JSON body, and perhaps an id, a delay, a time to live, retries.
+"""Checks the most common messages by hand: a JSON body with optional id, delay, time to live and retries.
 
-Half the price of the model's check. Whatever is taken here the model takes and reads alike, which a test holds it to;
-all else, and every error, is left to the model.
+This costs half of what the pydantic model costs. The model accepts each of these messages with the same result, which
+a test holds. The model gets all other messages, and writes every error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FIELDS = frozenset({"body", "id", "delay", "ttl", "max_retry"})
 
 
 def plain_draft(topic: str, message: Any, max_body_bytes: int) -> Draft | None:
-    """The message as a draft, with its body in JSON; None: it takes the model to say."""
+    """The message as a draft with a JSON body; None if the model has to decide."""
     if type(message) is not dict or "body" not in message or not _FIELDS.issuperset(message):
         return None
     delay_ms, ttl_ms, max_retry = message.get("delay"), message.get("ttl"), message.get("max_retry")

@@ -1,4 +1,4 @@
-"""A topic's policy, as callers write it and as they read it."""
+"""Defines a topic's policy as clients write it and as they read it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ReleaseName = Literal["checked", "direct"]
 
 
 class GrowingRequest(Request):
-    """The first wait, what each is multiplied by for the next, and the longest."""
+    """A back-off that grows: `first` before the first retry, then `factor` times the one before, up to `max`."""
 
     first: Delay
     factor: Annotated[float, Field(strict=True, ge=1, le=1_000, allow_inf_nan=False)] = 2.0
@@ -32,14 +32,24 @@ BackoffRequest = Annotated[
 
 
 class PolicyRequest(Request):
-    """The whole policy: what is not given takes the bridge's setting."""
+    """The whole policy. A field that is left out or null takes the bridge's setting."""
 
-    release: ReleaseName = "checked"
-    max_retry: Retries | None = None
-    ttl: Ttl | None = None
-    lease: Lease | None = None
-    backoff: BackoffRequest | None = None
-    paused: StrictBool = False
+    release: Annotated[
+        ReleaseName,
+        Field(
+            description="`checked`: the checkpoint checks each due message; `direct`: RabbitMQ delivers it unchecked"
+        ),
+    ] = "checked"
+    max_retry: Annotated[
+        Retries | None, Field(description="Failed deliveries that are retried; after one more, a dead letter")
+    ] = None
+    ttl: Annotated[Ttl | None, Field(description="Time to live, counted from the due time")] = None
+    lease: Annotated[Lease | None, Field(description="How long a pull leases a message")] = None
+    backoff: Annotated[
+        BackoffRequest | None,
+        Field(description="Delay before each retry: growing, or a list of steps whose last one repeats; none: at once"),
+    ] = None
+    paused: Annotated[StrictBool, Field(description="`true`: due messages are not released")] = False
 
     def policy(self) -> Policy:
         return Policy(
@@ -72,7 +82,7 @@ class PolicyOut(BaseModel):
 
 
 def policy_json(policy: Policy) -> dict[str, Any]:
-    """The policy in the form of `PolicyOut`."""
+    """The policy as `PolicyOut` documents it."""
     return {
         "release": policy.release.value,
         "max_retry": policy.max_retry,
@@ -83,15 +93,17 @@ def policy_json(policy: Policy) -> dict[str, Any]:
     }
 
 
-def backoff_of(given: GrowingRequest | list[int] | None) -> Backoff | None:
-    if given is None:
+def backoff_of(request: GrowingRequest | list[int] | None) -> Backoff | None:
+    """The back-off that a request describes."""
+    if request is None:
         return None
-    if isinstance(given, list):
-        return Backoff(steps_ms=tuple(given))
-    return Backoff(first_ms=given.first, factor=given.factor, max_ms=given.max)
+    if isinstance(request, list):
+        return Backoff(steps_ms=tuple(request))
+    return Backoff(first_ms=request.first, factor=request.factor, max_ms=request.max)
 
 
 def backoff_json(backoff: Backoff) -> dict[str, Any]:
+    """The back-off as `GrowingOut` or `StepsOut` document it."""
     if backoff.steps_ms:
         return {"steps_ms": list(backoff.steps_ms)}
     return {"first_ms": backoff.first_ms, "factor": backoff.factor, "max_ms": backoff.max_ms}

@@ -1,4 +1,4 @@
-"""Pulling: taking ready messages under a lease, from one topic or from several in order of priority."""
+"""Pulls ready messages under a lease, from one topic or from several in order of priority."""
 
 from __future__ import annotations
 
@@ -10,39 +10,44 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1 import examples
-from bridge.http.v1.call import Call, JsonAnswer
-from bridge.http.v1.operation import TOPIC, Answer, Operation
+from bridge.http.v1.call import ApiCall, JsonAnswer
+from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
 from bridge.http.v1.requests import PullManyRequest, PullRequest
 from bridge.http.v1.results import PulledOut, pulled_json
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 
-async def pull(service: Service, call: Call) -> Response:
-    """Takes up to `max` ready messages, waiting up to `wait` for the first. Each is the caller's until its lease ends;
-    then it is ready again, unless it was acked. A caller that goes away while it waits takes nothing."""
+async def pull(pools: Pools, call: ApiCall) -> Response:
+    """Takes up to `max` ready messages, and waits up to `wait` for the first.
+
+    Each message is leased to the caller. Ack it before the lease ends, with its `receipt`; otherwise it is delivered
+    again. A client that disconnects while it waits takes no message."""
     topic, wanted = call.topic, await call.body(PullRequest)
-    return await _pull(service, call, [topic], wanted)
+    return await _pull(pools, call, [topic], wanted)
 
 
-async def pull_by_priority(service: Service, call: Call) -> Response:
-    """The same from several topics, in strict order: a later one is asked only for what earlier ones do not have."""
+async def pull_by_priority(pools: Pools, call: ApiCall) -> Response:
+    """Pulls from several topics in strict order: from a topic only if the topics before it have too few messages.
+
+    422: the topics belong to several pools."""
     wanted = await call.body(PullManyRequest)
     call.caller.check(*wanted.topics)
-    return await _pull(service, call, wanted.topics, wanted)
+    return await _pull(pools, call, wanted.topics, wanted)
 
 
-async def _pull(service: Service, call: Call, topics: Sequence[str], wanted: PullRequest) -> Response:
+async def _pull(pools: Pools, call: ApiCall, topics: Sequence[str], wanted: PullRequest) -> Response:
     wait_ms = wanted.wait or 0
-    work = service.pulling.pull(topics, limit=wanted.max or 1, wait_ms=wait_ms, lease_ms=wanted.lease)
+    pulling = pools.serving_all(topics).pulling
+    work = pulling.pull(topics, limit=wanted.max or 1, wait_ms=wait_ms, lease_ms=wanted.lease)
     leased = await (call.while_connected(work) if wait_ms else work)
     return JsonAnswer(pulled_json(leased))
 
 
 _ANSWERS = {
-    200: Answer(
-        says="The messages with their receipts; none where there was none",
+    200: ResponseDoc(
+        description="The messages with their receipts. An empty list: no message was ready in time",
         model=PulledOut,
         example={"messages": [examples.LEASED | {"receipt": examples.RECEIPT}]},
     )
@@ -51,18 +56,20 @@ _ANSWERS = {
 OPERATIONS = (
     Operation(
         name="pull",
+        summary="Pull messages",
         group="consuming",
         method="POST",
         path=f"{TOPIC}/pull",
         run=pull,
         need=Need(scope=Scope.CONSUME, rated=True),
         takes=PullRequest,
-        examples={"ten, waiting up to 20 s": {"max": 10, "wait": "20s", "lease": "60s"}, "one": {}},
+        examples={"up to ten, waiting up to 20 s": {"max": 10, "wait": "20s", "lease": "60s"}, "one": {}},
         answers=_ANSWERS,
         problems=(400, 413, 422, 503),
     ),
     Operation(
         name="pull_by_priority",
+        summary="Pull messages from several topics by priority",
         group="consuming",
         method="POST",
         path="/v1/pull",

@@ -1,4 +1,4 @@
-"""What callers send in queries. An unknown parameter is refused, as an unknown field is."""
+"""Defines the query parameters. An unknown parameter is refused."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _STATES = {state.label: state for state in SHOWN_STATES}
 
 
 def read(query: bytes) -> dict[str, Any]:
-    """The parameters: text, or a list of texts for one that is given again.
+    """The parameters by name: a text, or a list of texts for a parameter that is repeated.
 
-    A plus sign is a plus sign: offsets of instants have one, and no value has a space.
+    A plus sign is not decoded to a space: an instant's offset has one, and no value has a space.
     """
-    given: dict[str, Any] = {}
+    params: dict[str, Any] = {}
     for part in query.decode("latin-1").split("&") if query else ():
         name, _, value = (unquote(piece) for piece in part.partition("="))
-        given[name] = value if name not in given else [*_listed(given[name]), value]
-    return given
+        params[name] = value if name not in params else [*_listed(params[name]), value]
+    return params
 
 
 def _listed(value: Any) -> list[Any]:
@@ -35,11 +35,12 @@ def _states(value: Any) -> tuple[State, ...]:
     names = [name for text in _listed(value) for name in text.split(",") if name]
     for name in names:
         if name not in _STATES:
-            raise refused(list(_STATES), f"{name[:100]!r} is none of {', '.join(_STATES)}")
+            raise refused(list(_STATES), f"has no state {name[:100]!r}; the states are {', '.join(_STATES)}")
     return tuple(_STATES[name] for name in names)
 
 
-# The limits lie outside of the validator, so that a problem gives back the text as it was given; a schema is told them.
+# `Field` follows the validator, so that pydantic's error has the text the client sent. The schema then needs the limits
+# explicitly.
 Count = Annotated[
     int,
     BeforeValidator(whole_number),
@@ -51,26 +52,35 @@ _STATES_SCHEMA: Mapping[str, Any] = {"type": "array", "items": {"type": "string"
 
 
 class NoQuery(Request):
-    pass
+    """No parameters."""
 
 
 class PageQuery(Request):
     limit: Count = 100
-    cursor: Annotated[StrictStr | None, Field(description="`next_cursor` of the page before")] = None
+    cursor: Annotated[
+        StrictStr | None, Field(description="`next_cursor` of the page before; without it, the first page")
+    ] = None
 
 
 class ListQuery(PageQuery):
     state: Annotated[
         tuple[State, ...],
         PlainValidator(_states),
-        WithJsonSchema({**_STATES_SCHEMA, "description": "given again, or separated by commas; none: all"}),
+        WithJsonSchema(
+            {
+                **_STATES_SCHEMA,
+                "description": "Repeat the parameter or separate states by commas. Without it: all states",
+            }
+        ),
     ] = ()
     due_after: QueryInstant | None = None
     due_before: QueryInstant | None = None
 
 
 class DeleteQuery(Request):
-    release: Annotated[Flag, Field(description="free all but the tombstone")] = "false"
+    release: Annotated[
+        Flag, Field(description="`true`: also delete the stored body and headers; only a tombstone is left")
+    ] = "false"
 
 
 class DropQuery(Request):
@@ -78,4 +88,4 @@ class DropQuery(Request):
 
 
 class RemoveQuery(Request):
-    force: Annotated[Flag, Field(description="with its messages")] = "false"
+    force: Annotated[Flag, Field(description="`true`: also delete the topic's messages")] = "false"

@@ -1,4 +1,4 @@
-"""What callers send in bodies. An unknown field is refused; null is as good as not given (but in `body`)."""
+"""Defines the request bodies. An unknown field is refused. Null counts as not given, except in `body`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ MAX_BATCH = 1_000
 
 
 class Request(BaseModel):
+    """The base of all request bodies and queries."""
+
     model_config = ConfigDict(extra="forbid")
 
 
@@ -37,16 +39,20 @@ def _exclusive(*fields: str, message: str) -> PydanticCustomError:
 
 
 class SendRequest(Request):
-    """Exactly one of `body` and `body_base64`; at most one of `delay` and `deliver_at`, and neither is now."""
+    """A message to send. Give exactly one of `body` and `body_base64`. Give at most one of `delay` and `deliver_at`;
+    with neither the message is due now."""
 
-    body: Annotated[Any, Field(description="any JSON value, or a string with a text type")] = None
+    body: Annotated[Any, Field(description="Any JSON value; with a text content type a string")] = None
     body_base64: Base64 | None = None
     content_type: MediaType | None = JSON_TYPE
     headers: Headers | None = None
     id: MessageId | None = None
     delay: Delay | None = None
     deliver_at: Instant | None = None
-    ttl: Annotated[Ttl | None, Field(description="counted from the due moment")] = None
+    ttl: Annotated[
+        Ttl | None,
+        Field(description="Time to live, counted from the due time; by default the topic's"),
+    ] = None
     max_retry: Retries | None = None
 
     @model_validator(mode="after")
@@ -59,13 +65,13 @@ class SendRequest(Request):
 
 
 class BatchRequest(Request):
-    """Up to 1000 messages, each checked by itself."""
+    """1 to 1000 messages. Each is accepted or refused alone."""
 
     messages: Annotated[list[Any], Field(min_length=1, max_length=MAX_BATCH)]
 
 
 class MoveRequest(Request):
-    """When the message is to come instead: `delay` counts from now, and 0 is "run now"."""
+    """The new due time. Give exactly one of `delay`, counted from now (0: due now), and `deliver_at`."""
 
     delay: Delay | None = None
     deliver_at: Instant | None = None
@@ -78,7 +84,8 @@ class MoveRequest(Request):
 
 
 class PullRequest(Request):
-    """How many to take at most, how long to wait for the first, and how long to have them (default: the topic's)."""
+    """`max`: the most messages to take. `wait`: how long to wait for the first. `lease`: how long the caller has to ack
+    them; by default as long as the topic's policy says."""
 
     max: Annotated[int, Field(strict=True, ge=1, le=100), BeforeValidator(whole)] = 1
     wait: Wait | None = None
@@ -86,13 +93,13 @@ class PullRequest(Request):
 
 
 class PullManyRequest(PullRequest):
-    """The same from several topics: a later one is asked only for what earlier ones do not have."""
+    """The same from several topics, the most urgent first."""
 
     topics: Annotated[list[Topic], Field(min_length=1, max_length=32)]
 
 
 class AckManyRequest(Request):
-    """Exactly one of the two; ids ack whatever is live, receipts only the lease they were given for."""
+    """Give exactly one of `receipts`, each good for its own lease, and `ids`, good in any live state."""
 
     receipts: Annotated[list[StrictStr] | None, Field(min_length=1, max_length=1_000)] = None
     ids: Annotated[list[MessageId] | None, Field(min_length=1, max_length=1_000)] = None
@@ -105,23 +112,25 @@ class AckManyRequest(Request):
 
 
 class AckRequest(Request):
+    """`receipt`: of the pull that leased the message. Without it, the current lease counts, whoever has it."""
+
     receipt: StrictStr | None = None
 
 
 class NackRequest(AckRequest):
-    """`delay`: until the next delivery, in place of the topic's back-off."""
+    """`delay`: until the next delivery, instead of the topic's back-off. `reason`: kept with the message."""
 
     delay: Delay | None = None
     reason: Reason | None = None
 
 
 class ExtendRequest(AckRequest):
-    """`lease`: from now."""
+    """`lease`: how long the lease lasts at least, from now."""
 
     lease: Lease
 
 
 class ManyRequest(Request):
-    """How many dead letters at most."""
+    """`max`: the most dead letters to replay."""
 
     max: Annotated[int, Field(strict=True, ge=1, le=1_000), BeforeValidator(whole)] = 100

@@ -1,7 +1,7 @@
-"""What callers are answered: the models document it, the functions write it.
+"""Defines the answers: the models document them, and the functions write them.
 
-What there may be by the hundred in one answer is written as JSON piece by piece, which costs a third of what a dict
-and its dump do.
+The functions for objects that one answer may have by the hundred write JSON piece by piece. This costs a third of
+building a dict and dumping it.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ from pydantic import BaseModel, Field
 
 from bridge.http import exact_json
 from bridge.http.v1.content import body_json
-from bridge.http.v1.policy import PolicyOut, policy_json
 from bridge.model.durations import format_instant
+from bridge.model.header_values import as_text
 from bridge.model.message import JSON_TYPE, Envelope, Message, State
-from bridge.model.values import AckResult, Leased, Page, TopicInfo
-from bridge.store.envelopes import as_text
+from bridge.model.values import AckResult, Leased, Page
 
 StateName = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
 
 
 class MessageOut(BaseModel):
-    """One message. Without `body` and `body_base64`, the body was not kept."""
+    """A message. Without `body` and `body_base64`, Redis did not keep its body."""
 
     topic: str
     id: str
     state: StateName
-    body: Annotated[Any, Field(default=None, description="any JSON value; a string with a text type")]
-    body_base64: Annotated[str, Field(default="", description="in place of `body`: what is neither JSON nor text")]
+    body: Annotated[Any, Field(default=None, description="any JSON value; a string for a text content type")]
+    body_base64: Annotated[
+        str, Field(default="", description="instead of `body`, for bytes that are neither JSON nor text")
+    ]
     content_type: str
     headers: dict[str, Any]
     created_at: str
     due_at: str
     expires_at: str | None
-    attempts: Annotated[int, Field(description="deliveries handed out so far")]
+    attempts: Annotated[int, Field(description="deliveries so far")]
     max_retry: int
     lease_until: str | None
     ended_at: str | None
@@ -45,7 +46,7 @@ class MessageOut(BaseModel):
 
 
 class LeasedOut(MessageOut):
-    receipt: Annotated[str, Field(description="names this lease in ack, nack and extend")]
+    receipt: Annotated[str, Field(description="names this lease; give it to ack, nack and extend")]
 
 
 class PulledOut(BaseModel):
@@ -60,8 +61,10 @@ class ProblemField(BaseModel):
 
 
 class ProblemOut(BaseModel):
-    """RFC 9457. `state`: of a conflict; `retry_after_s`: of a store that is away, and of a token's limit; `scope`: that
-    is needed; `parts`, `policies` and `findings`: of a bridge not ready."""
+    """A problem as RFC 9457 defines it. `errors`: one entry for each field that is wrong.
+
+    `state`: of the message, with 409. `retry_after_s`: with 429 and 503. `scope`: the one the token lacks, with 403.
+    `parts`, `policies` and `findings`: of `/health/ready`, with 503."""
 
     type: str
     title: str
@@ -76,7 +79,7 @@ class ProblemOut(BaseModel):
 
 
 class BatchItem(BaseModel):
-    """A message with 201 (accepted) or 200 (its id was live already), an error with any other status."""
+    """Status 201 (accepted) or 200 (a live message has this id) with `message`; any other status with `error`."""
 
     status: int
     message: Annotated[MessageOut, Field(default=None)]
@@ -88,7 +91,7 @@ class BatchOut(BaseModel):
 
 
 class AckItem(BaseModel):
-    id: Annotated[str | None, Field(description="null: the receipt can't be read")]
+    id: Annotated[str | None, Field(description="null: the receipt is malformed")]
     result: Literal["acked", "stale", "unknown"]
 
 
@@ -109,32 +112,8 @@ class DroppedOut(BaseModel):
     dropped: int
 
 
-class QueuesOut(BaseModel):
-    ready: str
-    dead: str
-
-
-class TopicOut(BaseModel):
-    topic: str
-    counts: Annotated[dict[str, int], Field(description="by state")]
-    overdue: Annotated[int, Field(description="waiting, and past due")]
-    waiting_by_due: Annotated[dict[str, int], Field(description="1m, 10m, 30m, 1h, 6h, 1d, 7d, 30d, beyond")]
-    lateness_ms: Annotated[dict[str, float | None], Field(description="p50, p90, p99, max of this process's latest")]
-    policy: PolicyOut
-    queues: QueuesOut
-
-
-class TopicsOut(BaseModel):
-    topics: list[TopicOut]
-
-
-class RemovedOut(BaseModel):
-    topic: str
-    removed: Literal[True]
-
-
 def message_json(message: Message, *, plain: bool = False) -> bytes:
-    """`plain`: the body is known to be JSON."""
+    """The message as `MessageOut` documents it. `plain`: the body is known to be JSON."""
     record, envelope = message.record, message.envelope
     return (
         b'{"topic":%b,"id":%b,"state":%b,%b"content_type":%b,"headers":%b,"created_at":%b,"due_at":%b,"expires_at":%b,'
@@ -158,34 +137,27 @@ def message_json(message: Message, *, plain: bool = False) -> bytes:
 
 
 def pulled_json(pulled: Iterable[Leased]) -> bytes:
-    messages = [b'%b,"receipt":%b}' % (message_json(one.message)[:-1], orjson.dumps(one.receipt)) for one in pulled]
+    """The leased messages as `PulledOut` documents them."""
+    messages = [
+        b'%b,"receipt":%b}' % (message_json(leased.message)[:-1], orjson.dumps(leased.receipt)) for leased in pulled
+    ]
     return b'{"messages":[%b]}' % b",".join(messages)
 
 
 def page_json(page: Page) -> bytes:
+    """The page as `PageOut` documents it."""
     items = b",".join(message_json(message) for message in page.items)
     return b'{"items":[%b],"next_cursor":%b}' % (items, orjson.dumps(page.next_cursor))
 
 
 def acked_json(results: Iterable[AckResult]) -> bytes:
-    items = [b'{"id":%b,"result":%b}' % (orjson.dumps(one.id), orjson.dumps(one.verdict)) for one in results]
+    """The results as `AckedOut` documents them."""
+    items = [b'{"id":%b,"result":%b}' % (orjson.dumps(result.id), orjson.dumps(result.verdict)) for result in results]
     return b'{"results":[%b]}' % b",".join(items)
 
 
-def topic_json(info: TopicInfo) -> dict[str, Any]:
-    return {
-        "topic": info.topic,
-        "counts": info.counts,
-        "overdue": info.overdue,
-        "waiting_by_due": info.waiting_by_due,
-        "lateness_ms": info.lateness_ms,
-        "policy": policy_json(info.policy),
-        "queues": {"ready": info.ready_queue, "dead": info.dead_queue},
-    }
-
-
 def _in_json(headers: Mapping[str, Any]) -> dict[str, Any]:
-    """An AMQP client's may hold what JSON has no form for."""
+    """The headers for JSON. Values of AMQP clients that JSON has no form for become text."""
     plain = str | int | float
     return {
         name: value if isinstance(value, plain) else orjson.loads(orjson.dumps(value, default=as_text))
@@ -194,7 +166,7 @@ def _in_json(headers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _body(envelope: Envelope | None, plain: bool) -> bytes:
-    """The member that the body is, and a comma; nothing where it was not kept."""
+    """The body as a JSON member with a comma; empty if the body was not kept."""
     if plain and envelope is not None and envelope.body is not None:
         return b'"body":%b,' % envelope.body
     shown = exact_json.dumps(body_json(envelope))

@@ -1,4 +1,4 @@
-"""The scalar types of requests, as pydantic types: names, durations and instants in milliseconds, media types."""
+"""Defines the scalar types of requests for pydantic: names, durations and instants in milliseconds, media types."""
 
 from __future__ import annotations
 
@@ -22,34 +22,38 @@ from bridge.model.message import ID_PATTERN, TOPIC_PATTERN, valid_id, valid_topi
 from bridge.model.values import MAX_DELAY_MS
 
 ID_FORM = 'must be 1-200 printable ASCII characters without "/"'
-TOPIC_FORM = "must be a name or namespace/name, each of 1-100 letters, digits, _ . -"
+TOPIC_FORM = "must be name or namespace/name, each of 1-100 characters out of A-Z a-z 0-9 _ . -"
 MAX_RETRIES = 10_000
 _HOUR_MS = 3_600_000
 _WHOLE = re.compile(r"-?[0-9]{1,64}")
-_MAX_MEDIA_TYPE = 255  # what an AMQP short string holds
+_MAX_MEDIA_TYPE = 255  # the longest AMQP short string
 _TOKEN = r"[A-Za-z0-9!#$&^_.+*'|~-]+"
 MEDIA_TYPE_PATTERN = rf'^{_TOKEN}/{_TOKEN}([ \t]*;[ \t]*{_TOKEN}=({_TOKEN}|"[ !#-\[\]-~]*"))*$'
 
 
 def refused(limit: Any, message: str) -> PydanticCustomError:
-    """What a validator raises: the limit that was broken, and a sentence."""
-    # The message is a template of pydantic's; braces in it are no fields.
+    """The error for a validator to raise. `limit`: what the value broke; `message`: a sentence for the client."""
+    # pydantic formats its message template. Passing ours as a parameter keeps braces in it as they are.
     return PydanticCustomError("refused", "{message}", {"limit": limit, "message": message})
 
 
 def topic(value: Any) -> str:
+    """Checks a topic's name."""
     if isinstance(value, str) and valid_topic(value):
         return value
     raise refused(TOPIC_PATTERN, TOPIC_FORM)
 
 
 def message_id(value: Any) -> str:
+    """Checks a message's id."""
     if isinstance(value, str) and valid_id(value):
         return value
     raise refused(ID_FORM.removeprefix("must be "), ID_FORM)
 
 
 def duration(least_ms: int, most_ms: int, least: str, most: str) -> Callable[[Any], int]:
+    """A validator that returns milliseconds. `least` and `most`: the limits as the error message shows them."""
+
     def parse(value: Any) -> int:
         try:
             duration_ms = parse_duration_ms(whole(value))
@@ -65,6 +69,7 @@ def duration(least_ms: int, most_ms: int, least: str, most: str) -> Callable[[An
 
 
 def duration_schema(least_ms: int, most_ms: int) -> WithJsonSchema:
+    """The JSON schema of such a duration."""
     text = {"type": "string", "maxLength": 64, "pattern": DURATION_PATTERN}
     forms = [{"type": "integer", "minimum": least_ms, "maximum": most_ms}, text]
     return WithJsonSchema({"anyOf": forms, "description": f"A duration: {DURATION_FORMS}"})
@@ -83,16 +88,16 @@ def _base64(value: Any) -> bytes:
             return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         pass
-    raise refused("base64", "must be base64 (RFC 4648, with padding)")
+    raise refused("base64", "must be base64 with padding, in the standard alphabet (RFC 4648, section 4)")
 
 
 def whole(value: Any) -> Any:
-    """The integer, where the value is one though written as 3.0 or 3e2: to a JSON schema it is the same."""
+    """The value, as an integer if it was written as 3.0 or 3e2, which JSON Schema counts as integers."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def whole_number(value: Any) -> Any:
-    """The number, where a value of a query is one: there all values are text."""
+    """The value, as an integer if its text is one: in a query all values are text."""
     return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
 
 

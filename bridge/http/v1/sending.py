@@ -1,4 +1,4 @@
-"""Sending: one message, or up to a thousand, each by itself."""
+"""Sends one message, or up to 1000 in one request."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bridge.http import exact_json, problems
 from bridge.http.errors import TooLarge
 from bridge.http.fields import parse, renamed
 from bridge.http.v1 import examples
-from bridge.http.v1.call import Call, JsonAnswer
+from bridge.http.v1.call import ApiCall, JsonAnswer
 from bridge.http.v1.content import envelope_of
-from bridge.http.v1.operation import TOPIC, Answer, Operation
+from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
 from bridge.http.v1.plain import plain_draft
 from bridge.http.v1.requests import BatchRequest, SendRequest
 from bridge.http.v1.results import BatchOut, MessageOut, message_json
@@ -24,46 +24,55 @@ from bridge.model.errors import BridgeError, InvalidRequest
 from bridge.model.values import Draft, Sent
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 
-async def send(service: Service, call: Call) -> Response:
-    """201: the message is durable. 200 with `Idempotent-Replay: true`: the id is live already, and this is the message
-    that has it. 503: nothing was promised, send again with the same id. The `body` reaches consumers as compact JSON in
-    UTF-8 (its numbers digit for digit), or as UTF-8 where the content type is text; `body_base64` as its bytes."""
-    max_body_bytes = call.caller.max_body(service.settings.max_body)
-    draft, plain = _draft(call.topic, await call.value(), max_body_bytes)
-    sent = await service.sending.send(draft)
+async def send(pools: Pools, call: ApiCall) -> Response:
+    """Accepts a message and delivers it when it is due.
+
+    Give `delay`, or `deliver_at`, or neither for now. 201: the message is durable. 200 with `Idempotent-Replay: true`:
+    a live message already has this id, and the answer is that message. 503: nothing was promised; send the message
+    again with the same `id`.
+
+    Consumers get `body` as compact JSON in UTF-8, with every digit of its numbers; for a text content type as the text
+    in UTF-8. They get `body_base64` as the decoded bytes."""
+    max_body_bytes = call.caller.max_body(pools.settings.max_body)
+    topic = call.topic
+    draft, plain = _draft(topic, await call.value(), max_body_bytes)
+    sent = await pools.serving(topic).sending.send(draft)
     if sent.replayed:
         return JsonAnswer(message_json(sent.message), headers=_REPLAYED)
     return JsonAnswer(message_json(sent.message, plain=plain), 201, [(b"location", _location(sent))])
 
 
-async def send_many(service: Service, call: Call) -> Response:
-    """One result for each message, in order: 201 or 200 with the message as for one, or the status and the error it
-    would have been refused with. One bad message harms no other."""
-    topic, max_body_bytes = call.topic, call.caller.max_body(service.settings.max_body)
-    given = (await call.body(BatchRequest)).messages
-    results = [b""] * len(given)
+async def send_many(pools: Pools, call: ApiCall) -> Response:
+    """Sends up to 1000 messages to one topic. Each is accepted or refused alone.
+
+    `results` has one entry for each message, in order: status 201 or 200 with the message, or another status with the
+    error. 503 in an entry: nothing was promised for that message; send it again with the same `id`."""
+    topic, max_body_bytes = call.topic, call.caller.max_body(pools.settings.max_body)
+    messages = (await call.body(BatchRequest)).messages
+    results = [b""] * len(messages)
     drafts: dict[int, tuple[Draft, bool]] = {}
-    for place, item in enumerate(given):
+    for index, message in enumerate(messages):
         try:
-            drafts[place] = _draft(topic, item, max_body_bytes)
+            drafts[index] = _draft(topic, message, max_body_bytes)
         except BridgeError as error:
-            results[place] = exact_json.dumps(_failure(error, place, call.request_id))
-    outcomes = await service.sending.send_many([draft for draft, _ in drafts.values()]) if drafts else []
-    for (place, (_, plain)), outcome in zip(drafts.items(), outcomes, strict=True):
+            results[index] = exact_json.dumps(_failure(error, index, call.request_id))
+    sending = pools.serving(topic).sending
+    outcomes = await sending.send_many([draft for draft, _ in drafts.values()]) if drafts else []
+    for (index, (_, plain)), outcome in zip(drafts.items(), outcomes, strict=True):
         if isinstance(outcome, Sent) and outcome.replayed:
-            results[place] = b'{"status":200,"message":%b}' % message_json(outcome.message)
+            results[index] = b'{"status":200,"message":%b}' % message_json(outcome.message)
         elif isinstance(outcome, Sent):
-            results[place] = b'{"status":201,"message":%b}' % message_json(outcome.message, plain=plain)
+            results[index] = b'{"status":201,"message":%b}' % message_json(outcome.message, plain=plain)
         else:
-            results[place] = exact_json.dumps(_failure(outcome, place, call.request_id))
+            results[index] = exact_json.dumps(_failure(outcome, index, call.request_id))
     return JsonAnswer(b'{"results":[%b]}' % b",".join(results))
 
 
 def _draft(topic: str, message: Any, max_body_bytes: int) -> tuple[Draft, bool]:
-    """The message as a draft, and whether it is a plain one."""
+    """The message as a draft, and whether `plain_draft` took it."""
     plain = plain_draft(topic, message, max_body_bytes)
     if plain is not None:
         return plain, True
@@ -80,12 +89,12 @@ def _draft(topic: str, message: Any, max_body_bytes: int) -> tuple[Draft, bool]:
     return draft, False
 
 
-def _failure(error: BridgeError, place: int, identity: str) -> dict[str, Any]:
-    """The result of a message that was refused; its fields are named from the top of the request."""
+def _failure(error: BridgeError, index: int, identity: str) -> dict[str, Any]:
+    """The result of a refused message. Its fields are named from the top of the request: `messages.3.delay`."""
     if isinstance(error, InvalidRequest):
-        error = InvalidRequest(*(renamed(one, f"messages.{place}.") for one in error.errors))
+        error = InvalidRequest(*(renamed(field_error, f"messages.{index}.") for field_error in error.errors))
     elif isinstance(error, TooLarge):
-        error = error.under(f"messages.{place}.")
+        error = error.under(f"messages.{index}.")
     problem = problems.problem(error, identity)
     return {"status": problem["status"], "error": problem}
 
@@ -103,12 +112,13 @@ def _messages_of(topic: str) -> bytes:
     return f"/v1/topics/{quote(topic, safe='')}/messages/".encode()
 
 
-_REPLAY = {"Idempotent-Replay": "true"}
+_REPLAY = {"Idempotent-Replay": "`true`: the answer is the message that was sent earlier"}
 _REPLAYED = [(b"idempotent-replay", b"true")]
 
 OPERATIONS = (
     Operation(
         name="send",
+        summary="Send a message",
         group="messages",
         method="POST",
         path=f"{TOPIC}/messages",
@@ -117,11 +127,14 @@ OPERATIONS = (
         takes=SendRequest,
         examples=examples.SENDS,
         answers={
-            201: Answer(
-                says="Accepted", model=MessageOut, example=examples.MESSAGE, headers={"Location": "the message's path"}
+            201: ResponseDoc(
+                description="Accepted",
+                model=MessageOut,
+                example=examples.MESSAGE,
+                headers={"Location": "the message's path"},
             ),
-            200: Answer(
-                says="The id is live already: the message that has it",
+            200: ResponseDoc(
+                description="A live message already has this id: that message",
                 model=MessageOut,
                 example=examples.MESSAGE,
                 headers=_REPLAY,
@@ -131,16 +144,21 @@ OPERATIONS = (
     ),
     Operation(
         name="send_many",
+        summary="Send up to 1000 messages",
         group="messages",
         method="POST",
         path=f"{TOPIC}/messages/batch",
         run=send_many,
         need=Need(scope=Scope.SEND, rated=True),
         takes=BatchRequest,
-        examples={"two messages": {"messages": [examples.SEND, {"body": {"order": 1002}, "delay": "1000d"}]}},
+        examples={
+            "two messages, one with a delay that is too long": {
+                "messages": [examples.SEND, {"body": {"order": 1002}, "delay": "1000d"}]
+            }
+        },
         answers={
-            200: Answer(
-                says="A result for each, in order",
+            200: ResponseDoc(
+                description="One result for each message, in order",
                 model=BatchOut,
                 example={
                     "results": [

@@ -1,4 +1,4 @@
-"""Topics: what is in them, and what they decide for their messages."""
+"""Lists topics with their counts, sets their policies, and removes them."""
 
 from __future__ import annotations
 
@@ -9,64 +9,74 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1 import examples
-from bridge.http.v1.call import Call, json_answer
-from bridge.http.v1.operation import TOPIC, Answer, Operation
+from bridge.http.v1.call import ApiCall, json_answer
+from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
 from bridge.http.v1.policy import PolicyOut, PolicyRequest, policy_json
 from bridge.http.v1.queries import NoQuery, RemoveQuery
-from bridge.http.v1.results import RemovedOut, TopicOut, TopicsOut, topic_json
+from bridge.http.v1.topic import RemovedOut, TopicOut, TopicsOut, topic_json
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 
-async def list_topics(service: Service, call: Call) -> Response:
-    """All topics, each with counts, lateness, policy and queue names; of a token, the topics that it is for."""
+async def list_topics(pools: Pools, call: ApiCall) -> Response:
+    """Returns all topics with counts, lateness, policy and queue names. With a token: the topics it may use."""
     call.query(NoQuery)
-    infos = await service.topics.infos()
+    infos = await pools.topic_infos()
     return json_answer({"topics": [topic_json(info) for info in infos if call.caller.sees(info.topic)]})
 
 
-async def look_at_topic(service: Service, call: Call) -> Response:
-    """Counts by state, when the waiting messages are due, how late the latest were, the policy, the queues' names."""
-    return json_answer(topic_json(await service.topics.info(call.topic)))
+async def look_at_topic(pools: Pools, call: ApiCall) -> Response:
+    """Returns one topic: counts by state, when its waiting messages are due, how late recent releases were, its policy
+    and the names of its queues.
+
+    404: there is no such topic."""
+    topic = call.topic
+    return json_answer(topic_json(await pools.serving(topic).topics.info(topic)))
 
 
-async def put_policy(service: Service, call: Call) -> Response:
-    """Replaces the topic's whole policy, making the topic where there is none; what is not given takes the bridge's
-    setting."""
+async def put_policy(pools: Pools, call: ApiCall) -> Response:
+    """Replaces the whole policy of the topic, and creates the topic if there is none.
+
+    A field that is left out or null takes the bridge's setting. All bridge processes follow within two seconds."""
     topic, wanted = call.topic, await call.body(PolicyRequest)
-    return json_answer(policy_json(await service.topics.put_policy(topic, wanted.policy())))
+    return json_answer(policy_json(await pools.serving(topic).topics.put_policy(topic, wanted.policy())))
 
 
-async def remove_topic(service: Service, call: Call) -> Response:
-    """Removes an empty topic, or one with its messages by `force=true`."""
+async def remove_topic(pools: Pools, call: ApiCall) -> Response:
+    """Removes an empty topic with its queues; with `force=true` also a topic with messages, which are deleted.
+
+    404: there is no such topic. 409: the topic has messages, and `force` is not `true`."""
     topic, query = call.topic, call.query(RemoveQuery)
-    await service.topics.remove(topic, force=query.force == "true")
+    await pools.serving(topic).topics.remove(topic, force=query.force == "true")
     return json_answer({"topic": topic, "removed": True})
 
 
 OPERATIONS = (
     Operation(
         name="list_topics",
+        summary="List topics",
         group="topics",
         method="GET",
         path="/v1/topics",
         run=list_topics,
         need=Need(scope=Scope.LOOK),
-        answers={200: Answer(says="The topics", model=TopicsOut, example={"topics": [examples.TOPIC]})},
+        answers={200: ResponseDoc(description="All topics", model=TopicsOut, example={"topics": [examples.TOPIC]})},
     ),
     Operation(
         name="look_at_topic",
+        summary="Look up a topic",
         group="topics",
         method="GET",
         path=TOPIC,
         run=look_at_topic,
         need=Need(scope=Scope.LOOK),
-        answers={200: Answer(says="The topic", model=TopicOut, example=examples.TOPIC)},
+        answers={200: ResponseDoc(description="The topic", model=TopicOut, example=examples.TOPIC)},
         problems=(404, 422, 503),
     ),
     Operation(
         name="put_policy",
+        summary="Create a topic or replace its policy",
         group="topics",
         method="PUT",
         path=TOPIC,
@@ -74,18 +84,23 @@ OPERATIONS = (
         need=Need(scope=Scope.ADMIN),
         takes=PolicyRequest,
         examples=examples.POLICIES,
-        answers={200: Answer(says="The policy", model=PolicyOut, example=examples.POLICY)},
+        answers={200: ResponseDoc(description="The policy", model=PolicyOut, example=examples.POLICY)},
         problems=(400, 409, 413, 422, 503),
     ),
     Operation(
         name="remove_topic",
+        summary="Remove a topic",
         group="topics",
         method="DELETE",
         path=TOPIC,
         run=remove_topic,
         need=Need(scope=Scope.ADMIN),
         query=RemoveQuery,
-        answers={200: Answer(says="It is gone", model=RemovedOut, example={"topic": "orders", "removed": True})},
+        answers={
+            200: ResponseDoc(
+                description="The topic is removed", model=RemovedOut, example={"topic": "orders", "removed": True}
+            )
+        },
         problems=(404, 409, 422, 503),
     ),
 )

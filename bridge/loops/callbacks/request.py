@@ -12,9 +12,9 @@ from urllib.parse import quote
 import orjson
 
 from bridge.model.addresses import Url
+from bridge.model.header_values import as_text
 from bridge.model.message import Message
 from bridge.model.webhooks import signatures, webhook_id
-from bridge.store.envelopes import as_text
 
 _BYTES_TYPE: Final = "application/octet-stream"
 _FIELD_VALUE = re.compile(r"[!-~]([ -~\t]*[!-~])?")

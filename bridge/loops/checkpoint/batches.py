@@ -1,4 +1,4 @@
-"""What is done with a batch of due copies: ask Redis, publish, name, keep bodies."""
+"""Handles a batch of copies at the checkpoint: asks Redis, keeps bodies, publishes and names."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from dataclasses import replace
 from bridge import metrics
 from bridge.broker.client.consumer import Delivery
 from bridge.broker.copies.classify import Back, Due
-from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Step, after_fire, after_return
-from bridge.model.errors import BrokerUnavailable, Unpublishable
+from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Decision, after_fire, after_return
+from bridge.model.errors import StoreUnavailable, Unavailable, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy
+from bridge.model.message import Copy, CopyKind
 from bridge.model.values import Policy
 from bridge.service.context import Context
-from bridge.service.pulling import LEASE_KIND
+from bridge.service.succession import Succession
 from bridge.store import envelopes
 from bridge.store.calls import Call
 from bridge.store.records import Outcome, read
+from bridge.store.verdicts import Verdict
 
-RETRY_MS = 500  # after a store or broker that was away
-_PAUSED_MS = 5_000  # what is due in a paused topic is asked about again after so long
+RETRY_MS = 500  # before a copy that could not be published is tried again
+_PAUSED_MS = 5_000  # before Redis is asked again about a due copy of a paused topic
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Item:
-    """A copy at the checkpoint, the tag it is to be acknowledged by, and what is put aside where it can't be published:
-    the delivery it was read from, or the copy itself where that was a bundle."""
+    """A copy at the checkpoint. `tag`: its delivery tag, to acknowledge it by. `message`: goes to the queue of refused
+    messages if the copy can't be published; the delivery, or the copy itself where the delivery is a bundle."""
 
     tag: int
     arrival: Due | Back
@@ -39,8 +40,8 @@ class Item:
 
 @fast_dataclass(frozen=True, slots=True)
 class Done:
-    """`done`: tags to acknowledge. `held`: copies to ask about again, with the moment in Unix ms. `refused`: copies
-    that can't be published, and why."""
+    """`done`: tags to acknowledge. `held`: copies to ask Redis about again, with the moment in Unix ms. `refused`:
+    copies that can't be published, and why."""
 
     done: list[int]
     held: list[tuple[Item, float]]
@@ -52,41 +53,41 @@ class Batches:
         self._lane = lane
         self._store = context.store
         self._records = context.records
-        self._copy_publisher = context.broker.releases
+        self._succession = Succession(context.store, context.broker.releases)
         self._declared = context.broker.declared
         self._topics = context.topics
         self._keep_body_max = context.settings.keep_body_max
 
     async def process(self, items: Sequence[Item]) -> Done:
-        """Decides about each and does it. What is done need only be acknowledged.
+        """Decides about each copy and carries the decision out. The caller acknowledges the copies that are done.
 
         Raises:
-            Unavailable: any of it may have been done; the same is decided when it is asked again.
+            Unavailable: some copies may be handled. Redis answers the same when it is asked again.
         """
         ghosts = await self._ghosts(items)
-        left = await self._decide([item for at, item in enumerate(items) if at not in ghosts])
+        rest = await self._decide([item for at, item in enumerate(items) if at not in ghosts])
         for at in ghosts:
             metrics.GHOSTS.add(items[at].copy.topic)
-        return replace(left, done=[*left.done, *(items[at].tag for at in ghosts)]) if ghosts else left
+        return replace(rest, done=[*rest.done, *(items[at].tag for at in ghosts)]) if ghosts else rest
 
     async def _ghosts(self, items: Sequence[Item]) -> set[int]:
-        """The places of lease copies that are superseded, where several have records side by side: most were acked
-        long ago, and one look tells them."""
+        """Returns the indexes of lease copies that are ghosts by their epoch. Most leases were acked long ago, so one
+        call for several records of one home is cheaper than asking about each."""
         leases: dict[str, list[int]] = {}
         for at, item in enumerate(items):
             arrival = item.arrival
-            if isinstance(arrival, Due) and arrival.kind == LEASE_KIND and arrival.copy.epoch:
+            if isinstance(arrival, Due) and arrival.kind is CopyKind.LEASE and arrival.copy.epoch:
                 home = self._records.keys.home(arrival.copy.topic, arrival.copy.id)
                 leases.setdefault(home, []).append(at)
-        looks = [places for places in leases.values() if len(places) > 1]
-        if not looks:
+        groups = [indexes for indexes in leases.values() if len(indexes) > 1]
+        if not groups:
             return set()
-        calls = [self._records.superseded([items[at].copy for at in places]) for places in looks]
+        calls = [self._records.superseded([items[at].copy for at in indexes]) for indexes in groups]
         answers = await self._store.run(calls)
         return {
             at
-            for places, answer in zip(looks, answers, strict=True)
-            for at, ghost in zip(places, answer, strict=True)
+            for indexes, answer in zip(groups, answers, strict=True)
+            for at, ghost in zip(indexes, answer, strict=True)
             if ghost
         }
 
@@ -96,23 +97,28 @@ class Batches:
             await self._declared.renew_slots(self._lane, left_ms)
         answers = await self._store.run([self._question(item, policies[item.copy.topic]) for item in items])
         outcomes = [read(item.copy.topic, item.copy.id, answer) for item, answer in zip(items, answers, strict=True)]
-        # Before the release, so that whoever is handed a message can give it back.
+        # Bodies are kept before the release, so that a consumer of the message can nack it.
         await self._keep_bodies(items, outcomes)
-        steps = [_step(item, outcome, policies[item.copy.topic]) for item, outcome in zip(items, outcomes, strict=True)]
-        failed = await self._publish_and_name(steps)
+        decisions = [
+            self._decision(item, outcome, policies[item.copy.topic])
+            for item, outcome in zip(items, outcomes, strict=True)
+        ]
+        results = await self._succession.perform([decision.step for decision in decisions])
         done: list[int] = []
         held: list[tuple[Item, float]] = []
         refused: list[tuple[Item, str]] = []
-        for at, (item, outcome, step) in enumerate(zip(items, outcomes, steps, strict=True)):
-            if isinstance(failed.get(at), Unpublishable):
-                refused.append((item, str(failed[at])))
-            elif at in failed:
+        for item, outcome, decision, result in zip(items, outcomes, decisions, results, strict=True):
+            if isinstance(result, StoreUnavailable):
+                raise result
+            if isinstance(result, Unpublishable):
+                refused.append((item, str(result)))
+            elif isinstance(result, Unavailable):
                 held.append((item, outcome.now_ms + RETRY_MS))
-            elif step.hold_ms is not None:
-                held.append((item, outcome.now_ms + step.hold_ms))
+            elif decision.hold_ms is not None:
+                held.append((item, outcome.now_ms + decision.hold_ms))
             else:
                 done.append(item.tag)
-                self._count(item, step, outcome)
+                self._count(item, decision.counts, outcome)
         return Done(done, held, refused)
 
     def _question(self, item: Item, policy: Policy) -> Call:
@@ -121,31 +127,27 @@ class Batches:
         paused_ms = _PAUSED_MS if policy.paused else 0
         return self._records.fire(item.copy, paused_ms=paused_ms, adopt=item.copy.asked >= ADOPT_AFTER_ASKED)
 
-    async def _publish_and_name(self, steps: Sequence[Step]) -> dict[int, BrokerUnavailable]:
-        """Publishes what the steps say, and then names what was confirmed; why not, by the places of the others."""
-        publishing = [at for at, step in enumerate(steps) if step.publication is not None]
-        publications = [step.publication for step in steps if step.publication is not None]
-        errors = await self._copy_publisher.publish(publications) if publications else []
-        failed = {at: error for at, error in zip(publishing, errors, strict=True) if error is not None}
-        names = [step.name for at, step in enumerate(steps) if step.name is not None and at not in failed]
-        if names:
-            await self._store.run([name(self._records) for name in names])
-        return failed
+    def _decision(self, item: Item, outcome: Outcome, policy: Policy) -> Decision:
+        arrival = item.arrival
+        if isinstance(arrival, Back):
+            return after_return(self._records, arrival.copy, outcome, arrival.reason, policy)
+        return after_fire(self._records, arrival.copy, outcome, arrival.stranded_ms)
 
     async def _keep_bodies(self, items: Sequence[Item], outcomes: Sequence[Outcome]) -> None:
-        """Keeps the bodies of messages whose records were made here: those of AMQP clients, or all after a loss."""
+        """Keeps the bodies of messages whose records this batch made: messages of AMQP clients, or any message after
+        Redis has lost its records."""
         calls: list[Call] = []
         for item, outcome in zip(items, outcomes, strict=True):
-            if outcome.verdict == "made" or (outcome.verdict == "hold" and item.copy.epoch == 0):
+            if outcome.verdict is Verdict.MADE or (outcome.verdict is Verdict.HOLD and item.copy.epoch == 0):
                 packed = envelopes.pack(item.copy.envelope, self._keep_body_max)
                 if packed:
                     calls.append(self._records.keep(outcome.found, packed))
         if calls:
             await self._store.run(calls)
 
-    def _count(self, item: Item, step: Step, outcome: Outcome) -> None:
+    def _count(self, item: Item, counts: str | None, outcome: Outcome) -> None:
         topic = item.copy.topic
-        match step.counts:
+        match counts:
             case "released":
                 metrics.released(topic, self._store.clock.now_ms() - max(item.copy.due_ms, outcome.found.due_ms))
             case "ghost":
@@ -156,10 +158,3 @@ class Batches:
                 metrics.DEAD.add(topic)
             case "retried":
                 metrics.RETRIED.add(topic)
-
-
-def _step(item: Item, outcome: Outcome, policy: Policy) -> Step:
-    arrival = item.arrival
-    if isinstance(arrival, Back):
-        return after_return(arrival.copy, outcome, arrival.reason, policy, outcome.now_ms)
-    return after_fire(arrival.copy, outcome, arrival.stranded_ms)

@@ -1,13 +1,13 @@
--- The part a script about a message begins with: the clock, and how a record is loaded, saved and indexed.
--- `scripts.py` puts the numbers of the names below in their place, and leaves out the functions that a script never
--- calls: made anew in every call, all of them took 2.8 us.
+-- The prelude of every script about a message: the clock, and how a record is loaded, saved and indexed.
+-- `scripts.py` replaces the named numbers below by their values and leaves out the functions that a script never calls:
+-- creating all of them in every call took 2.8 us.
 --
--- A record is one msgpack array of the fields below. DUE stands in it as counted from CREATED, ARRIVES and LAST as
--- counted from DUE: with no envelope it is at most 44 bytes long, which Redis keeps in one piece with what it notes
--- about them. KEPT is what is kept of the envelope: '' nothing, itself up to HERE_MAX bytes, true: it has its own key.
--- An index is a sorted set of ids by due moment; a record stands in the one index of its state (state n in
--- KEYS[2 + n]), an unconfirmed one in none. A record that has a moment to be forgotten carries it as its key's expiry
--- and stands in `forget`, so that its index entry goes too.
+-- A record is one msgpack array of the fields below. DUE is stored relative to CREATED, ARRIVES and LAST relative to DUE.
+-- So a record without an envelope has at most 44 bytes, and Redis keeps it in one allocation with its own header.
+-- KEPT is the kept envelope: '' for none, the envelope itself up to HERE_MAX bytes, or true where it has its own key.
+-- An index is a sorted set of ids by due moment. A record is in the one index of its state (state n in KEYS[2 + n]); an
+-- unconfirmed record is in none. A record with a moment to be forgotten has it as the expiry of its key, and is also in
+-- `forget`, so that its index entry is removed later.
 local STATE, EPOCH, NONCE, CREATED, DUE, EXPIRES, ATTEMPTS, MAX_RETRY = 1, 2, 3, 4, 5, 6, 7, 8
 local ARRIVES, LAST, LEASE_UNTIL, ENDED, FORGET, REASON, CLAIMED, KEPT = 9, 10, 11, 12, 13, 14, 15, 16
 local UNCONFIRMED, WAITING, READY, LEASED, ACKED, EXPIRED, DEAD, DELETED = 0, 1, 2, 3, 4, 5, 6, 7
@@ -16,10 +16,10 @@ local FIRST_INDEX, LAST_INDEX, HERE_MAX = 2, 10, 512
 local RECORD, ENVELOPE, FORGET_INDEX = KEYS[1], KEYS[2], KEYS[LAST_INDEX]
 local ID = ARGV[2]
 local RETENTION_MS, TOMBSTONE_MS = tonumber(ARGV[3]), tonumber(ARGV[4])
--- Where Redis has the record: had_state nil where it has none.
+-- The state, due moment and forget moment of the stored record; had_state is nil where Redis has no record.
 local had_state, had_due, had_forget
 
--- Redis' own clock is the only one; tests set the first argument.
+-- The clock of Redis is the only one. Tests set the first argument instead.
 local function clock()
   if ARGV[1] ~= '' then return tonumber(ARGV[1]) end
   local time = redis.call('TIME')
@@ -28,9 +28,9 @@ end
 
 local now = clock()
 
--- Does one transition for each message of the call, as if each had been called for by itself: `one` is given the
--- arguments that are a script's own. Further messages have their record and envelope behind all keys of the first, and
--- their id and own arguments behind all of its arguments.
+-- Runs one transition for each message of the call, as if each message had its own call. `one` gets the arguments that
+-- are the script's own. A further message has its record and envelope behind the keys of the first message, and its id
+-- and own arguments behind the arguments of the first.
 local function for_each(one)
   local answers = { 'each', now }
   local messages = (#KEYS - LAST_INDEX) / 2 + 1
@@ -77,7 +77,7 @@ local function ended(r) return r[STATE] >= ACKED end
 
 local function is(r, epoch, nonce) return r[EPOCH] == epoch and r[NONCE] == nonce end
 
--- Takes an id from the index it stands in: the likely ones first, as it is in no other.
+-- Removes ids from their indexes, the likeliest index first. Each id is in one index at most.
 local function unlist(ids)
   local left = #ids
   for _, state in ipairs({ ACKED, READY, DELETED, EXPIRED, DEAD, WAITING, LEASED }) do
@@ -86,7 +86,7 @@ local function unlist(ids)
   end
 end
 
--- Drops from the indexes a few of those whose moment has come; their keys expire by themselves.
+-- Removes a few forgotten ids from the indexes. Redis expires their keys itself.
 local function forget_some()
   local gone = redis.call('ZRANGEBYSCORE', FORGET_INDEX, '-inf', now, 'LIMIT', 0, 4)
   if #gone > 0 then
@@ -95,7 +95,7 @@ local function forget_some()
   end
 end
 
--- Brings the indexes into line with where the record is to stand.
+-- Moves the record into the index of its new state.
 local function relist(state, due, forget)
   local is_to_go = state ~= UNCONFIRMED and forget > 0
   if had_state == state and had_due == due and had_forget == forget and not (is_to_go and forget <= now) then return end
@@ -124,7 +124,8 @@ local function save(r)
   had_state, had_due, had_forget = state, due, forget
 end
 
--- To be saved afterwards, as what follows is too. A short envelope in the record spares a key and its expiry.
+-- Keeps an envelope. The caller saves the record afterwards, also after `free`. A short envelope goes into the record,
+-- which saves a key and its expiry.
 local function keep(r, envelope)
   if #envelope > HERE_MAX then
     redis.call('SET', ENVELOPE, envelope)
@@ -151,7 +152,7 @@ end
 
 local function make_ready(r)
   r[STATE], r[LEASE_UNTIL] = READY, 0
-  -- A consumer over AMQP may end it without a word, so a ready record does not stay for ever.
+  -- An AMQP consumer may ack the message without telling the bridge, so a ready record is forgotten some day.
   r[FORGET] = math.max(now + RETENTION_MS, forget_after(r, TOMBSTONE_MS))
   save(r)
 end
@@ -162,7 +163,7 @@ local function make_waiting(r, due_ms, arrives_ms)
   save(r)
 end
 
--- A successor that was published in vain arrives all the same, and finds its record there to tell that it is a ghost.
+-- A successor that no record names arrives all the same. The record must still exist then, to show that it is a ghost.
 local function outlive(r, arrives_ms)
   if arrives_ms > r[LAST] then
     r[LAST] = arrives_ms
@@ -171,7 +172,7 @@ local function outlive(r, arrives_ms)
   end
 end
 
--- Its time to live has passed: expired if nobody was handed it, else dead and gone.
+-- Whether the time to live has passed. Then the message ends as expired if it was never delivered, else as dead.
 local function expired(r) return r[EXPIRES] > 0 and r[EXPIRES] <= now end
 
 local function expire(r)
@@ -183,8 +184,8 @@ local function newborn(epoch, nonce, created_ms, due_ms, expires_ms, attempts, m
     due_ms, due_ms, 0, 0, 0, '', 0, '' }
 end
 
--- A record that is born stands nowhere: what a forgotten or lost one left in the indexes under its id goes. In `forget`
--- stands whatever is neither waiting, leased nor dead, and some that are.
+-- A new record must be in no index, so entries that a forgotten or lost record left under the id are removed. Every
+-- record that is neither waiting, leased nor dead is in `forget`, and so are some of the others.
 local function born(...)
   if not had_state then
     if redis.call('ZREM', FORGET_INDEX, ID) == 1 then

@@ -1,8 +1,8 @@
--- Lets go of a claim whose publish failed, so that the next send of the id need not wait for the claim to age.
+-- Releases the claim of a send whose publish failed, so that the next send of the id need not wait for it to age.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce
--- Returns: abandoned | kept (the record is confirmed or another's)
--- Promise: the record stays, so that a copy which was published after all is known as this claim's.
+-- Returns: abandoned | kept (the record is confirmed, or belongs to another send)
+-- Promise: the record stays. If the copy was published after all, the record still names it.
 local r = load()
 if not r or r[STATE] ~= UNCONFIRMED or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then
   return answer('kept', r)

@@ -3,10 +3,10 @@
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms epoch copy_gone
 --       (then, for each further message, its id and all from epoch on)
---       epoch: the receipt's, which fences a late ack of an ended lease; '': whatever is live.
---       copy_gone '1': the consumer took the copy out of the ready queue itself, over AMQP.
--- Returns: (for each) acked (also when it was already) | stale (its lease has ended, or it has ended otherwise) | unknown
--- Promise: the copy left in the wheel or in the ready queue becomes a ghost, and the record outlives it.
+--       epoch: from the receipt. It refuses an ack of a lease that has ended. '': acks whatever copy is live.
+--       copy_gone '1': an AMQP consumer has taken the copy out of the ready queue itself.
+-- Returns: (for each) acked (also when it was acked before) | stale (the lease or the message has ended) | unknown
+-- Promise: a copy left in the wheel or in the ready queue becomes a ghost, and the record outlives this copy.
 local function ack(epoch, copy_gone)
   local r = load()
   if not r or r[STATE] == UNCONFIRMED then return answer('unknown') end

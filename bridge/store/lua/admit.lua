@@ -1,13 +1,14 @@
--- Admits one request more, or says how soon one will be: a bucket that leaks evenly, which is GCRA by another name.
+-- Admits one request, or says when the next one is admitted: an evenly leaking bucket, also known as GCRA.
 -- KEYS: rate
 -- ARGV: now_us count interval_us burst
---       now_us: '' is Redis' time. count: admitted in each interval. burst: admitted at once when none were lately.
--- Returns: 0, it is admitted; else in how many ms the next one will be
--- Promise: what is not admitted counts for nothing. All numbers are whole, so nothing is lost to rounding.
+--       now_us: '' takes the time of Redis. count: requests admitted in each interval.
+--       burst: requests admitted at once after a pause.
+-- Returns: 0 where the request is admitted, else the milliseconds until the next one is
+-- Promise: a refused request does not count. All numbers are whole, so rounding loses nothing.
 local time = redis.call('TIME')
 local now = ARGV[1] ~= '' and tonumber(ARGV[1]) or time[1] * 1000000 + time[2]
 local count, interval, burst = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
--- A request is as many drops as an interval has microseconds; in each of those `count` drops leak away.
+-- One request adds one drop for each microsecond of an interval; `count` drops leak away every microsecond.
 local drops, at = string.match(redis.call('GET', KEYS[1]) or '0 0', '(%d+) (%d+)')
 drops = math.max(0, tonumber(drops) - math.max(0, now - tonumber(at)) * count)
 local over = drops + interval - burst * interval

@@ -1,9 +1,9 @@
--- Ends a message whose retries are used up; its copy stands in the topic's dead-letter queue.
+-- Ends a message whose retries are used up; its copy is in the topic's dead-letter queue.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce attempts reason
---       epoch, nonce: those of the copy it was. next_epoch, next_nonce: those of the copy in the dead-letter queue.
--- Returns: buried | ghost (it has moved on: the copy in the dead-letter queue is one)
--- Promise: that copy was confirmed before. The record stays until the dead letter is replayed or dropped.
+--       epoch, nonce: of the copy that failed. next_epoch, next_nonce: of the copy in the dead-letter queue.
+-- Returns: buried | ghost (the record has moved on, so the copy in the dead-letter queue is a ghost)
+-- Promise: RabbitMQ confirmed that copy before. The record stays until the dead letter is replayed or dropped.
 local r = load()
 if not r then return answer('ghost') end
 local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])

@@ -1,13 +1,14 @@
--- Makes claimed records stand: RabbitMQ has confirmed their copies.
+-- Confirms claimed records after RabbitMQ has confirmed their copies.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms epoch nonce created_ms ready direct envelope
 --       (then, for each further message, its id and all from epoch on)
---       ready '1': the copy was published straight to its ready queue. direct '1': it reaches it with no checkpoint, so
---       the bridge may never hear of it again. envelope '': nothing to keep.
--- Returns: (for each) confirmed | superseded (another send took the id over) | missing (the record is gone: nothing was
---       promised)
--- Promise: changes no state but unconfirmed; a copy that was faster than its confirmation keeps its later state.
+--       ready '1': the copy was published straight into its ready queue.
+--       direct '1': the copy reaches its ready queue without the checkpoint, so the bridge may never see it again.
+--       envelope '': there is nothing to keep.
+-- Returns: (for each) confirmed | superseded (another send took the id over)
+--       | missing (the record is gone, and the send is not accepted)
+-- Promise: only the state unconfirmed changes. A copy that arrived before its confirmation keeps its later state.
 local function confirm(epoch, nonce, created_ms, ready, direct, envelope)
   local r = load()
   if not r then return answer('missing') end

@@ -1,10 +1,10 @@
--- Counts a topic's messages by state, and its waiting ones by how soon they are due.
+-- Counts the messages of a topic by state, and the waiting ones by how soon they are due.
 -- KEYS: waiting ready leased acked expired dead deleted forget
 -- ARGV: now edges_ms...
---       edges_ms: ascending, counted from now.
--- Returns: { now, seven counts by state, then the waiting ones overdue, those due before each edge (and not before
---          the one in front of it), and those due later }
--- Promise: first drops index entries whose records are forgotten, two hundred at the most.
+--       edges_ms: ascending distances from now.
+-- Returns: { now, seven counts by state, then the waiting messages that are overdue, those due before each edge (and
+--          not before the previous one), and those due later }
+-- Promise: first removes index entries of forgotten records, at most two hundred.
 local time = redis.call('TIME')
 local now = ARGV[1] ~= '' and tonumber(ARGV[1]) or time[1] * 1000 + math.floor(time[2] / 1000)
 local gone = redis.call('ZRANGEBYSCORE', KEYS[8], '-inf', now, 'LIMIT', 0, 200)

@@ -1,9 +1,10 @@
--- Deletes a living message: the record becomes its tombstone.
+-- Deletes a live message: the record becomes its tombstone.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms release created_ms
---       release '1': free all but the tombstone. created_ms: only the message that was made then; '': whichever it is.
--- Returns: deleted (also when it was already) | ended (otherwise) | other (it was made at another moment) | unknown
--- Promise: whatever copy comes out of the wheel from here on is a ghost.
+--       release '1': also free the envelope. created_ms: delete only a message created then; '': delete any.
+-- Returns: deleted (also when it was deleted before) | ended (in another way) | other (created at another moment)
+--       | unknown
+-- Promise: every copy that comes out of the wheel from now on is a ghost.
 local r = load()
 if not r then return answer('unknown') end
 if ARGV[6] ~= '' and r[CREATED] ~= tonumber(ARGV[6]) then return answer('other', r) end

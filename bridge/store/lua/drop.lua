@@ -1,9 +1,9 @@
--- Drops a dead letter: its record ends as deleted and is forgotten in time.
+-- Drops a dead letter: its record ends as deleted, and Redis expires it later.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch
---       epoch: the dead letter's, '': whichever it is.
--- Returns: dropped | stale (it is not a dead letter) | unknown
--- Promise: a copy of it that is left in the dead-letter queue is a ghost.
+--       epoch: of the dead letter; '': of any.
+-- Returns: dropped | stale (the message is not this dead letter) | unknown
+-- Promise: a copy that is left in the dead-letter queue is a ghost.
 local r = load()
 if not r then return answer('unknown') end
 if r[STATE] ~= DEAD or (ARGV[5] ~= '' and r[EPOCH] ~= tonumber(ARGV[5])) then return answer('stale', r) end

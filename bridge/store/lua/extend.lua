@@ -1,8 +1,8 @@
--- Makes a lease longer; the lease copy is held back when it arrives. A lease is never made shorter.
+-- Extends a lease; the checkpoint holds the lease copy back when it arrives. A lease never becomes shorter.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch lease_ms
---       epoch: the receipt's; '': whatever lease there is. lease_ms counts from now.
--- Returns: extended | stale (not leased, or another lease) | unknown
+--       epoch: from the receipt; '': extends any lease. lease_ms counts from now.
+-- Returns: extended | stale (not leased, or under another lease) | unknown
 -- Promise: changes the record only.
 local r = load()
 if not r or r[STATE] == UNCONFIRMED then return answer('unknown') end

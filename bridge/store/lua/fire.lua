@@ -3,19 +3,19 @@
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms epoch nonce attempt max_retry due_ms expires_ms created_ms paused_ms adopt
 --       (then, for each further message, its id and all from epoch on)
---       epoch 0: an AMQP client published it, with no record. paused_ms: keep what is due for so long ('0': not paused).
---       adopt '1': no record as new as this copy has shown up in time, so the copy is believed.
--- Returns: (for each) release (extra: ms its time to live has left, 0 none) | made (the same, and the record is new)
---       | hold (extra: ms until it is due) | ahead (newer than a living record: ask again later)
+--       epoch 0: an AMQP client published the copy, without a record. paused_ms: hold a due copy this long, as its topic
+--       is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long that it is believed.
+-- Returns: (for each) release (extra: ms of its time to live left, 0: none) | made (as release, with a new record)
+--       | hold (extra: ms until it is due) | ahead (newer than a live record: ask again later)
 --       | bury (its retries are used up) | expired | ghost
--- Promise: ready is written before the copy is released, and the same copy is answered the same when it comes again.
--- A ghost is only what is provably superseded: its record is in an end state, or later, or names another copy.
+-- Promise: the record is ready before the copy is released. The same copy gets the same answer when it comes again.
+-- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch.
 local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, paused_ms, adopt)
   epoch, nonce, attempt = tonumber(epoch), tonumber(nonce), tonumber(attempt)
   local r = load()
   local verdict = 'release'
   if r and epoch == 0 and ended(r) then
-    -- The id is free again: a new message under it.
+    -- The id is free again, so this is a new message.
     local last = r[LAST]
     free(r)
     r = born(r[EPOCH] + 1, nonce, now, tonumber(due_ms), tonumber(expires_ms), attempt - 1, tonumber(max_retry))
@@ -26,17 +26,17 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
       tonumber(max_retry))
     verdict = 'made'
   elseif epoch == 0 then
-    -- Only the same copy, seen again: a second message under a living id is a duplicate.
+    -- Only the same copy may come again. A second message under a live id is a duplicate.
     if r[NONCE] ~= nonce then return answer('ghost', r) end
   elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) then
     return answer('ghost', r)
   elseif r[EPOCH] < epoch then
     if adopt ~= '1' then return answer('ahead', r) end
     r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(due_ms), attempt - 1, 0
-    -- It may be of a message that was to take this one's place: what is kept would be another's body.
+    -- The copy may belong to a message that was replacing this one, so the kept body may not be its own.
     free(r)
   end
-  -- What is leased is its consumer's until the lease ends.
+  -- A leased message belongs to its consumer until the lease ends.
   if expired(r) and r[LEASE_UNTIL] <= now then
     expire(r)
     return answer('expired', r)

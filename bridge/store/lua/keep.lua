@@ -1,9 +1,9 @@
 -- Keeps the envelope of a message whose record was made from its copy.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce envelope
---       epoch, nonce: those of the record as it was made.
--- Returns: kept (also when something was already) | ghost (it has moved on) | unknown
--- Promise: what was kept before stays as it is.
+--       epoch, nonce: of the record as it was made.
+-- Returns: kept (also when an envelope was kept before) | ghost (the record has moved on) | unknown
+-- Promise: an envelope that was kept before does not change.
 local r = load()
 if not r then return answer('unknown') end
 if ended(r) or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then return answer('ghost', r) end

@@ -1,13 +1,14 @@
--- Hands a message to a consumer: points its record at the lease copy, which comes due when the lease ends.
+-- Leases a message to a consumer: the record names the lease copy, which comes due when the lease ends.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms epoch nonce attempt max_retry due_ms expires_ms created_ms next_epoch next_nonce
 --       lease_ms arrives_in_ms counted
 --       (then, for each further message, its id and all from epoch on)
---       epoch, nonce: those of the copy in the ready queue. arrives_in_ms: when the lease copy reaches the checkpoint.
---       counted '0': the delivery is none of those that the retries allow.
+--       epoch, nonce: of the copy in the ready queue. arrives_in_ms: until the lease copy reaches the checkpoint.
+--       counted '0': the delivery uses up no retry.
 -- Returns: (for each) leased | hold (not due yet, extra: ms until it is) | ahead | expired | ghost
--- Promise: the lease copy was confirmed before, and the record outlives it. Twice with one next_nonce is as once.
+-- Promise: RabbitMQ confirmed the lease copy before, and the record outlives it. Running it twice with the same
+-- next_nonce changes the record once.
 local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, next_epoch, next_nonce,
     lease_ms, arrives_in_ms, counted)
   epoch, nonce, attempt = math.max(1, tonumber(epoch)), tonumber(nonce), tonumber(attempt)

@@ -1,9 +1,11 @@
 -- Gives a waiting message another due moment.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms ready
---       next_epoch '': the live copy arrives early enough and is held. ready '1': the successor stands in the ready queue.
+--       next_epoch '': there is no successor; the live copy arrives early enough, and the checkpoint holds it.
+--       ready '1': the successor is in the ready queue.
 -- Returns: moved | stale (no longer waiting as this copy) | unknown
--- Promise: a successor was confirmed before. A time to live moves along with due. Twice with one next_nonce is as once.
+-- Promise: RabbitMQ confirmed the successor before. The time to live moves with the due moment. Running it twice with
+-- the same next_nonce changes the record once.
 local r = load()
 if not r then return answer('unknown') end
 local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])

@@ -1,10 +1,10 @@
--- Gives a leased message back: it waits, or is ready again, as the copy named here; or, with no successor, as the lease
--- copy, which arrives when the lease would have ended.
+-- Gives a leased message back: the record names the successor, which waits or is ready. Without a successor it still
+-- names the lease copy, and the message comes back when the lease would have ended.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms reason ready
---       next_epoch '': no successor (the body was not kept). ready '1': the successor stands in the ready queue.
+--       next_epoch '': there is no successor, as the body was not kept. ready '1': the successor is in the ready queue.
 -- Returns: nacked | stale (no longer leased as this copy) | unknown
--- Promise: the successor was confirmed before. Twice with one next_nonce is as once.
+-- Promise: RabbitMQ confirmed the successor before. Running it twice with the same next_nonce changes the record once.
 local r = load()
 if not r then return answer('unknown') end
 local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])

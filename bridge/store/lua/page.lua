@@ -1,14 +1,14 @@
--- Lists ids of a topic in order of due moment, then id, from behind a cursor.
+-- Lists ids of a topic by due moment, then by id, starting behind a cursor.
 -- KEYS: waiting ready leased acked expired dead deleted
 -- ARGV: states due_from_ms due_to_ms cursor_due_ms cursor_id limit
---       states: digits of the wanted states' codes, "12". due_from_ms, due_to_ms: both inclusive. cursor_id '': from the
---       beginning.
+--       states: the codes of the wanted states as digits, "12". due_from_ms, due_to_ms: both inclusive.
+--       cursor_id '': from the beginning.
 -- Returns: { id, due_ms, ... }, at most limit pairs
--- Promise: writes nothing; its cost grows with the limit and the logarithm of the backlog only.
+-- Promise: writes nothing. Its cost grows with the limit and with the logarithm of the backlog.
 local from, to, limit = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[6])
 local cursor_due, cursor_id = tonumber(ARGV[4]), ARGV[5]
 
--- Whether a comes before b as Redis orders ids, by bytes: Lua's own `<` goes by the server's locale.
+-- Whether a comes before b in the byte order that Redis uses. Lua's own `<` depends on the server's locale.
 local function before(a, b)
   for at = 1, math.min(#a, #b) do
     local x, y = string.byte(a, at), string.byte(b, at)
@@ -28,7 +28,7 @@ local function rank_behind(key)
   return low
 end
 
--- Each index is in order already: only their heads are compared.
+-- Merges the indexes: each is sorted, so only their first entries are compared.
 local lists = {}
 for digit in string.gmatch(ARGV[1], '%d') do
   local key = KEYS[tonumber(digit)]

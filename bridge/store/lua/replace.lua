@@ -1,11 +1,11 @@
--- Puts another message in a live one's place, under its id: another due moment and body, other limits, no attempts yet.
+-- Replaces a live message by another one under the same id, with its own due moment, body and limits, and no attempts.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce created_ms due_ms expires_ms max_retry
 --       ready envelope
---       ready '1': the successor stands in the ready queue. envelope '': nothing to keep.
+--       ready '1': the successor is in the ready queue. envelope '': there is nothing to keep.
 -- Returns: replaced | stale (no longer live as this copy) | unknown
--- Promise: the successor was confirmed before; the copies of the message that was are ghosts, and no lease of it holds.
--- Twice with one next_nonce is as once.
+-- Promise: RabbitMQ confirmed the successor before. The copies of the replaced message are ghosts, and its lease ends.
+-- Running it twice with the same next_nonce changes the record once.
 local r = load()
 if not r then return answer('unknown') end
 local next_epoch, next_nonce, due = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[10])

@@ -1,10 +1,10 @@
--- Brings a dead letter back to life as the copy named here; its attempts start anew.
+-- Makes a dead letter ready again as the copy named here; its attempts start at zero.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce max_retry created_ms
 --       expires_ms
---       epoch, nonce: those of the dead letter. max_retry, expires_ms: from now on.
--- Returns: replayed | ghost (the dead letter is not what its record names)
--- Promise: the successor was confirmed before, in the ready queue. A dead letter without a record makes its record.
+--       epoch, nonce: of the dead letter. max_retry, expires_ms: valid from now on.
+-- Returns: replayed | ghost (the record does not name this dead letter)
+-- Promise: RabbitMQ confirmed the successor in the ready queue before. A dead letter without a record makes its record.
 local r = load()
 local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
 if r and is(r, next_epoch, next_nonce) then return answer('replayed', r) end

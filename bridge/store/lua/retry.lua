@@ -1,9 +1,9 @@
--- Points a record at the copy that goes round again after a failed delivery over AMQP.
+-- Names the copy that retries a message after a failed delivery over AMQP.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms attempts reason
---       epoch, nonce: those of the copy that came back. attempts: deliveries made so far.
--- Returns: retried | ghost (it has moved on: the new copy is one)
--- Promise: the successor was confirmed before. Twice with one next_nonce is as once.
+--       epoch, nonce: of the copy that came back. attempts: deliveries made so far.
+-- Returns: retried | ghost (the record has moved on, so the new copy is a ghost)
+-- Promise: RabbitMQ confirmed the successor before. Running it twice with the same next_nonce changes the record once.
 local r = load()
 if not r then return answer('ghost') end
 local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])

@@ -1,11 +1,11 @@
 -- Decides about a copy that came back from its ready queue: rejected over AMQP, over the delivery limit, or expired.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce attempt max_retry due_ms expires_ms created_ms by_ttl
---       by_ttl '1': the broker says that its time to live has passed.
--- Returns: retry (a successor copy is to be published, then `retry` named) | bury (its retries are used up)
+--       by_ttl '1': RabbitMQ says that the copy's time to live has passed.
+-- Returns: retry (publish a successor, then run `retry`) | bury (its retries are used up)
 --       | expired | ahead | ghost
--- Promise: writes nothing but an end by expiry; a copy without a record is live, and makes its record.
--- The first time, a copy without a record (epoch 0) made one at epoch 1: it is that one's when it comes again.
+-- Promise: the only change it writes is an end by expiry. A copy without a record is live, and makes its record.
+-- A copy of epoch 0 makes a record of epoch 1; when it comes again, that record is its own.
 local epoch, nonce, attempt = math.max(1, tonumber(ARGV[5])), tonumber(ARGV[6]), tonumber(ARGV[7])
 local r = load()
 if not r then
@@ -17,7 +17,7 @@ elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce)
 elseif r[EPOCH] < epoch then
   return answer('ahead', r)
 end
--- Broker and store each read their own clock, so the broker's word counts a little before the record's moment.
+-- RabbitMQ and Redis have different clocks, so an expiry that RabbitMQ reports counts up to a second early.
 local SKEW_MS = 1000
 if expired(r) or (ARGV[12] == '1' and r[EXPIRES] > 0 and r[EXPIRES] <= now + SKEW_MS) then
   expire(r)

@@ -1,13 +1,14 @@
--- Claims ids for sends: writes the record of each as unconfirmed, or finds the live message that has the id.
+-- Claims ids for sends: writes an unconfirmed record for each id, or finds the live message that has the id.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms mode when_ms ttl_ms max_retry nonce max_delay_ms fresh
 --       (then, for each further message, its id and all from mode on)
---       mode 'in': when_ms counts from now; 'at': when_ms is an instant. ttl_ms counts from due, -1 is none.
---       fresh '1': the id was made for this send, so nothing was ever known under it.
--- Returns: (for each) created | exists (the live record) | busy (another send of it is under way, ms until it can be
---       taken over) | too_far (the longest delay is passed, by ms)
--- Promise: an answer 'exists' stands for a message that RabbitMQ has confirmed. Twice with one nonce is as once.
+--       mode 'in': when_ms counts from now; 'at': when_ms is an instant. ttl_ms counts from the due moment, -1: none.
+--       fresh '1': the bridge made the id for this send, so no record can exist.
+-- Returns: (for each) created | exists (the live record) | busy (another send of the id is under way, extra: ms until
+--       this one may take it over) | too_far (extra: ms beyond the longest delay)
+-- Promise: an answer 'exists' means that RabbitMQ has confirmed the message. Running it twice with the same nonce
+-- changes the record once.
 local TAKE_OVER_AFTER_MS = 10000
 local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, fresh)
   nonce = tonumber(nonce)
@@ -32,7 +33,7 @@ local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, f
     claimed[LAST] = math.max(r[LAST], due)
     free(r)
   end
-  -- A claim whose sender died is forgotten after its copy, which may have been published, has come due.
+  -- The sender may die after it has published the copy, so the claim is forgotten only after the copy has come due.
   claimed[FORGET] = forget_after(claimed, TOMBSTONE_MS)
   save(claimed)
   return answer('created', claimed)

@@ -1,11 +1,10 @@
--- Tells which copies of a topic are ghosts by their epoch alone, many at a time.
+-- Finds ghosts among copies of one topic by epoch alone, many at a time.
 -- KEYS: records...
 -- ARGV: epochs...
 --       epochs: of the copies, in the order of their records.
 -- Returns: { 1 where the message has ended or its record is at a later epoch, else 0 }, in the same order
--- Promise: writes nothing. What it tells is provably superseded; what it does not may be so by its nonce, and is asked
--- about by itself. A record of state 4 and beyond has ended. A copy without a record is live, and so is one that is
--- newer than its record.
+-- Promise: writes nothing. A 1 is a proof. A 0 is none: the copy may be a ghost by its nonce, and `fire` decides.
+-- States from 4 on are ends. A copy without a record is live, and so is one that is newer than its record.
 local out = {}
 for at = 1, #ARGV do
   local stored = redis.call('GET', KEYS[at])

@@ -1,9 +1,9 @@
--- Takes a unit of a fixed window's limit, if one is left; a window begins with its first unit.
+-- Takes one unit of a fixed window's limit, if there is one left; the first unit opens the window.
 -- KEYS: window
 -- ARGV: limit length_ms
 --       limit: at least 1.
--- Returns: the moment the window ends (Unix ms), which names it; 0: no unit is left
--- Promise: what is refused takes nothing. A window always ends.
+-- Returns: the moment the window ends in Unix ms, which names the window; 0: no unit is left
+-- Promise: a refusal takes nothing. Every window ends.
 local taken = redis.call('GET', KEYS[1])
 if not taken then
   redis.call('SET', KEYS[1], 1, 'PX', ARGV[2])

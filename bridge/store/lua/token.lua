@@ -1,9 +1,9 @@
--- Keeps a token, or removes one.
+-- Stores a token, or removes one.
 -- KEYS: tokens
 -- ARGV: id token version
---       token: as JSON, '': it is removed.
--- Returns: 1, or 0 where there was none to remove
--- Promise: every change comes with its version, so none is overlooked by a process that compares versions.
+--       token: JSON; '': remove it.
+-- Returns: 1, or 0 where there was no token to remove
+-- Promise: every change sets the version, so a process that compares versions misses none.
 local done = 1
 if ARGV[2] ~= '' then
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])

@@ -1,1 +1,1 @@
-"""The Redis servers that keys live on: one, a master under Sentinel, or the masters of a Redis Cluster."""
+"""Talks to the Redis servers that hold the keys: one server, a master under Sentinel, or a Redis Cluster."""

@@ -1,4 +1,4 @@
-"""The servers of a URL."""
+"""Makes the Redis servers that a URL names."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from redis.asyncio.connection import Connection, ConnectionPool, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from bridge.settings.redis_url import read_address
+from bridge.settings.redis_url import parse_redis_url
 from bridge.store.clock import StoreClock
 from bridge.store.servers.cluster import Cluster
 from bridge.store.servers.sentinel import SentinelMaster
-from bridge.store.servers.server import Server
+from bridge.store.servers.server import RedisServer
 from bridge.store.servers.servers import Servers
 from bridge.store.servers.tls import trusting
 
 
 def connect(url: str, clock: StoreClock, *, timeout_s: float, tls: SSLContext | None = None) -> Servers:
-    """Nothing is connected before it is used. `tls`: for URLs with TLS that have no options of their own for it.
+    """Returns the servers. They connect when they are first used. `tls`: the context for URLs with TLS and without own
+    `ssl_…` options.
 
     Raises:
-        ValueError: the URL is none that `read_address` can read.
+        ValueError: as `parse_redis_url`.
     """
-    address = read_address(url)
+    address = parse_redis_url(url)
     options: dict[str, Any] = {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": timeout_s,
@@ -32,15 +33,24 @@ def connect(url: str, clock: StoreClock, *, timeout_s: float, tls: SSLContext | 
         "protocol": 3,
         "health_check_interval": 0,
     }
-    if address.kind == "sentinel":
+    if address.deployment == "sentinel":
         return SentinelMaster(address, clock, timeout_s=timeout_s, options=options, tls=tls)
-    if address.kind == "cluster":
+    if address.deployment == "cluster":
         connection_class = SSLConnection if address.tls else Connection
         shared = {**address.options, **options}
 
-        def make(host: str, port: int) -> Server:
+        def make(host: str, port: int) -> RedisServer:
             pool = ConnectionPool(connection_class, host=host, port=port, **shared)
-            return Server(trusting(pool, tls), clock, timeout_s=timeout_s, name=f"{host}:{port}")
+            name = f"{host}:{port}"
+            return RedisServer(trusting(pool, tls), clock, timeout_s=timeout_s, address=name, name=name)
 
         return Cluster(address.hosts, clock, make)
-    return Server(trusting(ConnectionPool.from_url(url, **options), tls), clock, timeout_s=timeout_s)
+    pool = ConnectionPool.from_url(url, **options)
+    where = pool.connection_kwargs
+    socket_path = where.get("path")
+    return RedisServer(
+        trusting(pool, tls),
+        clock,
+        timeout_s=timeout_s,
+        address=str(socket_path or f"{where.get('host', 'localhost')}:{where.get('port', 6_379)}"),
+    )

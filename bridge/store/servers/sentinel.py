@@ -1,9 +1,9 @@
-"""The master that Redis Sentinel names.
+"""Talks to the master that Redis Sentinel names.
 
-Each new connection asks the sentinels where the master is. A failover cuts the connections to the old one, or their
-answers fail; nothing of what was under way is asked again, as it may have run. Nor is what a demoted master refused
-(READONLY), although it has not run: the sentinels may not have agreed on another yet, and a caller that sends again
-after its second finds that one.
+Each new connection asks the sentinels for the master. A failover cuts the connections to the old master or makes its
+answers fail. The bridge does not retry commands in flight, because they may have run. It does not retry what a demoted
+master refused (READONLY) either, although that has not run: the sentinels may not have agreed on a new master yet. A
+caller that sends again after a second reaches the new one.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 
-from bridge.settings.redis_url import Address
+from bridge.settings.redis_url import RedisAddress
 from bridge.store.clock import StoreClock
-from bridge.store.servers.server import Server
+from bridge.store.servers.server import RedisServer
 from bridge.store.servers.tls import trusting
 
-# So long one sentinel is waited for before the next one is asked.
+# If a sentinel does not answer within this time, the next one is asked.
 _SENTINEL_TIMEOUT_S = 0.5
 
 
 class _MasterPool(SentinelConnectionPool):
-    """Connections to the master of the moment. `clock` is told when that is another machine."""
+    """A pool of connections to the present master. It tells the clock when another machine becomes the master."""
 
     def __init__(self, service: str, sentinel: Sentinel, clock: StoreClock, **options: Any) -> None:
         super().__init__(service, sentinel, **options)  # type: ignore[no-untyped-call]
@@ -38,17 +38,17 @@ class _MasterPool(SentinelConnectionPool):
         return address
 
 
-class SentinelMaster(Server):
+class SentinelMaster(RedisServer):
     def __init__(
         self,
-        address: Address,
+        address: RedisAddress,
         clock: StoreClock,
         *,
         timeout_s: float,
         options: Mapping[str, Any],
         tls: SSLContext | None,
     ) -> None:
-        """`options`: redis-py's, of connections to the master."""
+        """`options`: redis-py's options for connections to the master."""
         limit_s = min(timeout_s, _SENTINEL_TIMEOUT_S)
         self._sentinel = Sentinel(  # type: ignore[no-untyped-call]
             address.hosts,
@@ -61,9 +61,15 @@ class SentinelMaster(Server):
             },
         )
         pool = _MasterPool(address.service, self._sentinel, clock, ssl=address.tls, **address.options, **options)
-        for one in self._sentinel.sentinels:
-            trusting(one.connection_pool, tls)
-        super().__init__(trusting(pool, tls), clock, timeout_s=timeout_s)
+        for sentinel in self._sentinel.sentinels:
+            trusting(sentinel.connection_pool, tls)
+        hosts = ",".join(f"{host}:{port}" for host, port in address.hosts)
+        super().__init__(
+            trusting(pool, tls),
+            clock,
+            timeout_s=timeout_s,
+            address=f"the master {address.service!r} of the sentinels {hosts}",
+        )
 
     async def close(self) -> None:
         await super().close()

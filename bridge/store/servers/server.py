@@ -1,4 +1,4 @@
-"""One Redis server, or whichever is the master: a pool of connections, a breaker, and what its clock says."""
+"""Talks to one Redis server, or to the present master, through a pool of connections and a breaker."""
 
 from __future__ import annotations
 
@@ -12,46 +12,48 @@ from redis.asyncio.connection import ConnectionPool, SSLConnection
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from bridge.model.breaker import Breaker, asking
+from bridge.model.breaker import Breaker, guarded
 from bridge.model.errors import StoreUnavailable
 from bridge.store.clock import StoreClock
-from bridge.store.servers.servers import Question, packed
+from bridge.store.servers.servers import PackedCommand, pack
 
-_TIME = packed("", "TIME")
+_TIME = pack("", "TIME")
 _TIMEOUTS = (TimeoutError, RedisTimeoutError)
 
 
-class Server:
-    """Nothing is sent a second time by itself. While the breaker refuses, questions fail at once."""
+class RedisServer:
+    """Sends each command once to one server. While the breaker refuses, commands fail at once."""
 
-    def __init__(self, pool: ConnectionPool, clock: StoreClock, *, timeout_s: float, name: str = "") -> None:
-        """`name`: its address, where it is one of several."""
+    def __init__(
+        self, pool: ConnectionPool, clock: StoreClock, *, timeout_s: float, address: str, name: str = ""
+    ) -> None:
+        """`address`: where the server is, for errors. `name`: its host and port, if it is one of several servers."""
         self.name = name
         self.breaker = Breaker()
         self.breakers = (self.breaker,)
         over_tls = " over TLS" if issubclass(pool.connection_class, SSLConnection) else ""
-        self._title = f"Redis {name}".strip() + over_tls
+        self.title = f"Redis at {address}{over_tls}"
         self._pool = pool
         self._clock = clock
         self._timeout_s = timeout_s
 
-    async def ask(self, questions: Sequence[Question], *, timed: bool = False) -> list[Any]:
-        # redis-py's pipeline object costs twice this a call: it times out, counts and converts each answer by itself.
-        payload = b"".join([question.packed for question in questions])
+    async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Any]:
+        # redis-py's pipeline object costs twice as much a call, because it times and converts each answer separately.
+        payload = b"".join([command.packed for command in commands])
         answers: list[Any] = []
-        with asking(self.breaker, self._title, StoreUnavailable, timeouts=_TIMEOUTS):
+        with guarded(self.breaker, self.title, StoreUnavailable, timeouts=_TIMEOUTS):
             sent_s = monotonic()
             connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
             try:
                 async with asyncio.timeout(self._timeout_s):
                     await connection.send_packed_command(payload)
-                    for _ in questions:
+                    for _ in commands:
                         try:
                             answers.append(await connection.read_response(disable_decoding=True, timeout=inf))
                         except ResponseError as error:
                             answers.append(error)
             except BaseException:
-                # Its remaining answers would be taken for those of the next call.
+                # The next call would take the connection's remaining answers for its own.
                 await connection.disconnect(nowait=True)
                 raise
             finally:
@@ -60,7 +62,7 @@ class Server:
             self._clock.heard(answers[0][1], sent_s, monotonic(), self.name)
         return answers
 
-    async def hear(self, keys: Sequence[str]) -> None:
+    async def learn_time(self, keys: Sequence[str]) -> None:
         sent_s = monotonic()
         (answer,) = await self.ask([_TIME])
         if isinstance(answer, Exception):
@@ -68,14 +70,14 @@ class Server:
         seconds, microseconds = answer
         self._clock.heard(int(seconds) * 1_000 + int(microseconds) // 1_000, sent_s, monotonic(), self.name)
 
-    async def ask_each(self, question: Question) -> list[Any]:
-        return await self.ask([question])
+    async def ask_each(self, command: PackedCommand) -> list[Any]:
+        return await self.ask([command])
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
         return [list(range(len(keys)))]
 
-    async def rest(self) -> None:
-        """Closes the connections that nobody uses."""
+    async def close_idle(self) -> None:
+        """Closes the connections that are not in use."""
         await self._pool.disconnect(inuse_connections=False)
 
     async def close(self) -> None:

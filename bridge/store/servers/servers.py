@@ -1,4 +1,4 @@
-"""What the store needs from the servers it is kept on, whichever way they are run."""
+"""Defines what the store needs from its Redis servers, whether it is one server, a sentinel's master or a cluster."""
 
 from __future__ import annotations
 
@@ -10,42 +10,46 @@ from hiredis import pack_command
 from bridge.model.breaker import Breaker
 
 
-class Question(NamedTuple):
-    """One command as it goes over the line, and a key that says which server is asked."""
+class PackedCommand(NamedTuple):
+    """One command in the Redis protocol, and a key that selects the server."""
 
     key: str
     packed: bytes
 
 
-def packed(key: str, *words: Any) -> Question:
-    return Question(key, pack_command(words))
+def pack(key: str, *words: Any) -> PackedCommand:
+    return PackedCommand(key, pack_command(words))
 
 
 class Servers(Protocol):
-    async def ask(self, questions: Sequence[Question], *, timed: bool = False) -> list[Any]:
-        """Asks all at once, those that one server is asked in their order; the answers in order, with what a server
-        refused as exceptions among them. `timed`: the answers carry the server's time, in Unix ms, in second place.
+    @property
+    def title(self) -> str:
+        """The name of the servers in errors, with their address: `Redis at 127.0.0.1:6379`."""
+
+    async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Any]:
+        """Sends all commands together, those of one server in order. Returns the answers in order; a refusal of a
+        server is an exception among them. `timed`: the second item of each answer is the server's time in Unix ms.
 
         Raises:
-            StoreUnavailable, RedisError, OSError, TimeoutError: some of them may have run.
+            StoreUnavailable, RedisError, OSError, TimeoutError: some commands may have run.
         """
 
-    async def hear(self, keys: Sequence[str]) -> None:
-        """Hears the time of the servers of these keys; with none, of all of them, and one that answers is enough.
+    async def learn_time(self, keys: Sequence[str]) -> None:
+        """Asks the servers of these keys for their time; without keys it asks all, and one answer is enough.
 
         Raises:
             StoreUnavailable, RedisError, OSError, TimeoutError
         """
 
-    async def ask_each(self, question: Question) -> list[Any]:
-        """Asks every server the same; one answer of each.
+    async def ask_each(self, command: PackedCommand) -> list[Any]:
+        """Sends the command to every server, and returns an answer for each.
 
         Raises:
             StoreUnavailable, RedisError, OSError, TimeoutError
         """
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
-        """The places of the keys, in order, by the server that each lives on, as far as is known here."""
+        """Groups the indexes of the keys by server, as far as the servers are known."""
 
     @property
     def breakers(self) -> Iterable[Breaker]: ...

@@ -1,4 +1,4 @@
-"""TLS of connections to Redis with a context that is loaded once."""
+"""Gives connections to Redis a TLS context that is loaded only once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from redis.asyncio.connection import ConnectionPool, SSLConnection
 
 
 def trusting(pool: ConnectionPool, context: SSLContext | None) -> ConnectionPool:
-    """Has the pool's TLS connections use the context, where no option of its URL (`ssl_…`) says otherwise.
+    """Makes the pool's TLS connections use the context, unless the URL has own options (`ssl_…`).
 
-    redis-py would load the files for each connection, and believe the system's authorities besides the one given.
+    Without this, redis-py loads the files for each connection, and also trusts the system's authorities.
     """
     connection_class: Any = pool.connection_class
     own_options = any(name.startswith("ssl_") for name in pool.connection_kwargs)

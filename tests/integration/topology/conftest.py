@@ -1,7 +1,8 @@
-"""A virtual host for each test, on the session's broker."""
+"""Makes a virtual host for each test, on the run's RabbitMQ."""
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import pytest
 from aio_pika.abc import AbstractConnection
 
 from bridge.local.rabbitmq import RabbitNode
+from tests.shared_servers import delete_vhost, make_vhost, vhost_url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +37,8 @@ class Broker:
 @pytest.fixture
 async def broker(rabbit: RabbitNode) -> AsyncIterator[Broker]:
     vhost = f"t-{uuid.uuid4().hex[:12]}"
-    async with httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=60) as api:
-        (await api.put(f"vhosts/{vhost}")).raise_for_status()
-        everything = {"configure": ".*", "write": ".*", "read": ".*"}
-        (await api.put(f"permissions/{vhost}/guest", json=everything)).raise_for_status()
-        amqp_url = f"{rabbit.amqp_url}{vhost}"
-        async with await aio_pika.connect(amqp_url) as connection:
-            yield Broker(vhost=vhost, amqp_url=amqp_url, management_url=rabbit.management_url, connection=connection)
-        (await api.delete(f"vhosts/{vhost}")).raise_for_status()
+    await asyncio.to_thread(make_vhost, rabbit, vhost)
+    amqp_url = vhost_url(rabbit, vhost)
+    async with await aio_pika.connect(amqp_url) as connection:
+        yield Broker(vhost=vhost, amqp_url=amqp_url, management_url=rabbit.management_url, connection=connection)
+    await asyncio.to_thread(delete_vhost, rabbit, vhost)

@@ -1,4 +1,4 @@
-"""`delaybridge topology …` against a broker, as an operator types it."""
+"""Tests `delaybridge topology …` against a broker, as an operator types it."""
 
 import json
 
@@ -23,21 +23,21 @@ def run(*arguments: str, code: int = 0) -> str:
     return result.output
 
 
-def test_apply_then_verify_then_move_to_another_prefix() -> None:
+def test_apply_verify_and_drain_to_another_prefix_succeed() -> None:
     assert "error: exchange delay is missing" in run("verify", code=1)
     assert "13 exchanges, 184 queues" in run("--topic", "orders", "--direct", "mails", "apply")
-    assert run("--topic", "orders", "--direct", "mails", "verify", "--slots").startswith("ok: looked at version")
+    assert run("--topic", "orders", "--direct", "mails", "verify", "--slots").startswith("ok: checked version")
     moved = run("--prefix", "later", "--topic", "orders", "--direct", "mails", "drain", "delay")
-    assert "0  messages moved; delay is gone." in moved
+    assert "0  messages moved; delay is deleted." in moved
     assert run("--prefix", "later", "--topic", "orders", "--direct", "mails", "verify").startswith("ok")
     assert "error: exchange delay is missing" in run("verify", code=1)
 
 
-def test_lanes_are_declared_checked_and_taken_off_again() -> None:
+def test_lanes_are_declared_verified_and_removed() -> None:
     assert "33 exchanges, 538 queues" in run("--lanes", "3", "--topic", "orders", "apply")
-    assert run("--lanes", "3", "--topic", "orders", "verify", "--slots").startswith("ok: looked at version")
+    assert run("--lanes", "3", "--topic", "orders", "verify", "--slots").startswith("ok: checked version")
     assert "error: queue delay.lane3.checkpoint is missing" in run("--lanes", "4", "verify", code=1)
-    assert "0  messages moved; lanes of delay: 1." in run("--topic", "orders", "drain", "delay")
+    assert "0  messages moved; delay has 1 of its lanes left." in run("--topic", "orders", "drain", "delay")
     assert "error: queue delay.lane1.checkpoint is missing" in run("--lanes", "3", "verify", code=1)
     assert run("--topic", "orders", "verify", "--slots").startswith("ok")
 
@@ -49,9 +49,9 @@ def test_show_and_export_need_no_broker(monkeypatch: pytest.MonkeyPatch) -> None
     assert "Connect call failed" in run("apply", code=2)
 
 
-def test_a_prefix_is_not_drained_into_itself() -> None:
+def test_drain_of_a_prefix_into_itself_is_refused() -> None:
     assert "is the present prefix" in run("drain", "delay", code=2)
 
 
-def test_what_is_no_topic_is_a_usage_error() -> None:
+def test_invalid_topic_is_a_usage_error() -> None:
     assert "is not a topic" in run("--topic", "a#", "show", code=2)

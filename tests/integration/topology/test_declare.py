@@ -1,4 +1,4 @@
-"""Putting the topology on a broker, and taking it off."""
+"""Tests declaring the topology on a broker and removing it."""
 
 import aio_pika
 import pytest
@@ -20,7 +20,7 @@ async def objects(broker: Broker) -> set[str]:
     return {item["name"] for item in queues + exchanges if item["name"] and not item["name"].startswith("amq.")}
 
 
-async def test_apply_twice_is_as_apply_once_and_verifies_with_nothing_to_say(broker: Broker) -> None:
+async def test_apply_is_idempotent_and_verifies_without_findings(broker: Broker) -> None:
     whole = plan.whole(NAMES, checked=["orders"], direct=["shop/mails"])
 
     await apply(broker.connection, whole)
@@ -31,7 +31,7 @@ async def test_apply_twice_is_as_apply_once_and_verifies_with_nothing_to_say(bro
     assert report.ok
 
 
-async def test_remove_leaves_nothing_and_can_be_repeated(broker: Broker) -> None:
+async def test_remove_deletes_every_object_and_is_idempotent(broker: Broker) -> None:
     small = plan.core(NAMES) + plan.slot(NAMES, "minutes", 30) + plan.topic(NAMES, "orders", direct=True)
     await apply(broker.connection, small)
     assert "delay.30m" in await objects(broker)
@@ -42,7 +42,7 @@ async def test_remove_leaves_nothing_and_can_be_repeated(broker: Broker) -> None
     await remove(broker.connection, small)
 
 
-async def test_a_single_binding_can_be_taken_off(broker: Broker) -> None:
+async def test_single_binding_can_be_removed(broker: Broker) -> None:
     direct, checked = (plan.topic(NAMES, "orders", direct=answer) for answer in (True, False))
     await apply(broker.connection, plan.core(NAMES) + direct)
 
@@ -52,7 +52,7 @@ async def test_a_single_binding_can_be_taken_off(broker: Broker) -> None:
     assert [finding.name for finding in report.findings] == ["binding delay.due --*.*.*.*.*.*.*.orders--> ready.orders"]
 
 
-async def test_a_queue_with_another_ttl_is_a_conflict_that_names_both(broker: Broker) -> None:
+async def test_queue_with_another_ttl_is_a_conflict_that_names_both(broker: Broker) -> None:
     five = plan.slot(NAMES, "seconds", 5)
     await apply(broker.connection, plan.core(NAMES) + five)
     other = Queue(name="delay.5s", arguments={**five.queues[0].arguments, "x-message-ttl": 6000})
@@ -69,7 +69,7 @@ async def test_a_queue_with_another_ttl_is_a_conflict_that_names_both(broker: Br
     )
 
 
-async def test_an_exchange_of_another_type_is_a_conflict(broker: Broker) -> None:
+async def test_exchange_of_another_type_is_a_conflict(broker: Broker) -> None:
     async with broker.connection.channel() as channel:
         await channel.declare_exchange("delay.acks", aio_pika.ExchangeType.TOPIC, durable=True)
 
@@ -80,7 +80,7 @@ async def test_an_exchange_of_another_type_is_a_conflict(broker: Broker) -> None
     assert (raised.name, raised.argument, raised.found, raised.required) == ("delay.acks", "type", "topic", "fanout")
 
 
-async def test_what_the_broker_does_not_take_at_all_is_no_conflict(broker: Broker) -> None:
+async def test_queue_that_the_broker_refuses_is_an_error_and_no_conflict(broker: Broker) -> None:
     bad = Queue(name="bad", arguments={"x-queue-type": "quorum", "x-message-ttl": -1})
 
     with pytest.raises(TopologyError, match="the broker refuses bad") as refused:
@@ -89,7 +89,7 @@ async def test_what_the_broker_does_not_take_at_all_is_no_conflict(broker: Broke
     assert not isinstance(refused.value, TopologyConflict)
 
 
-async def test_apply_works_on_a_robust_connection_and_leaves_no_channel_behind(broker: Broker) -> None:
+async def test_apply_on_a_robust_connection_leaves_no_channel_open(broker: Broker) -> None:
     async with await aio_pika.connect_robust(broker.amqp_url) as connection:
         await apply(connection, plan.core(NAMES))
         await remove(connection, plan.core(NAMES))

@@ -1,4 +1,4 @@
-"""Moving to a new prefix: nothing is lost, nothing is early, nothing is left."""
+"""Tests moving to a new prefix: no message is lost or early, and no old object is left."""
 
 import asyncio
 import time
@@ -11,6 +11,7 @@ from aio_pika.abc import AbstractIncomingMessage
 from pamqp.commands import Basic
 
 from tests.integration.topology.conftest import Broker
+from tests.waiting import pause
 from topology import plan
 from topology.channels import with_lanes_found
 from topology.deaths import deaths
@@ -36,7 +37,7 @@ async def publish(
 
 
 async def take(broker: Broker, queue: str, count: int) -> list[AbstractIncomingMessage]:
-    """The next messages of a queue, acked; it waits for them."""
+    """Waits for the next messages of a queue and acknowledges them."""
     taken = []
     async with broker.connection.channel() as channel:
         source = await channel.get_queue(queue, ensure=False)
@@ -54,7 +55,7 @@ async def names_on(broker: Broker) -> set[str]:
     return {item["name"] for item in found}
 
 
-async def test_what_waits_moves_with_what_is_left_of_its_delay(broker: Broker) -> None:
+async def test_waiting_message_moves_with_its_remaining_delay(broker: Broker) -> None:
     await apply(broker.connection, plan.whole(OLD, checked=["orders"]))
     hours = route(OLD, 5 * HOUR_MS + 200, "orders", "retry")
     await publish(broker, hours.exchange, hours.routing_key, b"by key", message_id="m1", content_type="text/plain")
@@ -81,18 +82,18 @@ async def test_what_waits_moves_with_what_is_left_of_its_delay(broker: Broker) -
 
 
 async def _only_waiting(broker: Broker) -> str:
-    """The one queue of the new wheel with a message in it."""
-    standing = await names_on(broker)
+    """The queue of the new wheel that has a message."""
+    existing = await names_on(broker)
     async with broker.connection.channel() as channel:
         for queue in plan.slots(NEW).queues:
-            if queue.name in standing:
+            if queue.name in existing:
                 declared = await channel.declare_queue(queue.name, passive=True)
                 if declared.declaration_result.message_count:
                     return queue.name
-    raise AssertionError("nothing waits")
+    raise AssertionError("no queue of the new wheel has a message")
 
 
-async def test_what_is_under_way_comes_out_once_and_not_early(broker: Broker) -> None:
+async def test_messages_in_flight_during_a_drain_arrive_once_and_not_early(broker: Broker) -> None:
     await apply(broker.connection, plan.whole(OLD))
     count = 300
     published_at = {}
@@ -102,18 +103,18 @@ async def test_what_is_under_way_comes_out_once_and_not_early(broker: Broker) ->
         await publish(broker, taken.exchange, taken.routing_key, str(number).encode())
 
     async with asyncio.TaskGroup() as group:
-        came = group.create_task(_times(broker, NEW.checkpoint, count))
+        arrived = group.create_task(_arrival_times(broker, NEW.checkpoint, count))
         drained = group.create_task(drain(broker.connection, OLD, NEW, timeout_s=60))
 
-    assert sorted(came.result()) == sorted(published_at)
+    assert sorted(arrived.result()) == sorted(published_at)
     assert sum(drained.result().moved.values()) >= count
-    for body, at in came.result().items():
+    for body, at in arrived.result().items():
         began, delay_ms = published_at[body]
         assert at - began >= delay_ms / 1000
-    await _nothing_old(broker)
+    await _assert_nothing_old(broker)
 
 
-async def test_a_long_queue_of_every_priority_is_moved_to_the_last_message(broker: Broker) -> None:
+async def test_drain_moves_every_message_of_a_long_queue(broker: Broker) -> None:
     await apply(broker.connection, plan.core(OLD) + plan.slot(OLD, "hours", 5))
     bodies = [str(number).encode() for number in range(1_000)]
     async with broker.connection.channel(on_return_raises=True) as channel:
@@ -135,31 +136,31 @@ async def test_a_long_queue_of_every_priority_is_moved_to_the_last_message(broke
 
     assert drained.moved == {"delay.5h": len(bodies)}
     assert sorted(message.body for message in await take(broker, "delay2.5h", len(bodies))) == sorted(bodies)
-    await _nothing_old(broker)
+    await _assert_nothing_old(broker)
 
 
-async def _times(broker: Broker, queue: str, count: int) -> dict[bytes, float]:
+async def _arrival_times(broker: Broker, queue: str, count: int) -> dict[bytes, float]:
     await apply(broker.connection, plan.core(NEW))
-    came: dict[bytes, float] = {}
+    arrived: dict[bytes, float] = {}
     async with broker.connection.channel() as channel:
         source = await channel.get_queue(queue, ensure=False)
         async with source.iterator() as messages:
             async for message in messages:
                 assert MARKER not in message.headers
-                assert message.body not in came
-                came[message.body] = time.time()
+                assert message.body not in arrived
+                arrived[message.body] = time.time()
                 await message.ack()
-                if len(came) == count:
+                if len(arrived) == count:
                     break
-    return came
+    return arrived
 
 
-async def _nothing_old(broker: Broker) -> None:
+async def _assert_nothing_old(broker: Broker) -> None:
     found = await names_on(broker)
     assert not [name for name in found if name == "delay" or name.startswith("delay.")]
 
 
-async def test_ready_queues_stay_and_come_back_through_the_new_checkpoint(broker: Broker) -> None:
+async def test_ready_queues_stay_and_rejects_reach_the_new_checkpoint(broker: Broker) -> None:
     await apply(broker.connection, plan.whole(OLD, checked=["orders"]))
     await publish(broker, OLD.ready_exchange, "orders", b"ready")
     await publish(broker, "", OLD.dead_queue("orders"), b"dead")
@@ -177,12 +178,12 @@ async def test_ready_queues_stay_and_come_back_through_the_new_checkpoint(broker
     assert (returned.body, returned.routing_key) == (b"ready", "orders")
     [dead] = await take(broker, "dead.orders", 1)
     assert dead.body == b"dead"
-    await _nothing_old(broker)
+    await _assert_nothing_old(broker)
     new = plan.core(NEW) + plan.topic(NEW, "orders")
     assert (await verify(broker.connection, new, management_url=broker.management_url)).findings == ()
 
 
-async def test_the_other_queues_are_moved_as_they_are(broker: Broker) -> None:
+async def test_messages_of_other_queues_are_moved_unchanged(broker: Broker) -> None:
     renamed = Names(prefix="later", ready="later-ready.", dead="later-dead.")
     await apply(broker.connection, plan.whole(OLD, checked=["orders"]))
     await apply(broker.connection, plan.topic(renamed, "orders") + plan.core(renamed))
@@ -215,7 +216,7 @@ async def test_the_other_queues_are_moved_as_they_are(broker: Broker) -> None:
     assert not [name for name in found if name.startswith(("delay", "ready.", "dead."))]
 
 
-async def test_fewer_lanes_move_what_waits_in_the_others_and_leave_the_first_alone(broker: Broker) -> None:
+async def test_drain_to_fewer_lanes_moves_the_others_and_keeps_the_first(broker: Broker) -> None:
     three = Names(lanes=3)
     await apply(broker.connection, plan.whole(three, checked=["orders"], direct=["mails"]))
     for lane in three.each_lane:
@@ -237,23 +238,23 @@ async def test_fewer_lanes_move_what_waits_in_the_others_and_leave_the_first_alo
     assert await with_lanes_found(broker.connection, OLD) == OLD
 
 
-async def test_a_drain_can_be_run_again(broker: Broker) -> None:
+async def test_drain_can_be_repeated(broker: Broker) -> None:
     await apply(broker.connection, plan.whole(OLD))
     taken = route(OLD, HOUR_MS, "orders")
     await publish(broker, taken.exchange, taken.routing_key, b"one")
 
     assert (await drain(broker.connection, OLD, NEW, timeout_s=60)).moved == {"delay.1h": 1}
     assert (await drain(broker.connection, OLD, NEW, timeout_s=60)).moved == {}
-    await _nothing_old(broker)
+    await _assert_nothing_old(broker)
 
 
-async def test_an_old_queue_that_is_consumed_stops_the_drain_before_it_begins(broker: Broker) -> None:
+async def test_drain_refuses_to_begin_while_an_old_queue_has_a_consumer(broker: Broker) -> None:
     await apply(broker.connection, plan.whole(OLD))
     async with broker.connection.channel() as channel:
         checkpoint = await channel.get_queue(OLD.checkpoint, ensure=False)
         async with checkpoint.iterator() as messages:
             waiting = asyncio.ensure_future(anext(messages))
-            with pytest.raises(TopologyError, match=r"still being consumed, stop that first: delay\.checkpoint"):
+            with pytest.raises(TopologyError, match=r"still have consumers; stop .* first: delay\.checkpoint"):
                 await _drain_once_consumed(broker, channel)
             waiting.cancel()
     assert OLD.checkpoint in await names_on(broker)
@@ -261,5 +262,5 @@ async def test_an_old_queue_that_is_consumed_stops_the_drain_before_it_begins(br
 
 async def _drain_once_consumed(broker: Broker, channel: aio_pika.abc.AbstractChannel) -> None:
     while not (await channel.declare_queue(OLD.checkpoint, passive=True)).declaration_result.consumer_count:
-        pass
+        await pause()
     await drain(broker.connection, OLD, NEW, timeout_s=60)

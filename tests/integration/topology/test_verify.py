@@ -1,4 +1,4 @@
-"""Lookup at a broker: what is missing, changed, or threatened by a policy."""
+"""Tests verification of a broker: missing and changed objects, and policies that break promises."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ NAMES = Names()
 SMALL = plan.core(NAMES) + plan.slot(NAMES, "seconds", 5) + plan.topic(NAMES, "orders")
 
 
-async def test_missing_objects_are_told_over_amqp_alone(broker: Broker) -> None:
+async def test_missing_objects_are_reported_over_amqp_alone(broker: Broker) -> None:
     await apply(broker.connection, SMALL)
     await remove(broker.connection, Plan(exchanges=SMALL.exchanges[-1:], queues=SMALL.queues[-1:]))
 
@@ -32,10 +32,10 @@ async def test_missing_objects_are_told_over_amqp_alone(broker: Broker) -> None:
         ("error", "queue dead.orders", "missing"),
     ]
     assert not report.ok
-    assert "queue dead.orders is missing, required is declared" in str(report)
+    assert "queue dead.orders is missing; it must be declared" in str(report)
 
 
-async def test_a_queue_with_other_arguments_is_told(broker: Broker) -> None:
+async def test_queue_with_other_arguments_is_reported(broker: Broker) -> None:
     await apply(broker.connection, plan.core(NAMES))
     async with broker.connection.channel() as channel:
         await channel.declare_queue(
@@ -56,7 +56,7 @@ async def test_a_queue_with_other_arguments_is_told(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("kind", ["policies", "operator-policies"])
-async def test_a_policy_that_would_lose_messages_is_told(broker: Broker, kind: str) -> None:
+async def test_policy_that_would_lose_messages_is_reported(broker: Broker, kind: str) -> None:
     await apply(broker.connection, SMALL)
     policy = {
         "pattern": r"^delay\.",
@@ -77,7 +77,7 @@ async def test_a_policy_that_would_lose_messages_is_told(broker: Broker, kind: s
     }
 
 
-async def test_a_binding_that_takes_messages_past_the_checkpoint_is_told(broker: Broker) -> None:
+async def test_binding_that_leads_messages_past_the_checkpoint_is_reported(broker: Broker) -> None:
     await apply(broker.connection, SMALL)
     async with broker.connection.channel() as channel:
         tap = await channel.declare_queue("tap", durable=True)
@@ -89,7 +89,7 @@ async def test_a_binding_that_takes_messages_past_the_checkpoint_is_told(broker:
     assert report.ok
 
 
-async def test_without_the_management_api_the_report_says_so(broker: Broker) -> None:
+async def test_report_says_that_the_management_api_did_not_answer(broker: Broker) -> None:
     await apply(broker.connection, SMALL)
 
     report = await verify(broker.connection, SMALL, management_url="http://guest:guest@127.0.0.1:1")
@@ -99,7 +99,7 @@ async def test_without_the_management_api_the_report_says_so(broker: Broker) -> 
     assert "management API" in str(report)
 
 
-async def test_an_imported_definitions_file_verifies(broker: Broker) -> None:
+async def test_imported_definitions_file_verifies_without_findings(broker: Broker) -> None:
     whole = plan.whole(NAMES, checked=["orders"], direct=["mails"])
 
     await broker.call("POST", "definitions", export(whole, broker.vhost))
@@ -109,17 +109,17 @@ async def test_an_imported_definitions_file_verifies(broker: Broker) -> None:
 
 
 class _WithoutStreams(RabbitNode):
-    """A 3.10 node as it is after an upgrade from 3.8 on which nobody enabled the newer feature flags."""
+    """A 3.10 node as after an upgrade from 3.8, without the newer feature flags."""
 
     def environment(self) -> dict[str, str]:
         return super().environment() | {"RABBITMQ_FEATURE_FLAGS": "quorum_queue"}
 
 
-async def test_a_missing_feature_flag_is_told_with_and_without_the_management_api(
+async def test_missing_feature_flag_is_reported_with_and_without_management_api(
     local_dir: Path, servers: Servers
 ) -> None:
     if not servers.versions()[0].startswith("3.10."):
-        pytest.skip("from 3.11 on a new node has the flag, and from 3.12 on none starts without it")
+        pytest.skip("only 3.10 can run without the flag: new nodes of 3.11 enable it, and 3.12 requires it")
     installation = servers.rabbitmq_installation
     node = _WithoutStreams(local_dir / "without-streams", name="withoutstreams", installation=installation)
     node.start()

@@ -1,4 +1,4 @@
-"""The wheel on a real broker: messages come out, and not before their time."""
+"""Tests the wheel on a real broker: each message reaches its checkpoint, and none early."""
 
 import time
 
@@ -24,7 +24,7 @@ async def publish(broker: Broker, exchange: str, key: str) -> None:
 
 
 async def take(broker: Broker, queue: str) -> AbstractIncomingMessage:
-    """The next message of a queue, acked; it waits for one."""
+    """Waits for the next message of a queue and acknowledges it."""
     async with broker.connection.channel() as channel:
         await channel.set_qos(prefetch_count=1)
         source = await channel.get_queue(queue, ensure=False)
@@ -36,7 +36,7 @@ async def take(broker: Broker, queue: str) -> AbstractIncomingMessage:
 
 
 @pytest.mark.parametrize("delay_ms", [0, 200, 1_100])
-async def test_a_message_comes_out_at_the_checkpoint_when_its_delay_is_over(broker: Broker, delay_ms: int) -> None:
+async def test_message_reaches_the_checkpoint_when_its_delay_is_over(broker: Broker, delay_ms: int) -> None:
     taken = route(NAMES, delay_ms, "orders")
     await apply(broker.connection, plan.merged((plan.core(NAMES), *(plan.slot(NAMES, *slot) for slot in taken.slots))))
 
@@ -51,7 +51,7 @@ async def test_a_message_comes_out_at_the_checkpoint_when_its_delay_is_over(brok
     assert left_of_key_ms(NAMES, taken.routing_key, died) == 0
 
 
-async def test_any_client_can_delay_by_key_alone(broker: Broker) -> None:
+async def test_any_client_can_delay_a_message_by_its_key_alone(broker: Broker) -> None:
     await apply(
         broker.connection,
         plan.core(NAMES) + plan.slot(NAMES, "tenths", 3) + plan.topic(NAMES, "orders", direct=True),
@@ -65,7 +65,7 @@ async def test_any_client_can_delay_by_key_alone(broker: Broker) -> None:
     assert message.body == b"payload"
 
 
-async def test_a_copy_of_a_kind_comes_to_the_checkpoint_also_for_a_direct_topic(broker: Broker) -> None:
+async def test_copy_with_a_kind_reaches_the_checkpoint_of_a_direct_topic(broker: Broker) -> None:
     await apply(broker.connection, plan.core(NAMES) + plan.topic(NAMES, "orders", direct=True))
     taken = route(NAMES, 0, "orders", "lease")
 
@@ -74,7 +74,7 @@ async def test_a_copy_of_a_kind_comes_to_the_checkpoint_also_for_a_direct_topic(
     assert (await take(broker, NAMES.checkpoint)).routing_key == "0.0.0.0.0.0.0.!lease.orders"
 
 
-async def test_without_its_slot_a_message_falls_through_to_the_checkpoint(broker: Broker) -> None:
+async def test_message_with_a_missing_slot_falls_through_to_the_checkpoint(broker: Broker) -> None:
     taken = route(NAMES, 30 * 60_000 + 200, "orders")
     await apply(broker.connection, plan.core(NAMES))
 
@@ -84,7 +84,7 @@ async def test_without_its_slot_a_message_falls_through_to_the_checkpoint(broker
     assert left_of_key_ms(NAMES, taken.routing_key, deaths(message.headers)) == 30 * 60_000 + 200
 
 
-async def test_a_dead_letter_whose_next_slot_was_deleted_falls_through_too(broker: Broker) -> None:
+async def test_dead_letter_with_a_deleted_next_slot_falls_through(broker: Broker) -> None:
     taken = route(NAMES, 1_500, "orders")
     slots = [plan.slot(NAMES, *slot) for slot in taken.slots]
     await apply(broker.connection, plan.merged((plan.core(NAMES), *slots)))
@@ -96,7 +96,7 @@ async def test_a_dead_letter_whose_next_slot_was_deleted_falls_through_too(broke
     assert left_of_key_ms(NAMES, taken.routing_key, deaths(message.headers)) == 500
 
 
-async def test_what_is_no_wheel_key_comes_to_the_checkpoint_at_once(broker: Broker) -> None:
+async def test_message_with_a_malformed_key_reaches_the_checkpoint_at_once(broker: Broker) -> None:
     await apply(broker.connection, plan.core(NAMES))
 
     await publish(broker, NAMES.entry, "no.wheel.key")
@@ -104,7 +104,7 @@ async def test_what_is_no_wheel_key_comes_to_the_checkpoint_at_once(broker: Brok
     assert (await take(broker, NAMES.checkpoint)).routing_key == "no.wheel.key"
 
 
-async def test_a_rejected_message_comes_back_through_the_checkpoint_with_its_topic(broker: Broker) -> None:
+async def test_rejected_message_returns_to_the_checkpoint_with_its_topic(broker: Broker) -> None:
     await apply(broker.connection, plan.core(NAMES) + plan.topic(NAMES, "orders"))
     await publish(broker, NAMES.ready_exchange, "orders")
 

@@ -34,7 +34,7 @@ def test_a_quick_benchmark_fills_every_row_and_judges_none(local_dir: Path, tmp_
     figures, page = tmp_path / "figures.json", tmp_path / "page.md"
     command = [sys.executable, "-m", "benchmarks", "--quick", "--folder", str(local_dir / "bench")]
     done = subprocess.run(
-        [*command, "--json", str(figures), "--docs", str(page)],
+        [*command, "--json", "--json-file", str(figures), "--docs", str(page)],
         capture_output=True,
         text=True,
         timeout=380,
@@ -42,6 +42,7 @@ def test_a_quick_benchmark_fills_every_row_and_judges_none(local_dir: Path, tmp_
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(figures.read_text())
+    assert json.loads(done.stdout) == found
     rows = {row["row"]: row for row in found["rows"]}
     assert set(GOALS) | ROWS_WITHOUT_GOAL <= set(rows)
     assert {row["row"].split()[0] for row in found["rows"]} == {run.name for run in RUNS}

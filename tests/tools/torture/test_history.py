@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.torture.history import Event, Verdict, What, judge
+from tests.history import Event, Verdict, What, judge
 
 MAX_RETRY = 1
 IT = ("it",)
@@ -25,6 +25,7 @@ RETURNED_AGAIN = event(61, What.RETURNED, attempt=2)
 DELETED = (event(20, What.DELETING), event(22, What.DELETED))
 NOT_DELETED = (event(20, What.DELETING), event(22, What.NOT_DELETED))
 DEAD = event(99, What.DEAD)
+FORGOTTEN = event(99, What.FORGOTTEN)
 
 CLEAN = Verdict(accepted=IT, delivered=IT)
 UNDELIVERED = Verdict(accepted=IT)
@@ -77,6 +78,23 @@ HISTORIES = {
         CLEAN,
     ),
     "given back, and acked in another delivery": ((*SENT, PULLED, ACKED, PULLED_AGAIN, RETURNED), CLEAN),
+    "an attempt beyond the limit": (
+        (*SENT, replace(PULLED, attempt=3), ACKED),
+        replace(CLEAN, over_limit=IT),
+    ),
+    "accepted and then unknown": ((*SENT, PULLED, ACKED, FORGOTTEN), replace(CLEAN, forgotten=IT)),
+    "pulled again by a pull that began before the ack was answered": (
+        (*SENT, PULLED, ACKED, replace(ACKED, what=What.ACKED), replace(PULLED_AGAIN, asked_ms=52)),
+        DUPLICATED,
+    ),
+    "pulled again after the ack was answered": (
+        (*SENT, PULLED, ACKED, replace(ACKED, what=What.ACKED), replace(PULLED_AGAIN, asked_ms=53)),
+        replace(DUPLICATED, back_after_ack=IT),
+    ),
+    "sent twice, and pulled again after the ack was answered": (
+        (*SENT, SENT[0], PULLED, ACKED, replace(ACKED, what=What.ACKED), replace(PULLED_AGAIN, asked_ms=53)),
+        DUPLICATED,
+    ),
     "consumed as often": (
         (*SENT, *(replace(one, what=What.CONSUMED) for one in (PULLED, PULLED_AGAIN, PULLED_AGAIN)), ACKED),
         DUPLICATED,
@@ -97,7 +115,8 @@ def test_messages_are_judged_apart() -> None:
 
 def test_only_what_breaks_a_promise_is_wrong() -> None:
     assert replace(CLEAN, duplicated=IT).wrong == {}
-    broken = dict.fromkeys(("lost", "early", "deleted_but_delivered", "over_limit"), IT)
+    promises = ("lost", "early", "deleted_but_delivered", "over_limit", "forgotten", "back_after_ack")
+    broken = dict.fromkeys(promises, IT)
     assert Verdict(**broken).wrong == broken
     assert Verdict(accepted=("a", "b"), lost=IT).counts() == {
         "accepted": 2,
@@ -107,4 +126,6 @@ def test_only_what_breaks_a_promise_is_wrong() -> None:
         "early": 0,
         "deleted_but_delivered": 0,
         "over_limit": 0,
+        "forgotten": 0,
+        "back_after_ack": 0,
     }

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from tests.torture.proxy import Proxy
+from tests.proxy import Proxy
 
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -13,12 +13,12 @@ from pamqp import commands as spec
 from bridge.broker.client.encode_properties import CopyProperties
 from bridge.broker.copies.bundles import MOST_BYTES, MOST_COPIES, count, is_of_bundle, kind_within, pack, part
 from bridge.broker.copies.copies import from_properties, to_properties
+from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.message import Copy, Envelope
+from bridge.model.values import MAX_DELAY_MS
 
 NOW_MS = 1_769_850_000_000
-MAX_DELAY_MS = 999 * 86_400_000
 SMALLEST_FRAME_BYTES = 4_096
-LATEST_MS = 253_402_300_799_999
 COPY = Copy(
     topic="ns/orders",
     id="o-1",
@@ -170,8 +170,8 @@ def test_what_is_forged_well_is_a_copy() -> None:
         *((place, 0) for place in (2, 3, 4)),
         (2, 10**15),
         (3, 2**48),
-        (7, LATEST_MS + 1),
-        (8, LATEST_MS + 1),
+        (7, LATEST_INSTANT_MS + 1),
+        (8, LATEST_INSTANT_MS + 1),
         (0, 1),
         *((1, value) for value in ("", "a/b", "ä", "x" * 201, "a\n", 7, None)),
     ],
@@ -184,7 +184,7 @@ def test_a_forged_fact_has_the_bundle_refused(place: int, value: Any) -> None:
 
 
 def test_the_largest_facts_are_those_that_a_copy_travels_alone_with() -> None:
-    (copy,) = read(*forged([0, "x" * 200, 10**15 - 1, 2**48 - 1, 9, 9, NOW_MS, LATEST_MS, LATEST_MS]))
+    (copy,) = read(*forged([0, "x" * 200, 10**15 - 1, 2**48 - 1, 9, 9, NOW_MS, LATEST_INSTANT_MS, LATEST_INSTANT_MS]))
 
     came = alone(copy)
     assert (came.epoch, came.nonce, came.created_ms) == (10**15 - 1, 2**48 - 1, 253_402_300_799_000)
@@ -277,9 +277,9 @@ def test_any_bytes_are_refused_with_a_reason(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "within"), [("lease-parcel", "lease"), ("plain-parcel", None), ("lease-bundle", "lease")]
+    ("kind", "within"), [("lease-parcel", "lease"), ("plain-parcel", "plain"), ("lease-bundle", "lease")]
 )
-def test_a_bundle_under_its_former_name_is_read(kind: str, within: str | None) -> None:
+def test_a_bundle_under_its_former_name_is_read(kind: str, within: str) -> None:
     assert is_of_bundle(kind)
     assert kind_within(kind) == within
 

@@ -9,6 +9,7 @@ from pamqp import commands as spec
 
 from bridge.broker.copies import bundles
 from bridge.broker.copies.classify import Arrival, Back, Bundle, Due, Strange, read
+from bridge.model.message import CopyKind
 from topology.names import Names
 from topology.wheel import route
 
@@ -98,7 +99,7 @@ def test_a_bundle_waits_unparted_for_the_earliest_of_its_copies() -> None:
     found = arrival("0.0.0.0.0.5.0.!plain-bundle.ns/orders", x_delay_bundle=2, x_delay_due=NOW_MS + 40)
 
     assert isinstance(found, Bundle)
-    assert (found.topic, found.kind, found.due_ms, found.stranded_ms) == ("ns/orders", None, NOW_MS + 40, 0)
+    assert (found.topic, found.kind, found.due_ms, found.stranded_ms) == ("ns/orders", CopyKind.PLAIN, NOW_MS + 40, 0)
     with pytest.raises(ValueError):
         found.parted(now_ms=NOW_MS)
 
@@ -134,7 +135,7 @@ def test_what_left_a_ready_queue_is_no_bundle_whatever_it_claims() -> None:
 
 
 def test_a_bridge_that_knows_no_bundles_finds_no_key_in_theirs() -> None:
-    for key in (route(Names(), 5_000, "orders", bundles.kind_of_bundle(kind)).routing_key for kind in (None, "lease")):
+    for key in (route(Names(), 5_000, "orders", bundles.kind_of_bundle(kind)).routing_key for kind in CopyKind):
         *_, kind, topic = key.rsplit(".", 2)
         assert topic == "orders"
         # What was a kind before there were bundles. What had none was put aside, and delivered to nobody.

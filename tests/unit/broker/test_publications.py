@@ -8,7 +8,7 @@ from pamqp.commands import Basic
 
 from bridge.broker.copies.bundles import COUNT_HEADER, MOST_COPIES
 from bridge.broker.publications import Publication, Route, _messages, _sent_long_before, _sharing
-from bridge.model.message import Copy, Envelope
+from bridge.model.message import Copy, CopyKind, Envelope
 from topology.names import Names
 
 NAMES = Names()
@@ -58,7 +58,7 @@ def test_a_lone_copy_is_a_plain_message() -> None:
 
 
 def test_a_bundle_of_leases_has_their_kind() -> None:
-    found = sent(*(to_wheel(at, 30_000, exact=False, kind="lease") for at in range(3)))
+    found = sent(*(to_wheel(at, 30_000, exact=False, kind=CopyKind.LEASE) for at in range(3)))
 
     assert found == [((0, 1, 2), "0.0.0.0.0.30.0.!lease-bundle.orders", 3)]
 
@@ -76,7 +76,7 @@ def test_what_is_not_to_share_travels_alone() -> None:
 
 
 def test_topics_and_kinds_are_kept_apart() -> None:
-    found = sent(to_wheel(0, 5_000), to_wheel(1, 5_000, "mails"), to_wheel(2, 5_000, kind="lease"))
+    found = sent(to_wheel(0, 5_000), to_wheel(1, 5_000, "mails"), to_wheel(2, 5_000, kind=CopyKind.LEASE))
 
     assert [count for _, _, count in found] == [None] * 3
 

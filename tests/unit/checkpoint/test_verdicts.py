@@ -1,15 +1,17 @@
-"""What follows from each verdict of the store."""
+"""The decision of the checkpoint for each verdict of Redis."""
 
 from dataclasses import replace
 
 import pytest
 
 from bridge.broker.publications import Publication, Route
-from bridge.loops.checkpoint.verdicts import Step, after_fire, after_return
-from bridge.model.message import Copy, Envelope, Record, State
+from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
+from bridge.model.message import Copy, CopyKind, Envelope, Record, State
 from bridge.model.values import Backoff, Policy
+from bridge.service.succession import Step
 from bridge.store.keys import Keys
 from bridge.store.records import Outcome, Records
+from bridge.store.verdicts import Verdict
 
 NOW_MS = 1_769_850_000_000
 COPY = Copy(
@@ -25,7 +27,7 @@ COPY = Copy(
     envelope=Envelope(body=b"{}"),
     asked=2,
 )
-# What the record knows differs from what the copy carries: it was moved, and its retries changed.
+# The record differs from the headers of the copy: the message was moved, and its retries changed.
 RECORD = Record(
     "orders",
     "o-1",
@@ -49,71 +51,73 @@ RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
 
 
 def outcome(verdict: str, extra: int = 0) -> Outcome:
-    return Outcome(verdict, NOW_MS, extra, RECORD)
+    return Outcome(Verdict(verdict), NOW_MS, extra, RECORD)
 
 
 def named(step: Step) -> dict[str, object]:
-    """The script that a step names its successor with, and what it is told."""
-    assert step.name is not None
-    call = step.name(RECORDS)
+    """The script that names the successor, with its arguments."""
+    call = step.name
+    assert call is not None
     return {"script": call.script.name, **dict(zip(call.script.args[4:], call.args[4:], strict=True))}
 
 
 @pytest.mark.parametrize("verdict", ["release", "made"])
-def test_a_released_copy_goes_to_its_ready_queue_as_its_record_knows_it(verdict: str) -> None:
-    assert after_fire(COPY, outcome(verdict, 800), 0) == Step(
-        publication=Publication(copy=AS_RECORDED, route=Route.READY, live_for_ms=800), counts="released"
+def test_a_released_copy_takes_its_values_from_the_record(verdict: str) -> None:
+    assert after_fire(RECORDS, COPY, outcome(verdict, 800), 0) == Decision(
+        Step(publication=Publication(copy=AS_RECORDED, route=Route.READY, live_for_ms=800)), counts="released"
     )
 
 
 @pytest.mark.parametrize("extra", [1, 200])
-def test_a_copy_that_is_due_in_a_moment_is_held_in_memory(extra: int) -> None:
-    assert after_fire(COPY, outcome("hold", extra), 0) == Step(hold_ms=extra)
+def test_a_copy_that_is_almost_due_is_held_in_memory(extra: int) -> None:
+    assert after_fire(RECORDS, COPY, outcome("hold", extra), 0) == Decision(hold_ms=extra)
 
 
 @pytest.mark.parametrize(("extra", "stranded_ms"), [(201, 0), (150, 100), (86_400_000, 0)])
 def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(extra: int, stranded_ms: int) -> None:
     held = replace(AS_RECORDED, due_ms=NOW_MS + extra)
 
-    assert after_fire(COPY, outcome("hold", extra), stranded_ms) == Step(
-        publication=Publication(copy=held, route=Route.WHEEL, left_ms=extra, kind="hold")
+    assert after_fire(RECORDS, COPY, outcome("hold", extra), stranded_ms) == Decision(
+        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=extra, kind=CopyKind.HOLD))
     )
 
 
 @pytest.mark.parametrize(("asked", "left_ms"), [(0, 0), (1, 1_000), (59, 1_000)])
 def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: int) -> None:
     copy = replace(COPY, asked=asked)
-    wanted = Step(
-        publication=Publication(
-            copy=replace(copy, asked=asked + 1), route=Route.WHEEL, left_ms=left_ms, exact=False, kind="hold"
-        )
+    publication = Publication(
+        copy=replace(copy, asked=asked + 1), route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.HOLD
     )
+    wanted = Decision(Step(publication=publication))
 
-    assert after_fire(copy, outcome("ahead"), 0) == wanted
-    assert after_return(copy, outcome("ahead"), "rejected", Policy(), NOW_MS) == wanted
+    assert after_fire(RECORDS, copy, outcome("ahead"), 0) == wanted
+    assert after_return(RECORDS, copy, outcome("ahead"), "rejected", Policy()) == wanted
 
 
 @pytest.mark.parametrize(("verdict", "counts"), [("expired", "expired"), ("ghost", "ghost")])
-def test_a_copy_that_has_ended_goes_nowhere(verdict: str, counts: str) -> None:
-    assert after_fire(COPY, outcome(verdict), 0) == Step(counts=counts)
-    assert after_return(COPY, outcome(verdict), "rejected", Policy(), NOW_MS) == Step(counts=counts)
+def test_a_copy_of_an_ended_message_is_not_published(verdict: str, counts: str) -> None:
+    assert after_fire(RECORDS, COPY, outcome(verdict), 0) == Decision(counts=counts)
+    assert after_return(RECORDS, COPY, outcome(verdict), "rejected", Policy()) == Decision(counts=counts)
 
 
 @pytest.mark.parametrize(
-    ("step", "attempts", "reason"),
+    ("decision", "attempts", "reason"),
     [
-        (after_fire(COPY, outcome("bury"), 0), 1, "retries used up"),
-        (after_return(COPY, outcome("bury"), "rejected", Policy(), NOW_MS), 2, "rejected"),
+        (after_fire(RECORDS, COPY, outcome("bury"), 0), 1, "retries used up"),
+        (after_return(RECORDS, COPY, outcome("bury"), "rejected", Policy()), 2, "rejected"),
     ],
 )
-def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(step: Step, attempts: int, reason: str) -> None:
-    told = named(step)
+def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(
+    decision: Decision, attempts: int, reason: str
+) -> None:
+    step = decision.step
+    arguments = named(step)
     assert step.publication is not None
     buried = step.publication.copy
 
-    assert (step.publication.route, step.publication.reason, step.counts) == (Route.DEAD, reason, "dead")
+    assert (step.publication.route, step.publication.reason, decision.counts) == (Route.DEAD, reason, "dead")
     assert buried == replace(AS_RECORDED, epoch=4, nonce=buried.nonce)
-    assert told == {
+    assert arguments == {
         "script": "bury",
         "epoch": 3,
         "nonce": 7,
@@ -129,15 +133,20 @@ def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(step: Step, a
     ("backoff", "wait_ms"),
     [(None, 0), (Backoff(steps_ms=(100, 5_000)), 5_000), (Backoff(first_ms=100, factor=3, max_ms=9_000), 300)],
 )
-def test_a_rejected_copy_goes_round_again_after_the_back_off(backoff: Backoff | None, wait_ms: int) -> None:
-    step = after_return(COPY, outcome("retry"), "rejected", Policy(backoff=backoff), NOW_MS)
-    told = named(step)
+def test_a_rejected_copy_returns_to_the_wheel_for_its_back_off(backoff: Backoff | None, wait_ms: int) -> None:
+    decision = after_return(RECORDS, COPY, outcome("retry"), "rejected", Policy(backoff=backoff))
+    step = decision.step
+    arguments = named(step)
     assert step.publication is not None
     retried = step.publication.copy
 
-    assert (step.publication.route, step.publication.left_ms, step.publication.kind) == (Route.WHEEL, wait_ms, "retry")
+    assert (step.publication.route, step.publication.left_ms, step.publication.kind) == (
+        Route.WHEEL,
+        wait_ms,
+        CopyKind.RETRY,
+    )
     assert retried == replace(AS_RECORDED, epoch=4, nonce=retried.nonce, attempt=3, due_ms=NOW_MS + wait_ms)
-    assert told == {
+    assert arguments == {
         "script": "retry",
         "epoch": 3,
         "nonce": 7,
@@ -147,4 +156,4 @@ def test_a_rejected_copy_goes_round_again_after_the_back_off(backoff: Backoff | 
         "attempts": 2,
         "reason": "rejected",
     }
-    assert step.counts == "retried"
+    assert decision.counts == "retried"

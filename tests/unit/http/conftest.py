@@ -1,8 +1,8 @@
-"""An app over a service that only records what it is asked, and answers with what a test gave it."""
+"""Builds the application over a stand-in that records calls and answers with values that a test sets."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from bridge import metrics
 from bridge.http.app import create_app
+from bridge.http.server.fast_path import FastPath
 from bridge.model.message import Envelope, Message, Record, State
 from bridge.settings.settings import Settings
 
@@ -71,7 +72,8 @@ class _Part:
 
 @dataclass
 class StandIn:
-    """`answers`: by the name of the call, a value, an exception to raise, or a coroutine function to run."""
+    """Stands in for all pools and their services. `answers`: by the call's name, a value, an exception or a coroutine
+    function."""
 
     answers: dict[str, Any] = field(default_factory=dict)
     calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
@@ -82,6 +84,15 @@ class StandIn:
         if name in {"sending", "pulling", "settling", "changing", "lookup", "dead", "topics", "subscriptions"}:
             return _Part(self, name)
         raise AttributeError(name)
+
+    def serving(self, topic: str) -> StandIn:
+        return self
+
+    def serving_all(self, topics: Sequence[str]) -> StandIn:
+        return self
+
+    async def topic_infos(self) -> Any:
+        return await self.topics.infos()
 
     async def health(self) -> Any:
         return self.answers["health"]
@@ -107,12 +118,12 @@ def service() -> StandIn:
 
 
 @pytest.fixture
-def app(service: StandIn) -> FastAPI:
+def app(service: StandIn) -> FastPath[FastAPI]:
     return create_app(cast(Any, service))
 
 
 @pytest.fixture
-async def client(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
+async def client(app: FastPath[FastAPI]) -> AsyncIterator[httpx2.AsyncClient]:
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx2.AsyncClient(transport=transport, base_url="http://bridge") as client:
         yield client

@@ -1,4 +1,4 @@
-"""Every call but sending: what the service is asked, what is answered, and what is refused before it is asked."""
+"""Tests every operation but sending: the call of the service, the answer, and refusals before the call."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _PAGE = dict[str, Any](states=(), due_after_ms=None, due_before_ms=None, limit=1
         ("DELETE", f"{T}/dead/o-1001", None, "dead.drop", {}),
     ],
 )  # fmt: skip
-async def test_calls_on_one_message(
+async def test_an_operation_on_one_message_asks_the_service_and_answers_the_message(
     *,
     service: Any,
     client: httpx2.AsyncClient,
@@ -89,7 +89,9 @@ async def test_calls_on_one_message(
 
 
 @pytest.mark.parametrize(("given", "receipt"), [({}, None), ({"receipt": "r"}, "r"), ({"receipt": None}, None)])
-async def test_ack(service: Any, client: httpx2.AsyncClient, given: Any, receipt: str | None) -> None:
+async def test_an_ack_passes_its_receipt_to_the_service(
+    service: Any, client: httpx2.AsyncClient, given: Any, receipt: str | None
+) -> None:
     service.answers["settling.ack"] = service.message(state=State.ACKED, ended_ms=1_796_115_600_005, reason="done")
     response = await client.post(f"{M}/ack", json=given)
     answered = response.json()
@@ -98,7 +100,7 @@ async def test_ack(service: Any, client: httpx2.AsyncClient, given: Any, receipt
 
 
 @pytest.mark.parametrize("how", ["receipts", "ids"])
-async def test_ack_many(service: Any, client: httpx2.AsyncClient, how: str) -> None:
+async def test_an_ack_of_many_answers_one_result_each(service: Any, client: httpx2.AsyncClient, how: str) -> None:
     service.answers[f"settling.ack_{how}"] = [
         AckResult(id="a", verdict=AckVerdict.ACKED),
         AckResult(id=None, verdict=AckVerdict.UNKNOWN),
@@ -118,7 +120,7 @@ async def test_ack_many(service: Any, client: httpx2.AsyncClient, how: str) -> N
          {"limit": 1, "wait_ms": 60_000, "lease_ms": None}),
     ],
 )  # fmt: skip
-async def test_pull(
+async def test_a_pull_passes_its_limits_and_answers_messages_with_receipts(
     *,
     service: Any,
     client: httpx2.AsyncClient,
@@ -145,7 +147,7 @@ async def test_pull(
         ("?limit=1000&cursor=a%2Bb", {"limit": 1_000, "cursor": "a+b"}),
     ],
 )
-async def test_list(
+async def test_a_list_passes_its_filters_and_answers_a_page(
     service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any], query: str, changed: dict[str, Any]
 ) -> None:
     service.answers["lookup.page"] = Page(items=[service.message()], next_cursor="n")
@@ -154,7 +156,9 @@ async def test_list(
     assert service.calls == [("lookup.page", ("orders",), _PAGE | changed)]
 
 
-async def test_dead_letters(service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any]) -> None:
+async def test_dead_letters_are_listed_replayed_and_dropped(
+    service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any]
+) -> None:
     service.answers |= {
         "dead.page": Page(items=[service.message()], next_cursor=None), "dead.replay_many": 3, "dead.drop_many": 4,
     }  # fmt: skip
@@ -171,7 +175,7 @@ async def test_dead_letters(service: Any, client: httpx2.AsyncClient, message_js
     ]
 
 
-async def test_topics(service: Any, client: httpx2.AsyncClient) -> None:
+async def test_topics_are_listed_and_looked_up(service: Any, client: httpx2.AsyncClient) -> None:
     service.answers |= {"topics.infos": [INFO], "topics.info": INFO, "topics.remove": None}
     assert (await client.get("/v1/topics")).json() == {"topics": [INFO_JSON]}
     assert (await client.get(T)).json() == INFO_JSON
@@ -200,7 +204,7 @@ async def test_topics(service: Any, client: httpx2.AsyncClient) -> None:
         ({"backoff": [0, "1m"]}, Policy(backoff=Backoff(steps_ms=(0, 60_000))), {"backoff": {"steps_ms": [0, 60_000]}}),
     ],
 )
-async def test_policies(
+async def test_a_policy_is_stored_as_requested(
     service: Any, client: httpx2.AsyncClient, given: Any, policy: Policy, answered: dict[str, Any]
 ) -> None:
     service.answers["topics.put_policy"] = policy
@@ -218,7 +222,7 @@ _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
     [
         ("PATCH", M, {}, ("delay", None, _ONE, "give exactly one of delay and deliver_at")),
         ("PATCH", M, {"delay": 1, "deliver_at": 1}, ("delay", 1, _ONE, "give exactly one of delay and deliver_at")),
-        ("PATCH", M, {"ttl": 1}, ("ttl", 1, ["delay", "deliver_at"], "there is no such field")),
+        ("PATCH", M, {"ttl": 1}, ("ttl", 1, ["delay", "deliver_at"], "is unknown: remove it or correct its name")),
         ("POST", f"{T}/pull", {"max": 0}, ("max", 0, 1, "must be at least 1")),
         ("POST", f"{T}/pull", {"max": 101}, ("max", 101, 100, "must be at most 100")),
         ("POST", f"{T}/pull", {"wait": "61s"}, ("wait", "61s", 60_000, "must be at most 60 s (60000 ms)")),
@@ -234,13 +238,14 @@ _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
         ("POST", f"{M}/nack", {"reason": "x" * 501},
          ("reason", "x" * 200 + "…", 500, "must have at most 500 characters")),
         ("DELETE", f"{M}?release=yes", None, ("release", "yes", "'true' or 'false'", "must be 'true' or 'false'")),
-        ("DELETE", f"{M}?relase=true", None, ("relase", "true", ["release"], "there is no such field")),
-        ("GET", "/v1/topics?x=1", None, ("x", "1", None, "there is no such field")),
+        ("DELETE", f"{M}?relase=true", None,
+         ("relase", "true", ["release"], "is unknown: remove it or correct its name")),
+        ("GET", "/v1/topics?x=1", None, ("x", "1", None, "is unknown: remove it or correct its name")),
         ("GET", f"{T}/messages?limit=0", None, ("limit", "0", 1, "must be at least 1")),
         ("GET", f"{T}/messages?limit=1001", None, ("limit", "1001", 1_000, "must be at most 1000")),
         ("GET", f"{T}/messages?limit=ten", None, ("limit", "ten", "an integer", "must be an integer")),
         ("GET", f"{T}/messages?state=lost", None,
-         ("state", "lost", _STATES, "'lost' is none of " + ", ".join(_STATES))),
+         ("state", "lost", _STATES, "has no state 'lost'; the states are " + ", ".join(_STATES))),
         ("GET", f"{T}/messages?cursor=a&cursor=b", None, ("cursor", ["a", "b"], "a string", "must be a string")),
         ("PUT", T, {"release": "fast"}, ("release", "fast", "'checked' or 'direct'", "must be 'checked' or 'direct'")),
         ("PUT", T, {"paused": 1}, ("paused", 1, "true or false", "must be true or false")),
@@ -249,7 +254,7 @@ _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
         ("PUT", T, {"backoff": {"first": 1, "max": 5, "factor": 0.5}},
          ("backoff.factor", 0.5, 1.0, "must be at least 1.0")),
         ("PUT", T, {"backoff": {"first": 1, "max": 5, "factr": 2}},
-         ("backoff.factr", 2, None, "there is no such field")),
+         ("backoff.factr", 2, None, "is unknown: remove it or correct its name")),
         ("PUT", T, {"backoff": "fast"}, ("backoff", "fast", "an object", "must be an object")),
         ("POST", f"{T}/dead/replay", {"max": 1.5}, ("max", 1.5, "an integer", "must be an integer")),
         ("POST", f"{T}/dead/replay", {"max": [[[[]]]]},
@@ -265,7 +270,7 @@ _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
           'must be 1-200 printable ASCII characters without "/"')),
     ],
 )  # fmt: skip
-async def test_what_is_wrong_is_named(
+async def test_a_refusal_names_field_value_and_limit(
     *, service: Any, client: httpx2.AsyncClient, method: str, path: str, given: Any, expected: tuple[Any, ...]
 ) -> None:
     response = (
@@ -286,7 +291,9 @@ async def test_what_is_wrong_is_named(
         ("/v1/namespaces/shop/topics/orders", "shop/orders"),
     ],
 )
-async def test_topics_in_paths(service: Any, client: httpx2.AsyncClient, path: str, topic: str) -> None:
+async def test_a_topic_is_read_from_either_form_of_path(
+    service: Any, client: httpx2.AsyncClient, path: str, topic: str
+) -> None:
     service.answers |= {"topics.info": INFO, "lookup.get": service.message(), "pulling.pull": []}
     assert (await client.get(path)).status_code == 200
     assert (await client.get(f"{path}/messages/a%25b%20c")).status_code == 200
@@ -295,7 +302,7 @@ async def test_topics_in_paths(service: Any, client: httpx2.AsyncClient, path: s
     assert asked == [("topics.info", (topic,)), ("lookup.get", (topic, "a%b c")), ("pulling.pull", ([topic],))]
 
 
-async def test_health(service: Any, client: httpx2.AsyncClient) -> None:
+async def test_readiness_names_the_parts_that_fail(service: Any, client: httpx2.AsyncClient) -> None:
     def health(*, ok: bool, parts: dict[str, str], findings: Sequence[Finding] = ()) -> SimpleNamespace:
         return SimpleNamespace(ok=ok, parts=parts, findings=findings, policies="looked at")
 
@@ -315,7 +322,7 @@ async def test_health(service: Any, client: httpx2.AsyncClient) -> None:
     assert response.headers["content-type"] == "application/problem+json"
 
 
-async def test_metrics(client: httpx2.AsyncClient) -> None:
+async def test_metrics_are_in_prometheus_text_format(client: httpx2.AsyncClient) -> None:
     response = await client.get("/metrics")
     assert response.headers["content-type"].startswith("text/plain")
     assert "# HELP delaybridge_accepted_total" in response.text

@@ -50,7 +50,7 @@ def test_numbers_keep_their_digits(document: bytes) -> None:
         b'{"\\uDFFF": 12345678901234567890}',
     ],
 )
-def test_what_is_not_json_is_refused(document: bytes) -> None:
+def test_invalid_json_is_refused(document: bytes) -> None:
     with pytest.raises(ValueError):
         exact_json.loads(document)
 
@@ -63,10 +63,10 @@ _VALUES = st.recursive(
 
 
 @given(_VALUES)
-def test_any_value_comes_back(value: Any) -> None:
+def test_any_value_survives_a_round_trip(value: Any) -> None:
     document = json.dumps(value).encode()
     assert json.loads(exact_json.dumps(exact_json.loads(document))) == value
 
 
-def test_a_number_is_read_alike_whatever_stands_beside_it() -> None:
+def test_a_number_is_read_the_same_next_to_a_long_number() -> None:
     assert [type(number) for number in exact_json.loads(b"[3.0, 1, 1e400]")[:2]] == [float, int]

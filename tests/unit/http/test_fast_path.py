@@ -1,4 +1,4 @@
-"""The busiest calls go past the middlewares and the routes: that shows in no answer."""
+"""Tests that the fast path answers exactly as the routes behind it do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPICS = [TOPIC, "/v1/topics/shop%2Forders", "/v1/namespaces/shop/topics/orders"
 
 
 async def by_route(client: httpx2.AsyncClient, path: str, document: bytes, **headers: str) -> httpx2.Response:
-    """A body whose size is not declared is not taken by the shortcut."""
+    """Sends a body of undeclared size, which the fast path leaves to the routes."""
 
     async def stream() -> AsyncIterator[bytes]:
         yield document
@@ -49,7 +49,7 @@ async def by_route(client: httpx2.AsyncClient, path: str, document: bytes, **hea
 @pytest.mark.parametrize(
     "topic", [TOPIC, "/v1/topics/shop%2Forders", "/v1/namespaces/shop/topics/orders", f"{TOPIC}%20"]
 )
-async def test_the_answer_is_that_of_the_route(
+async def test_the_fast_path_answers_as_the_route_does(
     service: Any, client: httpx2.AsyncClient, topic: str, path: str, document: bytes
 ) -> None:
     sent = Sent(message=service.message(), replayed=False)
@@ -79,7 +79,9 @@ async def test_the_answer_is_that_of_the_route(
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), RuntimeError("a fault")])
-async def test_an_error_is_answered_as_by_the_route(service: Any, client: httpx2.AsyncClient, error: Exception) -> None:
+async def test_the_fast_path_answers_an_error_as_the_route_does(
+    service: Any, client: httpx2.AsyncClient, error: Exception
+) -> None:
     service.answers["sending.send"] = error
     named = {"X-Request-ID": "mine"}
     short = await client.post(f"{TOPIC}/messages", content=b'{"body":1}', headers=named)
@@ -89,14 +91,14 @@ async def test_an_error_is_answered_as_by_the_route(service: Any, client: httpx2
     assert sorted(short.headers.raw) == sorted(routed.headers.raw)
 
 
-async def test_a_fault_reaches_the_server_s_log(service: Any, app: Any) -> None:
+async def test_an_unexpected_error_reaches_the_server_s_log(service: Any, app: Any) -> None:
     service.answers["sending.send"] = RuntimeError("a fault")
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://bridge") as client:
         with pytest.raises(RuntimeError, match="a fault"):
             await client.post(f"{TOPIC}/messages", json={"body": 1})
 
 
-async def test_a_port_of_another_wire_is_that_wire_s(service: Any) -> None:
+async def test_the_fast_path_ignores_the_port_of_another_wire(service: Any) -> None:
     service.settings = Settings(max_body=1_000, lmstfy_port=7_778)
     transport = httpx2.ASGITransport(app=create_app(cast(Any, service)))
     async with httpx2.AsyncClient(transport=transport) as client:
@@ -107,16 +109,16 @@ async def test_a_port_of_another_wire_is_that_wire_s(service: Any) -> None:
     assert [answer.status_code for answer in answers] == [422, 404]
 
 
-async def test_what_another_method_is_answered_is_the_route_s(client: httpx2.AsyncClient) -> None:
+async def test_the_fast_path_leaves_other_methods_to_the_routes(client: httpx2.AsyncClient) -> None:
     assert (await client.put(f"{TOPIC}/messages", json={"body": 1})).status_code == 405
 
 
 @pytest.mark.parametrize(("length", "short"), [(200, True), (2_000, False)])
-async def test_only_paths_that_may_name_a_topic_are_looked_at_and_remembered(length: int, short: bool) -> None:
+async def test_the_fast_path_ignores_paths_too_long_for_a_topic(length: int, short: bool) -> None:
     took: list[str] = []
 
     async def handler(call: Any) -> Response:
-        took.append("the shortcut")
+        took.append("the fast path")
         return Response()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -125,9 +127,9 @@ async def test_only_paths_that_may_name_a_topic_are_looked_at_and_remembered(len
     async def nothing(*_: Any) -> Any:
         return {"type": "http.request"}
 
-    shortcut = FastPath(app, handlers={("POST", "/messages"): handler}, limit_bytes=9, ports=())
+    fast_path = FastPath(app, handlers={("POST", "/messages"): handler}, limit_bytes=9, other_ports=())
     raw_path = b"/v1/topics/%b/messages" % (b"a" * length)
     headers = [(b"content-length", b"0")]
-    await shortcut({"type": "http", "method": "POST", "raw_path": raw_path, "headers": headers}, nothing, nothing)
+    await fast_path({"type": "http", "method": "POST", "raw_path": raw_path, "headers": headers}, nothing, nothing)
 
-    assert took == ["the shortcut" if short else "the routes"]
+    assert took == ["the fast path" if short else "the routes"]

@@ -1,4 +1,4 @@
-"""The document says all: an example of everything taken and answered, and every problem."""
+"""Tests that the OpenAPI document has every operation, with examples of requests, answers and problems."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import httpx2
 import jsonschema
 import pytest
 from fastapi import FastAPI
+
+from bridge.http.server.fast_path import FastPath
 
 _BODY_PROBLEMS = {"400", "413", "422"}
 _CALLS = {
@@ -22,8 +24,8 @@ _CALLS = {
 
 
 @pytest.fixture
-def document(app: FastAPI) -> dict[str, Any]:
-    return app.openapi()
+def document(app: FastPath[FastAPI]) -> dict[str, Any]:
+    return app.app.openapi()
 
 
 def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -33,7 +35,7 @@ def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _check(document: dict[str, Any], where: str, content: dict[str, Any]) -> None:
-    """Every media type has an example, and every example is what the schema says."""
+    """Checks that every media type has an example, and that each example is valid by its schema."""
     assert content, where
     for media in content.values():
         assert media["examples"], where
@@ -42,7 +44,7 @@ def _check(document: dict[str, Any], where: str, content: dict[str, Any]) -> Non
             jsonschema.Draft202012Validator(schema).validate(example["value"])
 
 
-def test_it_has_every_call(document: dict[str, Any]) -> None:
+def test_the_document_has_every_operation(document: dict[str, Any]) -> None:
     found = {tuple(where.split(" ", 1)) for where, _ in _operations(document)}
     topics = {(method, "/v1/topics/{topic}" + rest) for method, rest in _CALLS}
     namespaces = {(method, "/v1/namespaces/{namespace}/topics/{name}" + rest) for method, rest in _CALLS}
@@ -55,7 +57,7 @@ def test_operation_ids_are_unique(document: dict[str, Any]) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_everything_taken_has_an_example_and_its_problems(document: dict[str, Any]) -> None:
+def test_every_request_has_an_example_and_its_problems(document: dict[str, Any]) -> None:
     for where, operation in _operations(document):
         assert operation["description"], where
         for parameter in operation.get("parameters", ()):
@@ -65,7 +67,7 @@ def test_everything_taken_has_an_example_and_its_problems(document: dict[str, An
             assert operation["responses"].keys() >= _BODY_PROBLEMS, where
 
 
-def test_everything_answered_has_an_example(document: dict[str, Any]) -> None:
+def test_every_answer_has_an_example(document: dict[str, Any]) -> None:
     for where, operation in _operations(document):
         for status, response in operation["responses"].items():
             assert "X-Request-ID" in response["headers"], (where, status)
@@ -80,5 +82,5 @@ def test_everything_answered_has_an_example(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/docs"])
-async def test_it_is_served(client: httpx2.AsyncClient, path: str) -> None:
+async def test_the_document_is_served(client: httpx2.AsyncClient, path: str) -> None:
     assert (await client.get(path)).status_code == 200

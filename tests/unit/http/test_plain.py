@@ -1,4 +1,4 @@
-"""What is checked by hand is read as the model reads it, or is left to the model."""
+"""Tests that the check by hand agrees with the model, or leaves the message to it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ messages = st.fixed_dictionaries(
 
 
 @given(messages | bodies)
-def test_what_is_taken_is_what_the_model_makes_of_it(message: Any) -> None:
+def test_a_message_checked_by_hand_is_read_as_the_model_reads_it(message: Any) -> None:
     draft = plain_draft("orders", message, MAX_BODY)
 
     if draft is not None:
@@ -82,7 +82,7 @@ def test_what_is_taken_is_what_the_model_makes_of_it(message: Any) -> None:
         ({"body": 1, "delay": 0, "ttl": 1, "max_retry": 0, "id": None}, {"delay_ms": 0, "ttl_ms": 1, "max_retry": 0}),
     ],
 )
-def test_what_most_send_is_taken(message: dict[str, Any], draft: dict[str, Any]) -> None:
+def test_the_most_common_messages_are_checked_by_hand(message: dict[str, Any], draft: dict[str, Any]) -> None:
     envelope = Envelope(body=exact_json.dumps(message["body"]))
 
     assert plain_draft("orders", message, MAX_BODY) == Draft(topic="orders", envelope=envelope, **draft)

@@ -42,7 +42,7 @@ def _problem(response: httpx2.Response) -> dict[str, Any]:
         (SendUnderWay("gone"), 503, "unavailable", {"retry_after_s": 1}),
     ],
 )
-async def test_errors_of_the_service(
+async def test_each_error_of_the_service_has_its_problem_type(
     *, service: Any, client: httpx2.AsyncClient, error: Exception, status: int, slug: str, more: dict[str, Any]
 ) -> None:
     service.answers["lookup.get"] = error
@@ -53,7 +53,7 @@ async def test_errors_of_the_service(
     assert response.headers.get("retry-after") == ("1" if status == 503 else None)
 
 
-async def test_the_services_own_refusal_names_field_value_and_limit(service: Any, client: httpx2.AsyncClient) -> None:
+async def test_a_refusal_by_the_service_names_field_value_and_limit(service: Any, client: httpx2.AsyncClient) -> None:
     service.answers["lookup.page"] = InvalidRequest.of("cursor", "x" * 500, None, "is none that was given out")
     problem = _problem(await client.get("/v1/topics/orders/messages?cursor=made-up"))
     assert problem == {
@@ -67,15 +67,15 @@ async def test_the_services_own_refusal_names_field_value_and_limit(service: Any
     }
 
 
-async def test_an_error_nobody_foresaw(service: Any, client: httpx2.AsyncClient) -> None:
+async def test_an_unexpected_error_is_answered_as_internal(service: Any, client: httpx2.AsyncClient) -> None:
     service.answers["lookup.get"] = RuntimeError("secret")
     response = await client.get("/v1/topics/orders/messages/o-1001", headers={"X-Request-ID": "mine"})
     assert response.headers["x-request-id"] == "mine"
     assert _problem(response) == {
         "type": _TYPE + "internal",
-        "title": "Something went wrong here",
+        "title": "The bridge failed",
         "status": 500,
-        "detail": "the server's log has more under this request id",
+        "detail": "an unexpected error in the bridge: its log shows the traceback at this time",
         "errors": [],
     }
 
@@ -84,12 +84,12 @@ async def test_an_error_nobody_foresaw(service: Any, client: httpx2.AsyncClient)
 @pytest.mark.parametrize(
     "path", ["/v2", "/v2/topics", "/v1/topics/", "/v1/topics//messages", "/v1/topics/a/b/messages"]
 )
-async def test_an_unknown_path(client: httpx2.AsyncClient, method: str, path: str) -> None:
+async def test_an_unknown_path_is_answered_with_404(client: httpx2.AsyncClient, method: str, path: str) -> None:
     assert _problem(await client.request(method, path)) == {
         "type": _TYPE + "no-such-path",
-        "title": "There is nothing at this path",
+        "title": "No such path",
         "status": 404,
-        "detail": f"there is nothing at {path}",
+        "detail": f"there is nothing at {path}: see /openapi.json for the paths",
         "errors": [],
     }
 
@@ -108,7 +108,9 @@ async def test_an_unknown_path(client: httpx2.AsyncClient, method: str, path: st
         ("OPTIONS", "/v1/topics/shop%2Forders/dead", "DELETE, GET"),
     ],
 )
-async def test_an_unknown_method(client: httpx2.AsyncClient, method: str, path: str, allow: str) -> None:
+async def test_an_unknown_method_is_answered_with_405_and_the_allowed_ones(
+    client: httpx2.AsyncClient, method: str, path: str, allow: str
+) -> None:
     response = await client.request(method, path)
     assert response.headers["allow"] == allow
     problem = _problem(response)
@@ -117,20 +119,22 @@ async def test_an_unknown_method(client: httpx2.AsyncClient, method: str, path: 
 
 
 @pytest.mark.parametrize("document", [b"{", b'{"body": 1', b"\xff", b'{"body": NaN}', b"nonsense"])
-async def test_broken_json(client: httpx2.AsyncClient, document: bytes) -> None:
+async def test_broken_json_is_answered_with_400(client: httpx2.AsyncClient, document: bytes) -> None:
     problem = _problem(await client.post("/v1/topics/orders/messages", content=document))
     assert (problem["type"], problem["status"]) == (_TYPE + "broken-json", 400)
-    assert problem["detail"].startswith("the request is not JSON: ")
+    assert problem["detail"].startswith("the body is not valid JSON: ")
 
 
 @pytest.mark.parametrize(("given", "kept"), [("abc-1.2:3", True), ("a b", False), ("x" * 129, False), ("", False)])
-async def test_the_request_id(client: httpx2.AsyncClient, given: str, kept: bool) -> None:
+async def test_a_valid_request_id_is_kept_and_another_is_replaced(
+    client: httpx2.AsyncClient, given: str, kept: bool
+) -> None:
     response = await client.get("/health/live", headers={"X-Request-ID": given})
     assert (response.headers["x-request-id"] == given) is kept
     assert response.headers["x-request-id"]
 
 
-async def test_a_value_that_nests_too_deep_to_be_given_back_is_cut(client: httpx2.AsyncClient) -> None:
+async def test_a_value_that_nests_too_deep_is_cut_in_the_answer(client: httpx2.AsyncClient) -> None:
     document = b'{"id":' + b"[" * 1_000 + b"]" * 1_000 + b',"body":1}'
     response = await client.post("/v1/topics/orders/messages", content=document)
     assert response.status_code == 422

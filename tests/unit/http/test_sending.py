@@ -14,9 +14,11 @@ PATH = "/v1/topics/orders/messages"
 LIMIT = 86_313_600_000
 FIELDS = ["body", "body_base64", "content_type", "headers", "id", "delay", "deliver_at", "ttl", "max_retry"]
 EXCLUSIVE = "exactly one"
-TOPIC_FORM = "must be a name or namespace/name, each of 1-100 letters, digits, _ . -"
+TOPIC_FORM = "must be name or namespace/name, each of 1-100 characters out of A-Z a-z 0-9 _ . -"
 ID_FORM = '1-200 printable ASCII characters without "/"'
-RESERVED = "is reserved: the broker or the bridge writes it, or acts on it"
+BASE64 = "must be base64 with padding, in the standard alphabet (RFC 4648, section 4)"
+NOT_A_HEADER = "the value of a must be a string, a 64-bit number, true or false"
+RESERVED = "is reserved for RabbitMQ and the bridge: choose another name"
 
 
 def _draft(service: Any) -> Draft:
@@ -25,7 +27,9 @@ def _draft(service: Any) -> Draft:
     return draft
 
 
-async def test_accepted(service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any]) -> None:
+async def test_an_accepted_message_is_answered_with_201(
+    service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any]
+) -> None:
     service.answers["sending.send"] = Sent(message=service.message(), replayed=False)
     response = await client.post(
         PATH,
@@ -55,7 +59,7 @@ async def test_accepted(service: Any, client: httpx2.AsyncClient, message_json: 
 
 
 @pytest.mark.parametrize("body", ["1", "12345678901234567890.10", '"topic-12345e678901"'])
-async def test_a_whole_number_in_any_form_beside_any_other(service: Any, client: httpx2.AsyncClient, body: str) -> None:
+async def test_a_whole_number_is_accepted_in_any_form(service: Any, client: httpx2.AsyncClient, body: str) -> None:
     service.answers["sending.send"] = Sent(message=service.message(), replayed=False)
     given = f'{{"body":{body},"delay":1.5e3,"ttl":60000.00,"max_retry":3.0e0}}'
     assert (await client.post(PATH, content=given)).status_code == 201
@@ -73,7 +77,7 @@ async def test_a_live_id_is_answered_with_its_message(
     assert response.json() == message_json
 
 
-async def test_the_location_is_encoded(service: Any, client: httpx2.AsyncClient) -> None:
+async def test_the_location_is_percent_encoded(service: Any, client: httpx2.AsyncClient) -> None:
     message = service.message(topic="shop/orders", id="a %?#")
     service.answers["sending.send"] = Sent(message=message, replayed=False)
     location = (await client.post(PATH, json={"body": 1})).headers["location"]
@@ -98,7 +102,7 @@ async def test_the_location_is_encoded(service: Any, client: httpx2.AsyncClient)
         (b'{"body_base64": "", "content_type": "image/png"}', b"", "image/png"),
     ],
 )
-async def test_what_consumers_get(
+async def test_consumers_get_the_bytes_of_the_body(
     service: Any, client: httpx2.AsyncClient, document: bytes, body: bytes, content_type: str | None
 ) -> None:
     service.answers["sending.send"] = Sent(message=service.message(), replayed=False)
@@ -119,7 +123,7 @@ async def test_what_consumers_get(
         (None, "image/png", '"state":"waiting","content_type"'),
     ],
 )
-async def test_how_bodies_are_shown(
+async def test_a_body_is_shown_as_json_text_or_base64(
     service: Any, client: httpx2.AsyncClient, body: bytes | None, content_type: str, shown: str
 ) -> None:
     service.answers["lookup.get"] = service.message(body=body, content_type=content_type)
@@ -138,7 +142,9 @@ async def test_how_bodies_are_shown(
         ({"max_retry": 0}, {"max_retry": 0}),
     ],
 )
-async def test_when(service: Any, client: httpx2.AsyncClient, given: Any, expected: dict[str, Any]) -> None:
+async def test_delay_and_deliver_at_reach_the_service_in_milliseconds(
+    service: Any, client: httpx2.AsyncClient, given: Any, expected: dict[str, Any]
+) -> None:
     service.answers["sending.send"] = Sent(message=service.message(), replayed=False)
     assert (await client.post(PATH, json={"body": 1, **given})).status_code == 201
     plain = Draft(topic="orders", envelope=Envelope(body=b"1"), **expected)
@@ -147,7 +153,7 @@ async def test_when(service: Any, client: httpx2.AsyncClient, given: Any, expect
 
 BAD: list[tuple[Any, list[tuple[str, Any, Any, str]]]] = [
     ([], [("request", [], "an object", "must be an object")]),
-    ({"body": 1, "dely": 5}, [("dely", 5, FIELDS, "there is no such field")]),
+    ({"body": 1, "dely": 5}, [("dely", 5, FIELDS, "is unknown: remove it or correct its name")]),
     ({}, [("body", None, EXCLUSIVE, "give exactly one of body and body_base64")] * 1
          + [("body_base64", None, EXCLUSIVE, "give exactly one of body and body_base64")]),
     ({"body": None, "body_base64": "AA=="},
@@ -159,13 +165,13 @@ BAD: list[tuple[Any, list[tuple[str, Any, Any, str]]]] = [
     ({"body": 1, "delay": "soon"}, [("delay", "soon", DURATION_FORMS, f"must be {DURATION_FORMS}")]),
     ({"body": 1, "delay": 1.5}, [("delay", 1.5, DURATION_FORMS, f"must be {DURATION_FORMS}")]),
     ({"body": 1, "delay": True}, [("delay", True, DURATION_FORMS, f"must be {DURATION_FORMS}")]),
-    ({"body": 1, "delay": -1}, [("delay", -1, DURATION_FORMS, "a duration can't be negative")]),
+    ({"body": 1, "delay": -1}, [("delay", -1, DURATION_FORMS, "must not be negative")]),
     ({"body": 1, "delay": "1000d"}, [("delay", "1000d", LIMIT, f"must be at most 999 days ({LIMIT} ms)")]),
     ({"body": 1, "delay": LIMIT + 1}, [("delay", LIMIT + 1, LIMIT, f"must be at most 999 days ({LIMIT} ms)")]),
     ({"body": 1, "delay": 10**30}, [("delay", 10**30, LIMIT, f"must be at most 999 days ({LIMIT} ms)")]),
     ({"body": 1, "deliver_at": "2026-12-01T10:00:00"},
      [("deliver_at", "2026-12-01T10:00:00", INSTANT_FORMS,
-       "must name its offset, as in 2026-01-31T09:00:00Z or …+01:00")]),
+       "must have an offset, as in 2026-01-31T09:00:00Z or 2026-01-31T10:00:00+01:00")]),
     ({"body": 1, "ttl": 0}, [("ttl", 0, 1, "must be at least 1 ms (1 ms)")]),
     ({"body": 1, "max_retry": "5"}, [("max_retry", "5", "an integer", "must be an integer")]),
     ({"body": 1, "max_retry": True}, [("max_retry", True, "an integer", "must be an integer")]),
@@ -175,29 +181,30 @@ BAD: list[tuple[Any, list[tuple[str, Any, Any, str]]]] = [
     ({"body": 1, "id": 5}, [("id", 5, ID_FORM, f"must be {ID_FORM}")]),
     ({"body": 1, "id": "x" * 201}, [("id", "x" * 200 + "…", ID_FORM, f"must be {ID_FORM}")]),
     ({"body": 1, "headers": {"a": None}},
-     [("headers", {"a": None}, "string, number, true, false", "a must be a string, a 64-bit number, true or false")]),
+     [("headers", {"a": None}, "string, number, true, false", NOT_A_HEADER)]),
     ({"body": 1, "headers": {"a": 2**63}},
-     [("headers", {"a": 2**63}, "string, number, true, false", "a must be a string, a 64-bit number, true or false")]),
+     [("headers", {"a": 2**63}, "string, number, true, false", NOT_A_HEADER)]),
     ({"body": 1, "headers": {"X-Delay-Topic": "a"}},
      [("headers", {"X-Delay-Topic": "a"}, "reserved", f"the name X-Delay-Topic {RESERVED}")]),
     ({"body": 1, "headers": {"BCC": "a"}}, [("headers", {"BCC": "a"}, "reserved", f"the name BCC {RESERVED}")]),
     ({"body": 1, "headers": {"": 1}},
-     [("headers", {"": 1}, "1-128 printable ASCII characters", "no header can be named ''")]),
+     [("headers", {"": 1}, "1-128 printable ASCII characters",
+       "the name '' must be 1-128 printable ASCII characters without spaces")]),
     ({"body": 1, "headers": []},
-     [("headers", [], "an object", "must be an object of strings, numbers, true and false")]),
+     [("headers", [], "an object", "must be an object whose values are strings, numbers, true or false")]),
     ({"body": {}, "content_type": "text/plain"},
-     [("body", {}, "a string", "must be a string, as the content type is text")]),
+     [("body", {}, "a string", "must be a string, because the content type is text")]),
     ({"body": "a", "content_type": "image/png"},
      [("content_type", "image/png", "application/json, …+json, text/…",
-       "this content type is neither JSON nor UTF-8 text: give the bytes as body_base64")]),
-    ({"body_base64": "A"}, [("body_base64", "A", "base64", "must be base64 (RFC 4648, with padding)")]),
-    ({"body_base64": 5}, [("body_base64", 5, "base64", "must be base64 (RFC 4648, with padding)")]),
+       "is neither JSON nor UTF-8 text: send the bytes as body_base64")]),
+    ({"body_base64": "A"}, [("body_base64", "A", "base64", BASE64)]),
+    ({"body_base64": 5}, [("body_base64", 5, "base64", BASE64)]),
     ({f"f{n}": n for n in range(101)}, [("request", 101, 100, "must have at most 100 fields")]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "expected"), BAD)
-async def test_what_is_wrong_is_named(
+async def test_a_refusal_names_field_value_and_limit(
     service: Any, client: httpx2.AsyncClient, given: Any, expected: list[tuple[str, Any, Any, str]]
 ) -> None:
     response = await client.post(PATH, json=given)
@@ -225,33 +232,33 @@ async def test_what_is_wrong_is_named(
         "x" * 129,
     ],
 )
-async def test_header_names_that_are_refused(client: httpx2.AsyncClient, name: str) -> None:
+async def test_reserved_header_names_are_refused(client: httpx2.AsyncClient, name: str) -> None:
     response = await client.post(PATH, json={"body": 1, "headers": {name: "a"}})
     assert response.status_code == 422
     assert response.json()["errors"][0]["field"] == "headers"
 
 
 @pytest.mark.parametrize("headers", [{str(n): 1 for n in range(65)}, {"a": "é" * 8_192}])
-async def test_too_many_headers(client: httpx2.AsyncClient, headers: dict[str, Any]) -> None:
+async def test_too_many_headers_are_refused(client: httpx2.AsyncClient, headers: dict[str, Any]) -> None:
     response = await client.post(PATH, json={"body": 1, "headers": headers})
     assert response.status_code == 422
     assert response.json()["errors"][0]["limit"] in (64, 16_384)
 
 
 @pytest.mark.parametrize("content_type", ["", "json", "a/b/c", "text/plain;", "text/plain\r\nx: y", "a/" + "b" * 254])
-async def test_content_types_that_are_none(client: httpx2.AsyncClient, content_type: str) -> None:
+async def test_malformed_content_types_are_refused(client: httpx2.AsyncClient, content_type: str) -> None:
     response = await client.post(PATH, json={"body_base64": "", "content_type": content_type})
     assert response.status_code == 422
     assert response.json()["errors"][0]["field"] == "content_type"
 
 
-async def test_a_body_that_nests_too_deep(client: httpx2.AsyncClient) -> None:
+async def test_a_body_that_nests_too_deep_is_refused(client: httpx2.AsyncClient) -> None:
     response = await client.post(PATH, content=b'{"body": ' + b"[" * 300 + b"]" * 300 + b"}")
     assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "body")
 
 
 @pytest.mark.parametrize("topic", ["a*b", "a%23", "%20", "a%2Fb%2Fc", "%2Fa", "x" * 101, "a%0A", "%C3%A9", "a%252Fb"])
-async def test_topic_names_that_are_none(service: Any, client: httpx2.AsyncClient, topic: str) -> None:
+async def test_malformed_topic_names_are_refused(service: Any, client: httpx2.AsyncClient, topic: str) -> None:
     response = await client.post(f"/v1/topics/{topic}/messages", json={"body": 1})
     assert response.status_code == 422
     (error,) = response.json()["errors"]
@@ -262,16 +269,16 @@ async def test_topic_names_that_are_none(service: Any, client: httpx2.AsyncClien
 @pytest.mark.parametrize(
     ("given", "size"), [({"body": "x" * 999}, 1_001), ({"body_base64": "AAAA" * 334, "content_type": "a/b"}, 1_002)]
 )
-async def test_a_body_over_the_limit(client: httpx2.AsyncClient, given: dict[str, Any], size: int) -> None:
+async def test_a_body_over_the_limit_is_refused(client: httpx2.AsyncClient, given: dict[str, Any], size: int) -> None:
     response = await client.post(PATH, json=given)
     assert response.status_code == 413
     (field,) = given.keys() - {"content_type"}
     assert response.json()["errors"] == [
-        {"field": field, "value": size, "limit": 1_000, "message": f"must be at most 1000 bytes, and is {size}"}
+        {"field": field, "value": size, "limit": 1_000, "message": f"has {size} bytes; at most 1000 are allowed"}
     ]
 
 
-async def test_a_batch_answers_for_each_by_itself(
+async def test_a_batch_answers_each_message_separately(
     service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any]
 ) -> None:
     late = InvalidRequest.of("deliver_at", 9, LIMIT, "too late")
@@ -313,7 +320,9 @@ async def test_a_batch_answers_for_each_by_itself(
     assert [draft.envelope.body for draft in drafts] == [b"1", b"2", b"3", b"4", b"5"]
 
 
-async def test_a_batch_with_nothing_good_asks_the_service_nothing(service: Any, client: httpx2.AsyncClient) -> None:
+async def test_a_batch_without_a_valid_message_does_not_reach_the_service(
+    service: Any, client: httpx2.AsyncClient
+) -> None:
     response = await client.post(f"{PATH}/batch", json={"messages": [{}]})
     assert [result["status"] for result in response.json()["results"]] == [422]
     assert service.calls == []
@@ -326,10 +335,12 @@ async def test_a_batch_with_nothing_good_asks_the_service_nothing(service: Any, 
         ({"messages": []}, ("messages", [], 1, "must have at least 1 entries")),
         ({"messages": {}}, ("messages", {}, "a list", "must be a list")),
         ({"messages": [{}] * 1_001}, ("messages", None, 1_000, "must have at most 1000 entries")),
-        ({"messages": [{}], "x": 1}, ("x", 1, ["messages"], "there is no such field")),
+        ({"messages": [{}], "x": 1}, ("x", 1, ["messages"], "is unknown: remove it or correct its name")),
     ],
 )
-async def test_a_batch_that_is_none(client: httpx2.AsyncClient, given: Any, expected: tuple[Any, ...]) -> None:
+async def test_a_malformed_batch_is_refused_as_a_whole(
+    client: httpx2.AsyncClient, given: Any, expected: tuple[Any, ...]
+) -> None:
     response = await client.post(f"{PATH}/batch", json=given)
     assert response.status_code == 422
     error = response.json()["errors"][0]

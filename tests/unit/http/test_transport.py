@@ -1,4 +1,4 @@
-"""What only a real connection shows: a caller that goes away, a request that is too large, start and stop."""
+"""Tests over a real connection: a client that disconnects, a request that is too large, start and stop."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import httpx2
 import pytest
 import uvicorn
 from fastapi import FastAPI
+
+from bridge.http.server.fast_path import FastPath
 
 _LIMIT = 16 * 1_000 + 1024 * 1024
 
@@ -29,8 +31,8 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _served(app: FastAPI) -> AsyncIterator[int]:
-    """The app on a free port of this machine."""
+async def _served(app: FastPath[FastAPI]) -> AsyncIterator[int]:
+    """Serves the application on a free port of this machine."""
     server = _Server(uvicorn.Config(app, port=0, log_config=None, http="httptools", ws="none"))
     serving = asyncio.create_task(server.serve())
     await asyncio.wait_for(server.up.wait(), 10)
@@ -42,7 +44,7 @@ async def _served(app: FastAPI) -> AsyncIterator[int]:
 
 
 @pytest.fixture
-async def port(app: FastAPI) -> AsyncIterator[int]:
+async def port(app: FastPath[FastAPI]) -> AsyncIterator[int]:
     async with _served(app) as port:
         yield port
 
@@ -53,14 +55,14 @@ async def _answer(reader: asyncio.StreamReader) -> bytes:
     return head + await reader.readexactly(length)
 
 
-async def test_the_service_starts_and_stops_with_the_app(service: Any, app: FastAPI) -> None:
+async def test_the_service_starts_and_stops_with_the_app(service: Any, app: FastPath[FastAPI]) -> None:
     async with _served(app):
         assert service.started == ["start"]
     assert service.started == ["start", "stop"]
 
 
 @pytest.mark.parametrize("path", ["/v1/topics/orders/pull", "/v1/pull"])
-async def test_a_caller_that_goes_away_ends_its_long_poll(service: Any, port: int, path: str) -> None:
+async def test_a_client_that_disconnects_ends_its_long_poll(service: Any, port: int, path: str) -> None:
     waiting, cancelled = asyncio.Event(), asyncio.Event()
 
     async def pull(topics: Any, **named: Any) -> Any:
@@ -83,7 +85,7 @@ async def test_a_caller_that_goes_away_ends_its_long_poll(service: Any, port: in
     await asyncio.wait_for(cancelled.wait(), 5)
 
 
-async def test_a_declared_size_over_the_limit_is_refused_unread(port: int) -> None:
+async def test_a_declared_size_over_the_limit_is_refused_before_the_body_is_read(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000000\r\n\r\n{")
     answer = await asyncio.wait_for(_answer(reader), 5)
@@ -93,7 +95,7 @@ async def test_a_declared_size_over_the_limit_is_refused_unread(port: int) -> No
     writer.close()
 
 
-async def test_a_stream_over_the_limit_is_refused_where_it_passes_it(port: int) -> None:
+async def test_a_stream_is_refused_once_it_passes_the_limit(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
     chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
@@ -115,14 +117,14 @@ async def test_a_stream_within_the_limit_is_read(port: int) -> None:
         assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "delay")
 
 
-async def test_a_slash_in_a_segment(service: Any, port: int) -> None:
+async def test_an_encoded_slash_does_not_split_a_segment(service: Any, port: int) -> None:
     service.answers["lookup.get"] = service.message()
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
         assert (await client.get("/v1/topics/shop%2Forders/messages/a%2520b")).status_code == 200
     assert service.calls == [("lookup.get", ("shop/orders", "a%20b"), {})]
 
 
-async def test_a_request_without_a_whole_body_harms_nobody(port: int) -> None:
+async def test_an_incomplete_request_does_not_disturb_others(port: int) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n{")
     await writer.drain()

@@ -1,4 +1,4 @@
-"""The breaker, as tables of what happens at which second and how it stands then."""
+"""Tests the circuit breaker with tables: the event at each second, and the state after it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import Literal
 
 import pytest
 
-from bridge.model.breaker import Breaker, State, asking
+from bridge.model.breaker import Breaker, BreakerState, guarded
 from bridge.model.errors import NotFound, StoreUnavailable
 
-CLOSED, HALF_OPEN, OPEN = State.CLOSED, State.HALF_OPEN, State.OPEN
+CLOSED, HALF_OPEN, OPEN = BreakerState.CLOSED, BreakerState.HALF_OPEN, BreakerState.OPEN
 
-# (second, what happens, the second the call began at where it ends, the state then)
-Event = tuple[float, Literal["admitted", "refused", "answered", "failed", "timed out", "given up"], float | None, State]
+# (second of the event, event, second at which the ended call began, state after the event)
+Event = tuple[
+    float, Literal["admitted", "refused", "answered", "failed", "timed out", "given up"], float | None, BreakerState
+]
 
 STORIES: dict[str, list[Event]] = {
-    "one time-out in silence opens it": [
+    "a time-out opens it when no call was answered meanwhile": [
         (0.0, "admitted", None, CLOSED),
         (1.5, "timed out", 0.0, OPEN),
         (1.5, "refused", None, OPEN),
         (2.4, "refused", None, OPEN),
     ],
-    "a time-out while others were answered does not": [
+    "a time-out does not open it when another call was answered meanwhile": [
         (0.0, "admitted", None, CLOSED),
         (0.1, "admitted", None, CLOSED),
         (0.2, "answered", 0.1, CLOSED),
@@ -31,7 +33,7 @@ STORIES: dict[str, list[Event]] = {
         (1.6, "admitted", None, CLOSED),
         (3.1, "timed out", 1.6, OPEN),
     ],
-    "what fails at once does not, however often": [
+    "immediate failures never open it": [
         (0.0, "failed", 0.0, CLOSED),
         (0.1, "failed", 0.1, CLOSED),
         (0.2, "failed", 0.2, CLOSED),
@@ -40,7 +42,7 @@ STORIES: dict[str, list[Event]] = {
         (0.5, "failed", 0.5, CLOSED),
         (0.6, "admitted", None, CLOSED),
     ],
-    "half-open it lets one call through, whose answer closes it": [
+    "half-open it admits one probe, whose answer closes it": [
         (1.5, "timed out", 0.0, OPEN),
         (2.5, "admitted", None, HALF_OPEN),
         (2.5, "refused", None, HALF_OPEN),
@@ -49,7 +51,7 @@ STORIES: dict[str, list[Event]] = {
         (2.7, "admitted", None, CLOSED),
         (2.7, "admitted", None, CLOSED),
     ],
-    "each try in vain doubles the time it stays open, up to two seconds": [
+    "each probe that times out doubles the open time, up to two seconds": [
         (1.5, "timed out", 0.0, OPEN),
         (2.4, "refused", None, OPEN),
         (2.5, "admitted", None, HALF_OPEN),
@@ -60,7 +62,7 @@ STORIES: dict[str, list[Event]] = {
         (9.4, "refused", None, OPEN),
         (9.5, "admitted", None, HALF_OPEN),
     ],
-    "an answer makes it begin anew": [
+    "an answer resets the open time": [
         (1.5, "timed out", 0.0, OPEN),
         (2.5, "admitted", None, HALF_OPEN),
         (4.0, "timed out", 2.5, OPEN),
@@ -70,12 +72,12 @@ STORIES: dict[str, list[Event]] = {
         (8.6, "refused", None, OPEN),
         (8.7, "admitted", None, HALF_OPEN),
     ],
-    "a try that fails at once closes it: nobody waits any more": [
+    "a probe that fails at once closes it, as failing fast holds up no caller": [
         (1.5, "timed out", 0.0, OPEN),
         (2.5, "admitted", None, HALF_OPEN),
         (2.6, "failed", 2.5, CLOSED),
     ],
-    "a try that is given up leaves it to the next call": [
+    "a cancelled probe leaves the probe to the next call": [
         (1.5, "timed out", 0.0, OPEN),
         (2.5, "admitted", None, HALF_OPEN),
         (2.6, "given up", 2.5, OPEN),
@@ -85,7 +87,7 @@ STORIES: dict[str, list[Event]] = {
         (6.0, "refused", None, OPEN),
         (6.1, "admitted", None, HALF_OPEN),
     ],
-    "a try that does not end is not waited for": [
+    "a probe that does not end is followed by another probe": [
         (1.5, "timed out", 0.0, OPEN),
         (2.5, "admitted", None, HALF_OPEN),
         (4.4, "refused", None, HALF_OPEN),
@@ -94,7 +96,7 @@ STORIES: dict[str, list[Event]] = {
         (5.0, "timed out", 2.5, HALF_OPEN),
         (6.0, "timed out", 4.5, OPEN),
     ],
-    "calls from before it opened, that end badly, change nothing": [
+    "failures of calls that began before it opened change nothing": [
         (1.5, "timed out", 0.0, OPEN),
         (1.6, "timed out", 0.1, OPEN),
         (1.7, "failed", 0.2, OPEN),
@@ -106,7 +108,7 @@ STORIES: dict[str, list[Event]] = {
         (2.8, "given up", 1.4, HALF_OPEN),
         (2.9, "refused", None, HALF_OPEN),
     ],
-    "a late answer closes it also while it refuses": [
+    "a late answer closes it while it is open": [
         (1.5, "timed out", 0.0, OPEN),
         (1.6, "answered", 0.2, CLOSED),
         (1.7, "timed out", 0.2, CLOSED),
@@ -116,7 +118,7 @@ STORIES: dict[str, list[Event]] = {
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-def test_the_breaker_goes_through_the_story(story: list[Event]) -> None:
+def test_breaker_follows_the_table_of_events(story: list[Event]) -> None:
     breaker = Breaker(open_s=1.0, longest_s=2.0)
     for now_s, event, began_s, state in story:
         match event, began_s:
@@ -135,7 +137,7 @@ def test_the_breaker_goes_through_the_story(story: list[Event]) -> None:
         assert breaker.state is state, (now_s, event)
 
 
-def test_a_refusal_says_when_the_server_is_asked_again() -> None:
+def test_refusal_says_when_the_server_is_asked_again() -> None:
     breaker = Breaker(open_s=1.0, longest_s=2.0)
     breaker.timed_out(0.0, 1.5)
 
@@ -144,27 +146,27 @@ def test_a_refusal_says_when_the_server_is_asked_again() -> None:
     assert breaker.refusal(2.6) == "did not answer in time; is being asked again"
 
 
-def opened() -> Breaker:
-    """A breaker that refuses for an hour."""
+def open_breaker() -> Breaker:
+    """An open breaker that refuses calls for an hour."""
     breaker = Breaker(open_s=3_600.0, longest_s=3_600.0)
-    with pytest.raises(TimeoutError), asking(breaker, "Redis", StoreUnavailable):
+    with pytest.raises(TimeoutError), guarded(breaker, "Redis", StoreUnavailable):
         raise TimeoutError
     return breaker
 
 
-def tried() -> Breaker:
-    """A breaker that lets the next call through."""
+def breaker_before_probe() -> Breaker:
+    """An open breaker that admits the next call as its probe."""
     breaker = Breaker(open_s=0.0, longest_s=3_600.0)
-    with pytest.raises(TimeoutError), asking(breaker, "Redis", StoreUnavailable):
+    with pytest.raises(TimeoutError), guarded(breaker, "Redis", StoreUnavailable):
         raise TimeoutError
     return breaker
 
 
-def test_a_call_that_is_refused_is_not_made() -> None:
-    breaker, made = opened(), []
+def test_refused_call_is_not_made() -> None:
+    breaker, made = open_breaker(), []
 
     refusal = pytest.raises(StoreUnavailable, match=r"^Redis did not answer in time; asked again in 3600\.0 s$")
-    with refusal, asking(breaker, "Redis", StoreUnavailable):
+    with refusal, guarded(breaker, "Redis", StoreUnavailable):
         made.append(1)
     assert (made, breaker.state) == ([], OPEN)
 
@@ -181,31 +183,31 @@ def test_a_call_that_is_refused_is_not_made() -> None:
     ],
     ids=repr,
 )
-def test_the_breaker_learns_how_the_call_that_tries_ends(raised: BaseException | None, state: State) -> None:
-    breaker = tried()
+def test_outcome_of_the_probe_sets_the_state(raised: BaseException | None, state: BreakerState) -> None:
+    breaker = breaker_before_probe()
 
-    with suppress(BaseException), asking(breaker, "Redis", StoreUnavailable, timeouts=(TimeoutError, KeyError)):
+    with suppress(BaseException), guarded(breaker, "Redis", StoreUnavailable, timeouts=(TimeoutError, KeyError)):
         if raised is not None:
             raise raised
     assert breaker.state is state
 
 
 @pytest.mark.parametrize("raised", [None, TimeoutError()], ids=repr)
-def test_an_end_that_tells_nothing_leaves_the_try_to_the_next_call(raised: Exception | None) -> None:
-    breaker = tried()
+def test_inconclusive_probe_leaves_the_probe_to_the_next_call(raised: Exception | None) -> None:
+    breaker = breaker_before_probe()
 
-    with suppress(TimeoutError), asking(breaker, "RabbitMQ", StoreUnavailable) as call:
-        call.telling = False
+    with suppress(TimeoutError), guarded(breaker, "RabbitMQ", StoreUnavailable) as call:
+        call.conclusive = False
         if raised is not None:
             raise raised
     assert breaker.state is OPEN
     assert breaker.admit(float("inf"))
 
 
-def test_a_time_out_that_tells_nothing_does_not_open_it() -> None:
+def test_inconclusive_time_out_does_not_open_the_breaker() -> None:
     breaker = Breaker()
 
-    with suppress(TimeoutError), asking(breaker, "RabbitMQ", StoreUnavailable) as call:
-        call.telling = False
+    with suppress(TimeoutError), guarded(breaker, "RabbitMQ", StoreUnavailable) as call:
+        call.conclusive = False
         raise TimeoutError
     assert breaker.state is CLOSED

@@ -1,4 +1,4 @@
-"""Durations and instants, as people write them."""
+"""Tests parsing of durations and instants as people write them."""
 
 import pytest
 
@@ -33,7 +33,7 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
         ("PT0S", 0),
     ],
 )
-def test_a_duration_is_read_in_each_of_its_forms(written: object, duration_ms: int) -> None:
+def test_every_form_of_duration_is_parsed(written: object, duration_ms: int) -> None:
     assert parse_duration_ms(written) == duration_ms
 
 
@@ -72,7 +72,7 @@ def test_a_duration_is_read_in_each_of_its_forms(written: object, duration_ms: i
         "1" * 64 + "s",
     ],
 )
-def test_what_has_no_form_of_a_duration_is_refused(written: object) -> None:
+def test_malformed_duration_is_refused(written: object) -> None:
     with pytest.raises(ValueError, match=r"must be|negative"):
         parse_duration_ms(written)
 
@@ -90,7 +90,7 @@ def test_what_has_no_form_of_a_duration_is_refused(written: object) -> None:
         ("1969-12-31T23:59:59Z", 0),
     ],
 )
-def test_an_instant_is_read_in_each_of_its_forms(written: object, instant_ms: int) -> None:
+def test_every_form_of_instant_is_parsed(written: object, instant_ms: int) -> None:
     assert parse_instant_ms(written) == instant_ms
 
 
@@ -111,7 +111,7 @@ def test_an_instant_is_read_in_each_of_its_forms(written: object, instant_ms: in
         "2026-W05-6T09:00:00Z",
     ],
 )
-def test_what_has_no_form_of_an_instant_is_refused(written: object) -> None:
+def test_malformed_instant_is_refused(written: object) -> None:
     with pytest.raises(ValueError, match="must"):
         parse_instant_ms(written)
 
@@ -124,6 +124,6 @@ def test_what_has_no_form_of_an_instant_is_refused(written: object) -> None:
         (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
     ],
 )
-def test_an_instant_is_written_in_utc_with_milliseconds(instant_ms: int, written: str) -> None:
+def test_instant_is_formatted_in_utc_with_milliseconds(instant_ms: int, written: str) -> None:
     assert format_instant(instant_ms) == written
     assert parse_instant_ms(written) == instant_ms

@@ -1,3 +1,5 @@
+"""Tests that values of `fast_dataclass` behave as those of a frozen dataclass."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -17,7 +19,7 @@ class Frozen:
     epoch: int = 1
 
 
-def test_a_value_is_equal_hashed_shown_and_replaced_as_a_frozen_dataclass_is() -> None:
+def test_fast_dataclass_compares_hashes_and_prints_as_a_frozen_one() -> None:
     one, other = Fast(topic="a"), Frozen(topic="a")
 
     assert one == Fast(topic="a", epoch=1) != replace(one, epoch=2)
@@ -26,7 +28,7 @@ def test_a_value_is_equal_hashed_shown_and_replaced_as_a_frozen_dataclass_is() -
     assert not hasattr(one, "__dict__")
 
 
-def test_the_type_checker_refuses_to_change_a_value() -> None:
+def test_type_checker_refuses_assignment_to_a_field() -> None:
     one = Fast(topic="a")
-    # Without an error to ignore here, mypy would refuse the comment.
+    # mypy reports an ignore comment without an error, so it must reject this assignment.
     one.topic = "b"  # type: ignore[misc]

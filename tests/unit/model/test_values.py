@@ -1,4 +1,4 @@
-"""Back-off, receipts, cursors: tables of literals."""
+"""Tests back-off, receipts and cursors with tables of literals."""
 
 from base64 import urlsafe_b64encode
 
@@ -26,11 +26,11 @@ def encoded(text: str) -> str:
         (Backoff(first_ms=0, factor=10, max_ms=1_000), [0, 0]),
     ],
 )
-def test_a_back_off_waits_so_long_after_each_failure(backoff: Backoff, waits_ms: list[int]) -> None:
+def test_back_off_delay_follows_the_number_of_failures(backoff: Backoff, waits_ms: list[int]) -> None:
     assert [backoff.delay_ms(failures) for failures in range(1, len(waits_ms) + 1)] == waits_ms
 
 
-def test_a_back_off_after_very_many_failures_is_its_longest() -> None:
+def test_back_off_after_many_failures_is_its_maximum() -> None:
     assert Backoff(first_ms=1, factor=1_000, max_ms=86_400_000).delay_ms(10_000) == 86_400_000
     assert Backoff(steps_ms=(1, 2)).delay_ms(10_000) == 2
 
@@ -39,7 +39,7 @@ def test_a_back_off_after_very_many_failures_is_its_longest() -> None:
     ("epoch", "message_id", "receipt"),
     [(2, "o-1001", "Mi5vLTEwMDE"), (10, "a.b", "MTAuYS5i"), (1, " ~", "MS4gfg")],
 )
-def test_a_receipt_is_read_as_it_was_made(epoch: int, message_id: str, receipt: str) -> None:
+def test_receipt_round_trips(epoch: int, message_id: str, receipt: str) -> None:
     assert receipts.make(epoch, message_id) == receipt
     assert receipts.read(receipt) == (epoch, message_id)
 
@@ -67,7 +67,7 @@ FORGED = [
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_what_is_no_receipt_is_an_invalid_request(forged: str) -> None:
+def test_malformed_receipt_is_an_invalid_request(forged: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         receipts.read(forged)
     (error,) = refused.value.errors
@@ -75,11 +75,11 @@ def test_what_is_no_receipt_is_an_invalid_request(forged: str) -> None:
 
 
 @pytest.mark.parametrize(("due_ms", "message_id"), [(0, "a"), (1_769_850_000_000, "a.b.c"), (2**53, "~")])
-def test_a_cursor_is_read_as_it_was_made(due_ms: int, message_id: str) -> None:
+def test_cursor_round_trips(due_ms: int, message_id: str) -> None:
     assert _read_cursor(_make_cursor(due_ms, message_id)) == (due_ms, message_id)
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_what_is_no_cursor_is_an_invalid_request(forged: str) -> None:
+def test_malformed_cursor_is_an_invalid_request(forged: str) -> None:
     with pytest.raises(InvalidRequest, match="is not a cursor"):
         _read_cursor(forged)

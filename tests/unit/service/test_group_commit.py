@@ -1,4 +1,4 @@
-"""Group commit, one event loop step at a time."""
+"""Group commit: items that arrive together are committed together."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from bridge.service.group_commit import GroupCommit
 
 
 class Commits:
-    """Notes the groups, and holds each until it is let go."""
+    """Records the groups, and holds each commit until its gate opens."""
 
     def __init__(self) -> None:
         self.groups: list[list[int]] = []
@@ -32,7 +32,7 @@ def submit(group: GroupCommit[int, str], *items: int) -> list[asyncio.Task[str]]
     return [asyncio.create_task(group.submit(item)) for item in items]
 
 
-async def test_a_lone_item_goes_at_once() -> None:
+async def test_a_lone_item_is_committed_at_once() -> None:
     commits = Commits()
     group = GroupCommit(commits, most=10, at_once=1)
     (first,) = submit(group, 1)
@@ -43,7 +43,7 @@ async def test_a_lone_item_goes_at_once() -> None:
     assert await first == "<1>"
 
 
-async def test_items_that_arrive_meanwhile_share_a_group() -> None:
+async def test_items_that_arrive_during_a_commit_share_the_next_group() -> None:
     commits = Commits()
     group = GroupCommit(commits, most=2, at_once=1)
     tasks = submit(group, 1)
@@ -59,7 +59,7 @@ async def test_items_that_arrive_meanwhile_share_a_group() -> None:
     assert commits.groups == [[1], [2, 3], [4]]
 
 
-async def test_so_many_groups_are_under_way_at_once_and_no_more() -> None:
+async def test_no_more_than_the_allowed_groups_are_under_way_at_once() -> None:
     commits = Commits()
     group = GroupCommit(commits, most=10, at_once=2)
     tasks = submit(group, 1)
@@ -78,7 +78,7 @@ async def test_so_many_groups_are_under_way_at_once_and_no_more() -> None:
     assert await asyncio.gather(*tasks) == ["<1>", "<2>", "<3>"]
 
 
-async def test_an_error_is_every_items_and_no_later_groups() -> None:
+async def test_an_error_reaches_every_item_of_its_group_and_no_later_group() -> None:
     commits = Commits()
     group = GroupCommit(commits, most=10, at_once=1)
     first = submit(group, 1)
@@ -100,7 +100,7 @@ async def test_an_error_is_every_items_and_no_later_groups() -> None:
     assert await third[0] == "<4>"
 
 
-async def test_a_caller_cancelled_before_its_group_begins_takes_its_item_away_and_harms_no_other() -> None:
+async def test_a_cancelled_caller_removes_its_item_from_a_group_that_waits() -> None:
     commits = Commits()
     group = GroupCommit(commits, most=10, at_once=1)
     submit_first = submit(group, 1)
@@ -117,7 +117,7 @@ async def test_a_caller_cancelled_before_its_group_begins_takes_its_item_away_an
     assert cancelled.cancelled()
 
 
-async def test_an_item_that_arrives_as_the_last_group_ends_is_not_left_waiting() -> None:
+async def test_an_item_that_arrives_as_the_last_group_ends_is_committed() -> None:
     gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def commit(items: list[int]) -> list[int]:
@@ -141,7 +141,7 @@ async def test_an_item_that_arrives_as_the_last_group_ends_is_not_left_waiting()
         assert [await first, await second] == [1, 2]
 
 
-async def test_finish_waits_until_nothing_is_under_way() -> None:
+async def test_finish_waits_for_all_groups_under_way() -> None:
     commits = Commits()
     group = GroupCommit(commits, most=1, at_once=1)
     tasks = submit(group, 1, 2)

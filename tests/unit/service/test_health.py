@@ -1,4 +1,4 @@
-"""What several worker processes say of themselves as one."""
+"""The health of several worker processes is reported as one."""
 
 from dataclasses import asdict
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bridge.broker.declared.findings import Finding
-from bridge.service.health import Health, together
+from bridge.service.health import Health, merge_workers
 
 LATE, LOST = Finding("warning", "comes late"), Finding("error", "is lost")
 
@@ -31,17 +31,17 @@ def health(ok: bool = True, *findings: Finding, **parts: str) -> Health:
         ),
     ],
 )
-def test_they_are_well_where_each_is_and_a_part_is_as_well_as_its_worst(
+def test_workers_are_healthy_together_only_if_each_is_and_the_worst_part_is_shown(
     own: Health, others: dict[str, Health | None], ok: bool, parts: dict[str, str]
 ) -> None:
-    told: dict[str, Any] = {name: other and asdict(other) for name, other in others.items()}
+    reported: dict[str, Any] = {name: other and asdict(other) for name, other in others.items()}
 
-    found = together(own, told)
+    found = merge_workers(own, reported)
 
     assert (found.ok, found.parts) == (ok, parts)
 
 
-def test_what_several_of_them_found_is_told_once() -> None:
-    found = together(health(True, LATE), {"b": asdict(health(False, LATE, LOST))})
+def test_a_finding_of_several_workers_is_reported_once() -> None:
+    found = merge_workers(health(True, LATE), {"b": asdict(health(False, LATE, LOST))})
 
     assert (found.findings, found.ok) == ([LATE, LOST], False)

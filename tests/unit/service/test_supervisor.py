@@ -1,4 +1,4 @@
-"""A loop is ended by whoever cancels it, and by nothing that it waits for."""
+"""A loop ends when its owner cancels it, and not when a call it waits for is cancelled."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bridge.service.supervisor import supervise
 
 
 def cancelled() -> asyncio.Future[None]:
-    """What aiormq leaves of a call whose connection is lost."""
+    """A cancelled future, as aiormq leaves for a call whose connection is lost."""
     future = asyncio.get_running_loop().create_future()
     future.cancel()
     return future
 
 
 class Interrupted:
-    """A loop in which something is cancelled the first time it runs."""
+    """A loop whose first run waits for a call that is cancelled."""
 
     name, state = "interrupted", "ok"
 
@@ -35,7 +35,7 @@ class Interrupted:
         await asyncio.Event().wait()
 
 
-async def test_a_loop_runs_again_after_something_it_waited_for_was_cancelled() -> None:
+async def test_a_loop_runs_again_after_a_call_it_waited_for_was_cancelled() -> None:
     loop = Interrupted()
     supervised = asyncio.create_task(supervise(loop))
     await loop.again.wait()
@@ -45,7 +45,7 @@ async def test_a_loop_runs_again_after_something_it_waited_for_was_cancelled() -
         await supervised
 
 
-async def test_a_call_that_the_client_library_cancels_says_that_the_connection_was_lost() -> None:
+async def test_a_call_that_the_client_library_cancels_raises_a_lost_connection() -> None:
     with pytest.raises(BrokerUnavailable, match="lost"):
         async with translated():
             await cancelled()
@@ -65,19 +65,19 @@ async def test_a_call_that_is_cancelled_by_its_caller_is_cancelled() -> None:
         await calling
 
 
-async def test_a_call_that_the_client_library_fails_with_nothing_but_an_exception_says_the_same() -> None:
+async def test_a_bare_exception_of_the_client_library_raises_a_lost_connection() -> None:
     with pytest.raises(BrokerUnavailable, match="lost"):
         async with translated():
             raise Exception  # noqa: TRY002 - as aiormq does
 
 
-async def test_a_broker_that_ends_the_connection_before_its_first_word_is_away() -> None:
+async def test_a_broker_that_closes_before_its_first_frame_is_unavailable() -> None:
     with pytest.raises(BrokerUnavailable, match="away"):
         async with translated():
             raise StopAsyncIteration  # as aiormq does
 
 
-async def test_a_fault_of_ours_in_a_call_is_not_taken_for_a_lost_connection() -> None:
+async def test_a_bug_in_a_call_does_not_raise_a_lost_connection() -> None:
     with pytest.raises(KeyError):
         async with translated():
             raise KeyError

@@ -1,4 +1,4 @@
-"""Worker processes that ask each other: here three of them in one process, over the sockets that they would have."""
+"""Worker processes ask each other. Here three of them share one process and use the same sockets as real ones."""
 
 from __future__ import annotations
 
@@ -23,59 +23,59 @@ async def three() -> AsyncIterator[list[WorkerRpc]]:
         one.close()
 
 
-def saying(answer: Any) -> Callable[[], Awaitable[Any]]:
-    async def said() -> Any:
+def answering(answer: Any) -> Callable[[], Awaitable[Any]]:
+    async def answer_it() -> Any:
         return answer
 
-    return said
+    return answer_it
 
 
 async def failing() -> Any:
     raise OSError("it has no answer")
 
 
-async def test_each_is_asked_and_answers_for_itself(three: list[WorkerRpc]) -> None:
+async def test_each_worker_answers_for_itself(three: list[WorkerRpc]) -> None:
     for one in three:
-        one.listen({"name": saying(one.name), "roles": saying(["of", one.name])})
+        one.listen({"name": answering(one.name), "roles": answering(["of", one.name])})
 
     assert await three[0].ask("name") == {"api-2": "api-2", "checkpoint-1": "checkpoint-1"}
     assert await three[2].ask("roles") == {"api-1": ["of", "api-1"], "api-2": ["of", "api-2"]}
 
 
-async def test_an_answer_may_be_larger_than_what_a_socket_holds(three: list[WorkerRpc]) -> None:
+async def test_an_answer_may_be_larger_than_a_socket_buffer(three: list[WorkerRpc]) -> None:
     for one in three:
-        one.listen({"all": saying("x" * 5_000_000)})
+        one.listen({"all": answering("x" * 5_000_000)})
 
     assert [len(answer) for answer in (await three[0].ask("all")).values()] == [5_000_000] * 2
 
 
-async def test_many_may_ask_at_once(three: list[WorkerRpc]) -> None:
+async def test_workers_may_ask_concurrently(three: list[WorkerRpc]) -> None:
     for one in three:
-        one.listen({"name": saying(one.name)})
+        one.listen({"name": answering(one.name)})
 
     answers = await asyncio.gather(*(one.ask("name") for one in three for _ in range(4)))
 
     assert all(set(answer.values()) == set(answer) and len(answer) == 2 for answer in answers)
 
 
-async def test_who_has_no_answer_says_nothing_and_holds_nobody_up(three: list[WorkerRpc]) -> None:
+async def test_a_worker_that_fails_answers_none_and_delays_no_other(three: list[WorkerRpc]) -> None:
     three[1].listen({"name": failing})
-    three[2].listen({"name": saying("here")})
+    three[2].listen({"name": answering("here")})
 
     assert await three[0].ask("name") == {"api-2": None, "checkpoint-1": "here"}
 
 
-async def test_what_is_asked_of_one_that_starts_again_waits_for_it(three: list[WorkerRpc]) -> None:
+async def test_a_question_waits_for_a_worker_that_restarts(three: list[WorkerRpc]) -> None:
     for one in three[:2]:
-        one.listen({"name": saying("at once")})
+        one.listen({"name": answering("at once")})
     asked = asyncio.create_task(three[0].ask("name"))
-    await three[2].ask("name")  # by when the other question stands with the one that does not listen yet
-    three[2].listen({"name": saying("later")})
+    await three[2].ask("name")  # by now the first question has reached the worker that does not listen yet
+    three[2].listen({"name": answering("later")})
 
     assert await asked == {"api-2": "at once", "checkpoint-1": "later"}
 
 
-async def test_the_only_process_has_nobody_to_ask() -> None:
+async def test_a_lone_process_asks_nobody() -> None:
     alone = WorkerRpc()
     alone.listen({})
 

@@ -1,4 +1,4 @@
-"""Which processes one `serve` is, and what each of them does."""
+"""Tests how roles are parsed and shared among the processes of one `serve`."""
 
 import pytest
 
@@ -15,13 +15,13 @@ API, CHECKPOINT, PUSH = Role
         (" push , api,push", {API, PUSH}),
     ],
 )
-def test_roles_are_named_with_commas_between_in_any_order(text: str, roles: set[Role]) -> None:
+def test_roles_are_separated_by_commas_in_any_order(text: str, roles: set[Role]) -> None:
     assert parse_roles(text) == roles
 
 
 @pytest.mark.parametrize("text", ["", "api,", "apis", "API"])
-def test_what_is_no_role_is_refused_with_those_there_are(text: str) -> None:
-    with pytest.raises(ValueError, match="there are api, checkpoint, push"):
+def test_unknown_role_is_refused_with_a_list_of_the_known(text: str) -> None:
+    with pytest.raises(ValueError, match="the roles are api, checkpoint, push"):
         parse_roles(text)
 
 
@@ -38,7 +38,7 @@ def test_what_is_no_role_is_refused_with_those_there_are(text: str) -> None:
         (3, {PUSH}, [("push-1", {PUSH}), ("push-2", {PUSH}), ("push-3", {PUSH})]),
     ],
 )
-def test_of_several_processes_the_last_has_the_checkpoint_alone(
+def test_roles_are_shared_among_worker_processes(
     workers: int, roles: set[Role], expected: list[tuple[str, set[Role]]]
 ) -> None:
     assert processes(workers, roles) == [Process(name, frozenset(share)) for name, share in expected]

@@ -1,11 +1,11 @@
-"""What stands behind an error, in plain words."""
+"""Tests the plain description of the cause of a TLS error."""
 
 from __future__ import annotations
 
-from bridge.settings.tls import plainly
+from bridge.settings.tls import tls_failure
 
 
-def test_an_error_that_stands_behind_itself_ends_the_search() -> None:
+def test_cyclic_exception_chain_has_no_plain_cause() -> None:
     one, other = ConnectionError("lost"), RuntimeError("closed")
     one.__cause__, other.__context__ = other, one
-    assert plainly(one) is None
+    assert tls_failure(one) is None

@@ -1,4 +1,4 @@
-"""Which calls of scripts go over the line as one, and as which."""
+"""Tests which script calls are merged into one, and what the merged call has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bridge.store.keys import Keys
 from bridge.store.records import Records
 
 RECORDS = Records(keys=Keys("delay", 16), retention_ms=1, tombstone_ms=2)
-HERE, ALSO_HERE, ELSEWHERE = "o-1", "o-32", "o-2"  # by their buckets
+HERE, ALSO_HERE, ELSEWHERE = "o-1", "o-32", "o-2"  # HERE and ALSO_HERE share an index bucket
 
 
 def ack(message_id: str, topic: str = "orders") -> Call:
@@ -37,7 +37,7 @@ def superseded(message_id: str) -> Call:
     return RECORDS.superseded([copy])
 
 
-def test_the_ids_are_where_they_are_said_to_be() -> None:
+def test_sample_ids_have_the_homes_their_names_say() -> None:
     here, also_here, elsewhere = (RECORDS.keys.home("orders", one) for one in (HERE, ALSO_HERE, ELSEWHERE))
     assert here == also_here != elsewhere
 
@@ -50,7 +50,7 @@ def test_the_ids_are_where_they_are_said_to_be() -> None:
         ([ack(HERE), ack(HERE), ack(ALSO_HERE)], [[0, 1, 2]]),
         ([ack(HERE), ack(ELSEWHERE), ack(ALSO_HERE), ack(ELSEWHERE)], [[0, 2], [1, 3]]),
         ([ack(HERE), ack(HERE, "others")], [[0], [1]]),
-        # A script that takes one message, and what was called of a home before and after.
+        # A script for one message is never merged, and calls of its home keep their order around it.
         ([look(HERE), look(HERE)], [[0], [1]]),
         ([ack(HERE), look(HERE), ack(HERE), ack(ELSEWHERE)], [[0], [1], [2], [3]]),
         ([ack(HERE), look(ELSEWHERE), ack(HERE)], [[0, 2], [1]]),
@@ -58,13 +58,11 @@ def test_the_ids_are_where_they_are_said_to_be() -> None:
         ([ack(HERE)] * (MOST + 1), [list(range(MOST)), [MOST]]),
     ],
 )
-def test_calls_of_one_script_for_one_home_are_one_and_a_homes_calls_keep_their_order(
-    calls: list[Call], groups: list[list[int]]
-) -> None:
+def test_calls_of_one_script_and_home_are_merged_in_order(calls: list[Call], groups: list[list[int]]) -> None:
     assert together(calls) == groups
 
 
-def test_the_one_call_has_for_each_message_what_its_own_has() -> None:
+def test_merged_call_has_the_keys_and_arguments_of_each_call() -> None:
     first, second, third = ack(HERE), ack(ALSO_HERE), RECORDS.ack("orders", HERE, epoch=None, copy_gone=True)
 
     assert as_one([first]) is first

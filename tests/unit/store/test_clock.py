@@ -1,4 +1,4 @@
-"""The store's clock, against a store whose clock differs by a known amount."""
+"""Tests the store clock against a store whose clock differs by a known amount."""
 
 from time import monotonic
 
@@ -12,27 +12,27 @@ ROUND_TRIPS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_si
 
 
 def difference_ms(clock: StoreClock) -> tuple[float, float]:
-    """How far the clock is before this process's monotonic one, at least and at most."""
+    """How many ms the store clock is ahead of this process's monotonic clock: lower and upper bound."""
     before_ms = monotonic() * 1_000
     now_ms = clock.now_ms()
     return now_ms - monotonic() * 1_000, now_ms - before_ms
 
 
 def hear(clock: StoreClock, *, offset_ms: int, sent_ms: int, there_ms: int, back_ms: int) -> None:
-    """One question and its answer: sent at a monotonic moment, so long on its way there and back."""
+    """Feeds the clock one answer. `sent_ms` is monotonic; `there_ms` and `back_ms` are the travel times."""
     clock.heard(sent_ms + there_ms + offset_ms, sent_ms / 1_000, (sent_ms + there_ms + back_ms) / 1_000)
 
 
-def test_a_clock_that_heard_nothing_is_not_read() -> None:
+def test_clock_without_an_answer_cannot_be_read() -> None:
     clock = StoreClock()
 
     assert not clock.known
-    with pytest.raises(RuntimeError, match="before the store was first asked"):
+    with pytest.raises(RuntimeError, match="unknown until Redis has answered"):
         clock.now_ms()
 
 
 @given(offset_ms=st.integers(-(10**12), 10**12), trips=ROUND_TRIPS)
-def test_it_is_never_ahead_and_behind_by_the_shortest_way_back_at_most(
+def test_clock_is_never_ahead_and_at_most_the_shortest_return_behind(
     offset_ms: int, trips: list[tuple[int, int]]
 ) -> None:
     clock = StoreClock()
@@ -46,7 +46,7 @@ def test_it_is_never_ahead_and_behind_by_the_shortest_way_back_at_most(
 
 
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000, 200, -200])
-def test_it_follows_a_jump_with_the_next_answer(jump_ms: int) -> None:
+def test_clock_follows_a_jump_at_the_next_answer(jump_ms: int) -> None:
     clock = StoreClock()
     hear(clock, offset_ms=5_000, sent_ms=0, there_ms=1, back_ms=1)
     hear(clock, offset_ms=5_000 + jump_ms, sent_ms=1_000, there_ms=1, back_ms=1)
@@ -56,7 +56,7 @@ def test_it_follows_a_jump_with_the_next_answer(jump_ms: int) -> None:
     assert most >= 5_000 + jump_ms - 1.01
 
 
-def test_of_several_servers_it_is_the_slowest() -> None:
+def test_slowest_of_several_servers_sets_the_clock() -> None:
     clock = StoreClock()
     for server, offset_ms in (("one", 5_000), ("two", 3_000), ("three", 9_000)):
         clock.heard(offset_ms, 0, 0, server)
@@ -68,11 +68,11 @@ def test_of_several_servers_it_is_the_slowest() -> None:
     assert difference_ms(clock)[1] == pytest.approx(5_000, abs=0.01)
 
 
-def test_what_the_next_master_says_counts_alone() -> None:
+def test_only_answers_of_the_new_master_count_after_a_failover() -> None:
     clock = StoreClock()
     clock.heard(5_000, 0, 0)
     clock.replaced()
     assert clock.known
-    # Within what was known, so that without the change of masters it would be taken for the same clock.
+    # This answer fits the earlier bounds, so without `replaced()` the earlier, tighter bound would stay.
     clock.heard(5_000, 0, 0.001)
     assert difference_ms(clock)[1] == pytest.approx(4_999, abs=0.01)

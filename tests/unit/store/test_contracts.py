@@ -1,4 +1,4 @@
-"""Each script's header is its contract: compared with the script's own text, and with the method that calls it."""
+"""The header of a script is its contract: the script's code and the method that calls it must agree with it."""
 
 import re
 from dataclasses import MISSING, fields
@@ -20,6 +20,7 @@ from bridge.store.scripts import SCRIPTS, Script
 from bridge.store.task_ids import TaskIds
 from bridge.store.tokens import StoredTokens
 from bridge.store.topics_by_id import TopicsById
+from bridge.store.verdicts import BY_ANSWER, Verdict
 
 CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, max_delay_ms=10, fresh=1)
 CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, envelope=b"")
@@ -32,7 +33,7 @@ def own_text(script: Script) -> str:
 
 
 def header(script: Script) -> dict[str, str]:
-    """The header's parts by their names, each as one line of text."""
+    """The parts of the header by name, each joined into one line."""
     lines = []
     for line in own_text(script).splitlines():
         if not line.startswith("--"):
@@ -40,6 +41,11 @@ def header(script: Script) -> dict[str, str]:
         lines.append(line.removeprefix("--").strip())
     parts = re.split(r"(?:^| )(KEYS|ARGV|Returns|Promise): ", " ".join(lines))
     return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def verdicts_of(script: Script) -> set[str]:
+    """The words that the header's `Returns` names, without their explanations."""
+    return {choice.split()[0] for choice in re.sub(r"\([^()]*\)", "", header(script)["Returns"]).split("|")}
 
 
 def code(text: str) -> str:
@@ -107,7 +113,7 @@ def test_every_script_has_one_method_of_its_name() -> None:
 
 
 @EACH_SCRIPT
-def test_a_header_says_purpose_keys_arguments_answers_and_promise(script: Script) -> None:
+def test_a_header_has_all_its_parts(script: Script) -> None:
     assert header(script).keys() == {"KEYS", "ARGV", "Returns", "Promise"}
     assert all(header(script).values())
     assert script.purpose.endswith(".") or own_text(script).splitlines()[1].startswith("-- ")
@@ -119,7 +125,7 @@ def test_a_script_uses_every_argument_of_its_header_and_no_other(script: Script)
     args = script.args
 
     if script.for_each:
-        # What is each message's own is named by the parameters of the function.
+        # The parameters of the function name the arguments of each message.
         named = re.search(rf"^local function {script.name}\(([^)]*)\)$", script.text, re.MULTILINE)
         assert named
         assert used == {1, 2, 3, 4}
@@ -129,7 +135,7 @@ def test_a_script_uses_every_argument_of_its_header_and_no_other(script: Script)
         assert used == set(range(1, len(args)))
         assert "#ARGV" in script.text
     else:
-        # `retention_ms` and the like are read by the part every script begins with.
+        # The prelude of every script reads `retention_ms` and the like.
         assert used == set(range(1, len(args) + 1))
 
 
@@ -146,7 +152,7 @@ def test_a_call_sends_what_the_header_names(name: str) -> None:
     endings |= {"place": "/places/o-1", "tokens": "/tokens", "rate": "/rates/0f4c19a2b7de/send", "task_id": "/task-id"}
     endings["records..."] = endings["record"]
     endings["window"] = "/lmstfy/rates/default/shop/01ARZ3NDEKTSV4RRFFQ69G5FAV/produce"
-    assert all(key.endswith(endings[said]) for key, said in zip(call.keys, script.keys, strict=True))
+    assert all(key.endswith(endings[name]) for key, name in zip(call.keys, script.keys, strict=True))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -160,10 +166,16 @@ def test_every_verdict_a_script_can_answer_is_named_in_its_header(script: Script
     answered = set(re.findall(r"answer\('(\w+)'", text)) | set(re.findall(r"verdict = '(\w+)'", text))
     for either, other in re.findall(r"answer\([^,']+ and '(\w+)' or '(\w+)'", text):
         answered |= {either, other}
-    named = {choice.split()[0] for choice in re.sub(r"\([^()]*\)", "", header(script)["Returns"]).split("|")}
 
     assert script.of_record == bool(answered)
-    assert not script.of_record or answered == named
+    assert not script.of_record or answered == verdicts_of(script)
+
+
+def test_the_verdicts_are_those_that_the_headers_name() -> None:
+    named = {word for script in SCRIPTS.values() if script.of_record for word in verdicts_of(script)}
+
+    assert named == {str(verdict) for verdict in Verdict}
+    assert {answer: str(verdict) for answer, verdict in BY_ANSWER.items()} == {word.encode(): word for word in named}
 
 
 @EACH_SCRIPT
@@ -177,7 +189,7 @@ def test_a_script_begins_with_the_functions_that_it_calls_and_no_other(script: S
 
 
 @EACH_SCRIPT
-def test_a_script_has_numbers_in_place_of_their_names(script: Script) -> None:
+def test_named_numbers_are_replaced_by_their_values(script: Script) -> None:
     names = set(re.findall(r"\b[A-Z][A-Z_]+\b", re.sub(r"'[^']*'", "", code(script.text))))
 
     assert names <= {"KEYS", "ARGV", "RECORD", "ENVELOPE", "FORGET_INDEX", "ID", "RETENTION_MS", "TOMBSTONE_MS"}
@@ -190,14 +202,14 @@ def test_a_script_touches_no_key_that_is_not_in_keys(script: Script) -> None:
 
     assert touched <= {"KEYS", "RECORD", "ENVELOPE", "FORGET_INDEX", "key"}
     assert "key" not in touched or re.search(r"local key = KEYS\[", text)
-    # Every command is written out, so that none escapes the line above.
+    # Every command is a literal, so the check above sees all of them.
     assert text.count("redis.call") == len(re.findall(r"redis\.call\('[A-Z]+'", text))
     assert "pcall" not in text
     for number in re.findall(r"KEYS\[(\d+)\]", text):
         assert int(number) <= len(script.keys)
 
 
-def test_the_keys_of_a_message_are_in_the_slot_of_its_bucket_and_buckets_in_many_slots() -> None:
+def test_a_messages_keys_share_one_slot_and_buckets_spread_over_many() -> None:
     one, several = Keys("delay"), Keys("delay", 16)
     ids = [f"o-{number}" for number in range(200)]
 
@@ -219,7 +231,7 @@ def test_a_messages_bucket_is_the_same_in_every_process_and_version() -> None:
 
 
 @pytest.mark.parametrize(("name", "message"), [("schedule", CLAIM), ("confirm", CONFIRMATION)])
-def test_what_is_sent_has_the_fields_that_the_header_names(name: str, message: Any) -> None:
+def test_a_call_has_the_fields_that_the_header_names(name: str, message: Any) -> None:
     assert message._fields == ("id", *SCRIPTS[name].args[4:])
 
 
@@ -235,7 +247,7 @@ def test_what_is_sent_has_the_fields_that_the_header_names(name: str, message: A
         ),
     ],
 )
-def test_what_is_told_of_a_copy_stands_where_the_header_names_it(
+def test_the_facts_of_a_copy_are_sent_where_the_header_names_them(
     name: str, given: dict[str, Any], own: dict[str, int]
 ) -> None:
     records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
@@ -244,15 +256,15 @@ def test_what_is_told_of_a_copy_stands_where_the_header_names_it(
 
 
 @EACH_SCRIPT
-def test_a_script_for_each_says_what_further_messages_add(script: Script) -> None:
-    said = "(then, for each further message, its record and envelope)" in header(script).get("KEYS", "")
-    assert script.for_each == said
-    if said:
+def test_the_header_of_a_for_each_script_describes_further_messages(script: Script) -> None:
+    described = "(then, for each further message, its record and envelope)" in header(script).get("KEYS", "")
+    assert script.for_each == described
+    if described:
         assert f"(then, for each further message, its id and all from {script.args[4]} on)" in header(script)["ARGV"]
         assert header(script)["Returns"].startswith("(for each)")
 
 
-def test_an_argument_that_is_missing_or_too_many_is_told_at_once() -> None:
+def test_a_missing_or_surplus_argument_raises() -> None:
     records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
 
     with pytest.raises(TypeError, match="extend takes"):

@@ -1,4 +1,4 @@
-"""An envelope as bytes, there and back."""
+"""Tests packing and unpacking of envelopes."""
 
 from random import Random
 
@@ -23,30 +23,30 @@ LIMIT = 16
         Envelope(headers={"täg": "ü"}),
     ],
 )
-def test_an_envelope_comes_back_as_it_was(envelope: Envelope) -> None:
+def test_envelope_round_trips(envelope: Envelope) -> None:
     assert unpack(pack(envelope, LIMIT)) == envelope
 
 
-def test_an_empty_body_is_a_body() -> None:
+def test_empty_body_is_kept_as_a_body() -> None:
     assert unpack(pack(Envelope(content_type="text/plain", body=b""), LIMIT)).body == b""
     assert unpack(pack(Envelope(body=b""), LIMIT)).body == b""
 
 
 @pytest.mark.parametrize(("body", "limit"), [(b"x" * (LIMIT + 1), LIMIT), (b"x", 0)])
-def test_a_body_over_the_limit_is_left_out_and_the_rest_kept(body: bytes, limit: int) -> None:
+def test_body_over_the_limit_is_dropped_and_the_rest_kept(body: bytes, limit: int) -> None:
     packed = pack(Envelope(content_type="text/plain", headers={"a": 1}, body=body), limit)
 
     assert unpack(packed) == Envelope(content_type="text/plain", headers={"a": 1}, body=None)
 
 
-def test_nothing_is_kept_where_nothing_differs_from_the_defaults() -> None:
+def test_envelope_of_defaults_packs_to_nothing() -> None:
     assert pack(Envelope(body=b"x" * (LIMIT + 1)), LIMIT) == b""
     assert pack(Envelope(), LIMIT) == b""
 
 
 @pytest.mark.parametrize("items", [40, 400])
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
-def test_long_json_is_kept_small_and_comes_back_as_it_was(items: int, content_type: str) -> None:
+def test_long_json_is_compressed_and_round_trips(items: int, content_type: str) -> None:
     body = orjson.dumps([{"sku": f"SKU-{number}", "price_cents": number * 7} for number in range(items)])
     envelope = Envelope(content_type=content_type, headers={"a": "b"}, body=body)
     packed = pack(envelope, len(body))
@@ -56,7 +56,7 @@ def test_long_json_is_kept_small_and_comes_back_as_it_was(items: int, content_ty
 
 
 @pytest.mark.parametrize("size", [1_000, 1_025, 4_000, 16_000])
-def test_what_does_not_get_smaller_is_kept_as_it_is(size: int) -> None:
+def test_incompressible_body_is_stored_as_it_is(size: int) -> None:
     envelope = Envelope(body=Random(1).randbytes(size))
 
     assert pack(envelope, size) == b"\n" + (envelope.body or b"")
@@ -64,11 +64,11 @@ def test_what_does_not_get_smaller_is_kept_as_it_is(size: int) -> None:
 
 
 @pytest.mark.parametrize("body", [b"z", b"z" * 2_000, b"\n", b""])
-def test_a_body_that_looks_like_a_packed_one_comes_back_as_it_was(body: bytes) -> None:
+def test_body_that_looks_compressed_round_trips(body: bytes) -> None:
     assert unpack(pack(Envelope(body=body), 4_000)).body == body
 
 
-def test_what_is_very_long_is_not_made_smaller_as_it_would_hold_up_others() -> None:
+def test_very_long_body_is_not_compressed() -> None:
     body = b"[]" * 20_000
 
     assert pack(Envelope(body=body), len(body)) == b"\n" + body

@@ -1,4 +1,4 @@
-"""What of a broker's answers is told, and what is let pass."""
+"""Tests which differences on a broker become findings and which are ignored."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def policy(definition: dict[str, Any], pattern: str = "5s", **changed: Any) -> d
     return {"name": "p", "pattern": pattern, "definition": definition, "apply-to": "queues", "priority": 0} | changed
 
 
-def told(*policies: dict[str, Any]) -> list[str]:
+def findings(*policies: dict[str, Any]) -> list[str]:
     return [finding.name for finding in compare.policies(PLAN, policies, kind="policy")]
 
 
@@ -30,8 +30,8 @@ def told(*policies: dict[str, Any]) -> list[str]:
         {"dead-letter-routing-key": "x"},
     ],
 )
-def test_a_policy_that_breaks_a_slot_is_told(definition: dict[str, Any]) -> None:
-    assert told(policy(definition)) == [f"delay.5s: policy p: {next(iter(definition))}"]
+def test_policy_that_breaks_a_slot_is_reported(definition: dict[str, Any]) -> None:
+    assert findings(policy(definition)) == [f"delay.5s: policy p: {next(iter(definition))}"]
 
 
 @pytest.mark.parametrize(
@@ -46,49 +46,50 @@ def test_a_policy_that_breaks_a_slot_is_told(definition: dict[str, Any]) -> None
         {"queue-leader-locator": "balanced"},
     ],
 )
-def test_a_policy_the_slots_arguments_outdo_is_let_pass(definition: dict[str, Any]) -> None:
-    assert told(policy(definition)) == []
+def test_policy_overridden_by_slot_arguments_is_ignored(definition: dict[str, Any]) -> None:
+    assert findings(policy(definition)) == []
 
 
 @pytest.mark.parametrize("definition", [{"message-ttl": 10**12}, {"dead-letter-exchange": "x"}, {"delivery-limit": 20}])
-def test_a_queue_that_nothing_leaves_by_itself_takes_no_such_policy(definition: dict[str, Any]) -> None:
-    assert told(policy(definition, "checkpoint")) == [f"delay.checkpoint: policy p: {next(iter(definition))}"]
+def test_policy_that_removes_messages_from_the_checkpoint_is_reported(definition: dict[str, Any]) -> None:
+    assert findings(policy(definition, "checkpoint")) == [f"delay.checkpoint: policy p: {next(iter(definition))}"]
 
 
-def test_a_ready_queue_takes_no_ttl_and_no_lower_limit() -> None:
-    assert told(policy({"message-ttl": 10**12}, "ready")) == ["ready.orders: policy p: message-ttl"]
-    assert told(policy({"delivery-limit": 3}, "^ready")) == ["ready.orders: policy p: delivery-limit"]
-    assert told(policy({"delivery-limit": 20}, "^ready")) == []
+def test_ready_queue_policy_with_ttl_or_lower_limit_is_reported() -> None:
+    assert findings(policy({"message-ttl": 10**12}, "ready")) == ["ready.orders: policy p: message-ttl"]
+    assert findings(policy({"delivery-limit": 3}, "^ready")) == ["ready.orders: policy p: delivery-limit"]
+    assert findings(policy({"delivery-limit": 20}, "^ready")) == []
 
 
 def test_only_the_matching_policy_with_the_highest_priority_counts() -> None:
     harmless, harmful = policy({}, ".*", priority=5), policy({"expires": 1}, "5s", priority=4)
 
-    assert told(harmless, harmful) == told(harmful, harmless) == []
-    assert told(policy({}, "other", priority=5), harmful) == ["delay.5s: policy p: expires"]
+    assert findings(harmless, harmful) == findings(harmful, harmless) == []
+    assert findings(policy({}, "other", priority=5), harmful) == ["delay.5s: policy p: expires"]
 
 
 @pytest.mark.parametrize(
     ("apply_to", "count"), [("all", 1), ("quorum_queues", 1), ("classic_queues", 0), ("exchanges", 0)]
 )
-def test_a_policy_for_other_things_is_let_pass(apply_to: str, count: int) -> None:
-    assert len(told(policy({"expires": 1}, **{"apply-to": apply_to}))) == count
+def test_policy_for_other_kinds_of_objects_is_ignored(apply_to: str, count: int) -> None:
+    assert len(findings(policy({"expires": 1}, **{"apply-to": apply_to}))) == count
 
 
-def test_a_pattern_that_python_does_not_read_is_taken_as_matching() -> None:
-    assert len(told(policy({"expires": 1}, r"\p{Lu"))) == len(PLAN.queues)
+def test_pattern_python_cannot_compile_is_assumed_to_match() -> None:
+    assert len(findings(policy({"expires": 1}, r"\p{Lu"))) == len(PLAN.queues)
 
 
-def test_a_flag_that_is_off_is_told_and_one_no_longer_listed_is_on() -> None:
+def test_disabled_feature_flag_is_reported_and_an_unlisted_one_is_not() -> None:
     answer = [{"name": "quorum_queue", "state": "enabled"}, {"name": "stream_queue", "state": "disabled"}]
 
     assert [str(finding) for finding in compare.flags(answer)] == [
-        "error: feature flag stream_queue is disabled, required is enabled"
+        "error: feature flag stream_queue is disabled; it must be enabled."
+        " Enable it with `rabbitmqctl enable_feature_flag stream_queue`"
     ]
     assert compare.flags([]) == []
 
 
-def test_an_exchange_that_differs_is_told() -> None:
+def test_exchange_that_differs_is_reported() -> None:
     answer = [{"name": "delay.due", "type": "fanout", "durable": False, "arguments": {}}]
 
     assert [(f.name, f.found, f.required) for f in compare.exchanges(PLAN, answer)] == [
@@ -99,7 +100,7 @@ def test_an_exchange_that_differs_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "key", "told"),
+    ("source", "key", "reported"),
     [
         ("delay.due", "#", True),
         ("delay.seconds", "*.*.*.*.*.*.*.orders", False),
@@ -110,12 +111,12 @@ def test_an_exchange_that_differs_is_told() -> None:
         ("elsewhere", "#", False),
     ],
 )
-def test_a_binding_that_bypasses_the_checkpoint_is_told(source: str, key: str, told: bool) -> None:
+def test_binding_that_bypasses_the_checkpoint_is_reported(source: str, key: str, reported: bool) -> None:
     rows = [(b.source, b.destination, b.destination_type, b.key) for b in PLAN.bindings]
     columns = ("source", "destination", "destination_type", "routing_key")
     answer = [dict(zip(columns, row, strict=True)) for row in [*rows, (source, "tap", "queue", key)]]
 
-    assert [f.severity for f in compare.bindings(PLAN, answer)] == (["warning"] if told else [])
+    assert [f.severity for f in compare.bindings(PLAN, answer)] == (["warning"] if reported else [])
 
 
 @pytest.mark.parametrize(
@@ -128,13 +129,13 @@ def test_a_binding_that_bypasses_the_checkpoint_is_told(source: str, key: str, t
         ("delay.acks", {"x-delivery-limit": 7}, "error"),
     ],
 )
-def test_an_argument_is_an_error_where_it_loses_messages_or_leads_them_astray(
+def test_argument_that_loses_or_misroutes_messages_is_an_error(
     queue: str, argument: dict[str, int], severity: str
 ) -> None:
-    answer = [{"name": one.name, "arguments": {**one.arguments}} for one in PLAN.queues]
-    for one in answer:
-        if one["name"] == queue:
-            one["arguments"] |= argument  # type: ignore[operator]
+    answer = [{"name": planned.name, "arguments": {**planned.arguments}} for planned in PLAN.queues]
+    for row in answer:
+        if row["name"] == queue:
+            row["arguments"] |= argument  # type: ignore[operator]
 
     (finding,) = compare.queues(PLAN, answer)
 
@@ -157,16 +158,14 @@ def test_an_argument_is_an_error_where_it_loses_messages_or_leads_them_astray(
         ({"dead-letter-routing-key": "x"}, "^ready", "warning"),
     ],
 )
-def test_a_policy_is_an_error_where_it_breaks_a_promise_as_it_stands(
-    definition: dict[str, Any], pattern: str, severity: str
-) -> None:
+def test_policy_that_breaks_a_promise_is_an_error(definition: dict[str, Any], pattern: str, severity: str) -> None:
     found = compare.policies(PLAN, [policy(definition, pattern)], kind="policy")
 
     assert {finding.severity for finding in found} == {severity}
     assert all(finding.effect and finding.name.startswith(finding.on) for finding in found)
 
 
-def test_a_policy_that_gives_an_exchange_an_alternate_is_told_where_it_has_none() -> None:
+def test_policy_that_adds_an_alternate_exchange_is_reported() -> None:
     definition = {"alternate-exchange": "x"}
     found = compare.policies(PLAN, [policy(definition, "^delay", **{"apply-to": "exchanges"})], kind="policy")
 

@@ -1,4 +1,4 @@
-"""What the broker writes about a dead letter, read and removed."""
+"""Tests reading and removing the dead-letter headers that the broker writes."""
 
 from topology.deaths import Death, deaths, left_of_key_ms, strip
 from topology.names import Names
@@ -42,14 +42,14 @@ def test_deaths_are_read_latest_first() -> None:
     ]
 
 
-def test_what_a_client_calls_a_death_breaks_nothing() -> None:
+def test_malformed_death_headers_are_tolerated() -> None:
     assert (
         deaths(None) == deaths({}) == deaths({"x-death": "yes"}) == deaths({"x-death": [1, {}, {"queue": "q"}]}) == []
     )
     assert deaths({"x-death": [{"queue": b"q", "reason": "rejected", "count": "3"}]})[0].count == 1
 
 
-def test_strip_takes_the_deaths_and_leaves_the_rest() -> None:
+def test_strip_removes_only_headers_of_the_broker() -> None:
     headers = {
         "x-death": [ENTRY],
         "x-first-death-queue": "delay.30m",
@@ -68,7 +68,7 @@ def test_strip_takes_the_deaths_and_leaves_the_rest() -> None:
     assert strip(None) == {}
 
 
-def test_what_is_left_of_a_key_counts_the_slots_not_yet_passed() -> None:
+def test_remaining_delay_is_the_sum_of_slots_not_yet_passed() -> None:
     assert left_of_key_ms(NAMES, KEY, []) == 1_805_200
     assert left_of_key_ms(NAMES, KEY, expired("delay.30m")) == 5_200
     assert left_of_key_ms(NAMES, KEY, expired("delay.5s", "delay.30m")) == 200

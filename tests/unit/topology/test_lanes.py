@@ -1,4 +1,4 @@
-"""Several wheels side by side: their names, the lane of an id, and every delay walked through its lane."""
+"""Tests several wheels side by side: their names, the lane of an id, and the way of a delay through its lane."""
 
 from collections import Counter
 from random import Random
@@ -38,27 +38,27 @@ IDS = {
         ("", 3, 0),
     ],
 )
-def test_an_ids_lane_is_the_same_in_every_process_and_every_version(message_id: str, lanes: int, lane: int) -> None:
+def test_lane_of_an_id_is_the_same_in_every_process_and_version(message_id: str, lanes: int, lane: int) -> None:
     assert lane_of(message_id, lanes) == lane
     assert Names(lanes=lanes).lane_for(message_id).lane == lane
 
 
 @pytest.mark.parametrize("lanes", [2, 3, 4, 8])
 @pytest.mark.parametrize("kind", IDS)
-def test_ids_of_every_kind_spread_evenly(kind: str, lanes: int) -> None:
-    counts = Counter(lane_of(one, lanes) for one in IDS[kind])
+def test_ids_of_every_kind_spread_evenly_over_lanes(kind: str, lanes: int) -> None:
+    counts = Counter(lane_of(message_id, lanes) for message_id in IDS[kind])
 
     assert len(counts) == lanes
     assert all(abs(count * lanes / 10_000 - 1) < 0.06 for count in counts.values()), counts
 
 
-def test_the_first_lane_has_the_names_of_a_wheel_that_is_alone() -> None:
+def test_first_lane_has_the_names_of_a_single_wheel() -> None:
     assert plan.core(THREE.each_lane[0]) == plan.core(THREE)
     first, alone = plan.slot(THREE.each_lane[0], "minutes", 30), plan.slot(ONE, "minutes", 30)
     assert (first.queues[0].name, first) == ("delay.30m", alone)
 
 
-def test_a_further_lane_is_told_by_every_name_of_its_wheel_and_shares_all_others() -> None:
+def test_other_lanes_have_their_own_wheel_names_and_share_the_rest() -> None:
     second = THREE.each_lane[2]
 
     assert (second.entry, second.due, second.checkpoint) == ("delay.lane2", "delay.lane2.due", "delay.lane2.checkpoint")
@@ -70,7 +70,7 @@ def test_a_further_lane_is_told_by_every_name_of_its_wheel_and_shares_all_others
 
 
 @pytest.mark.parametrize(("lanes", "lane"), [(0, 0), (1, 1), (3, -1), (MOST_LANES + 1, 0)])
-def test_a_lane_that_there_is_not_has_no_names(lanes: int, lane: int) -> None:
+def test_lane_out_of_range_is_refused(lanes: int, lane: int) -> None:
     with pytest.raises(ValueError, match="there are 1 to 64"):
         Names(lanes=lanes, lane=lane)
 
@@ -89,11 +89,11 @@ def test_a_lane_that_there_is_not_has_no_names(lanes: int, lane: int) -> None:
         ("lane", "lane.lane2.30m", 2),
     ],
 )
-def test_a_queues_lane_is_read_from_its_name(prefix: str, queue: str, lane: int) -> None:
+def test_lane_is_read_from_a_queue_name(prefix: str, queue: str, lane: int) -> None:
     assert Names(prefix=prefix, lanes=3).lane_with(queue).lane == lane
 
 
-def test_one_lane_more_is_a_wheel_more_and_no_other_object() -> None:
+def test_each_further_lane_adds_one_wheel_and_nothing_else() -> None:
     one, three = plan.whole(ONE, checked=["orders"]), plan.whole(THREE, checked=["orders"])
 
     assert (len(three.exchanges), len(three.queues)) == (13 + 2 * 10, 182 + 2 * 178)
@@ -105,7 +105,7 @@ def test_one_lane_more_is_a_wheel_more_and_no_other_object() -> None:
     }.items()
 
 
-def test_the_lanes_of_a_slot_are_declared_side_by_side() -> None:
+def test_lanes_of_one_slot_are_declared_next_to_each_other() -> None:
     names = [queue.name for queue in plan.slots(THREE).queues]
 
     assert names[:4] == ["delay.100d", "delay.lane1.100d", "delay.lane2.100d", "delay.200d"]
@@ -123,7 +123,7 @@ def only_end(exchange: str, key: str) -> End:
     .filter(lambda delay_ms: delay_ms <= MAX_DELAY_MS),
     message_id=st.sampled_from(IDS["numbers"]),
 )
-def test_a_delay_passes_the_slots_of_its_own_lane_only(delay_ms: int, message_id: str) -> None:
+def test_delay_passes_only_slots_of_its_own_lane(delay_ms: int, message_id: str) -> None:
     lane = THREE.lane_for(message_id)
     taken = route(lane, delay_ms, "orders")
     end = only_end(taken.exchange, taken.routing_key)
@@ -136,16 +136,16 @@ def test_a_delay_passes_the_slots_of_its_own_lane_only(delay_ms: int, message_id
 
 
 @pytest.mark.parametrize("lane", range(3))
-def test_without_a_slot_a_message_falls_through_to_its_lanes_checkpoint(lane: int) -> None:
+def test_message_without_its_slot_falls_through_to_its_lanes_checkpoint(lane: int) -> None:
     names = THREE.each_lane[lane]
-    standing = plan.merged((plan.core(THREE), *(plan.slot(other, "minutes", 30) for other in THREE.each_lane)))
+    declared = plan.merged((plan.core(THREE), *(plan.slot(other, "minutes", 30) for other in THREE.each_lane)))
     taken = route(names, 30 * 60_000 + 5_000, "orders")
-    (end,) = Walker(standing).walk(taken.exchange, taken.routing_key)
+    (end,) = Walker(declared).walk(taken.exchange, taken.routing_key)
 
     assert (end.queue, end.waited_in) == (names.checkpoint, (names.slot("minutes", 30),))
 
 
-def test_what_comes_back_from_a_ready_queue_comes_to_the_first_lane() -> None:
+def test_message_returned_from_a_ready_queue_goes_to_the_first_lane() -> None:
     assert WALKER.route("ready.returned", "orders") == ["delay.checkpoint"]
 
 
@@ -153,7 +153,7 @@ def died(queue: str) -> dict[str, Any]:
     return {"x-death": [{"queue": queue, "reason": "expired", "count": 1}]}
 
 
-def test_what_is_left_of_a_key_is_told_by_the_slots_of_the_lane() -> None:
+def test_remaining_delay_is_read_from_the_slots_of_the_lane() -> None:
     second = THREE.each_lane[2]
 
     assert left_of_key_ms(second, KEY, deaths(died("delay.lane2.30m"))) == 5_200
@@ -164,7 +164,7 @@ def moved(old: Names, new: Names, queue: str, message_id: str | None, headers: d
     return move(old, new, queue=queue, key=KEY, headers=headers, now_ms=0, message_id=message_id)
 
 
-def test_what_is_moved_goes_to_the_lane_of_its_id_with_what_is_left_of_its_delay() -> None:
+def test_moved_message_goes_to_the_lane_of_its_id_with_its_remaining_delay() -> None:
     fewer = moved(THREE, ONE, "delay.lane2.5s", "order-1", died("delay.lane2.30m"))
     assert (fewer.exchange, fewer.routing_key, fewer.lane) == ("delay.seconds", "0.0.0.0.0.5.2.orders", 0)
     more = moved(ONE, Names(prefix="later", lanes=3), "delay.30m", "order-3")

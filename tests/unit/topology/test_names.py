@@ -1,4 +1,4 @@
-"""Names that a stranger understands, and that never collide."""
+"""Tests that names are readable and never collide."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from topology import plan
 from topology.names import Names
 
 
-def test_the_names_of_a_topology() -> None:
+def test_names_of_a_topology_are_as_documented() -> None:
     names = Names()
 
     assert names.entry == "delay"
@@ -29,7 +29,7 @@ def test_no_two_objects_of_a_topology_share_a_name() -> None:
 
 
 @given(st.from_regex(r"[A-Za-z0-9_.-]{1,100}(/[A-Za-z0-9_.-]{1,100})?", fullmatch=True))
-def test_a_topic_is_read_from_its_queues_name(topic: str) -> None:
+def test_topic_is_read_from_a_queue_name(topic: str) -> None:
     names = Names()
 
     assert names.topic_of_ready_queue(names.ready_queue(topic)) == topic
@@ -38,7 +38,7 @@ def test_a_topic_is_read_from_its_queues_name(topic: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ready.", "ready", "orders", "delay.ready", "ready.a/b/c", "ready.#", ""])
-def test_another_queue_has_no_topic(name: str) -> None:
+def test_other_queue_has_no_topic(name: str) -> None:
     assert Names().topic_of_ready_queue(name) is None
 
 
@@ -55,6 +55,6 @@ def test_another_queue_has_no_topic(name: str) -> None:
         ("delay", "ready/", "dead."),
     ],
 )
-def test_names_that_could_be_taken_for_each_other_are_refused(prefix: str, ready: str, dead: str) -> None:
-    with pytest.raises(ValueError, match="start"):
+def test_prefixes_that_could_collide_are_refused(prefix: str, ready: str, dead: str) -> None:
+    with pytest.raises(ValueError, match="no prefix may begin with another"):
         Names(prefix=prefix, ready=ready, dead=dead)

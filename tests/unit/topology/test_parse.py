@@ -1,11 +1,11 @@
-"""Reading a routing key back."""
+"""Tests parsing of routing keys."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.names import Names
-from topology.wheel import MAX_DELAY_MS, Parsed, parse_key, route
+from topology.wheel import MAX_DELAY_MS, WheelKey, parse_key, route
 
 parts = st.from_regex(r"[A-Za-z0-9_.-]{1,100}", fullmatch=True)
 topics = parts | st.tuples(parts, parts).map("/".join)
@@ -14,10 +14,10 @@ delays_ms = st.integers(0, MAX_DELAY_MS // 100).map(lambda tenths: tenths * 100)
 
 
 @given(delay_ms=delays_ms, topic=topics, kind=kinds)
-def test_what_route_wrote_is_read_back(delay_ms: int, topic: str, kind: str | None) -> None:
+def test_key_written_by_route_is_parsed_back(delay_ms: int, topic: str, kind: str | None) -> None:
     key = route(Names(), delay_ms, topic, kind).routing_key
 
-    assert parse_key(key) == Parsed(delay_ms=delay_ms, kind=kind, topic=topic)
+    assert parse_key(key) == WheelKey(delay_ms=delay_ms, kind=kind, topic=topic)
     assert len(key.encode()) <= 255
 
 
@@ -32,8 +32,8 @@ def test_what_route_wrote_is_read_back(delay_ms: int, topic: str, kind: str | No
         ("0.0.0.0.0.1.0.0.0.0.0.0.2.0.orders", 1_000, None, "0.0.0.0.0.2.0.orders"),
     ],
 )
-def test_a_topic_is_all_that_follows_the_digits(key: str, delay_ms: int, kind: str | None, topic: str) -> None:
-    assert parse_key(key) == Parsed(delay_ms=delay_ms, kind=kind, topic=topic)
+def test_topic_is_everything_after_the_digits(key: str, delay_ms: int, kind: str | None, topic: str) -> None:
+    assert parse_key(key) == WheelKey(delay_ms=delay_ms, kind=kind, topic=topic)
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_a_topic_is_all_that_follows_the_digits(key: str, delay_ms: int, kind: s
         f"0.0.0.0.0.5.0.{'t' * 101}",
     ],
 )
-def test_what_is_no_wheel_key_is_not_read(key: str) -> None:
+def test_malformed_key_is_not_parsed(key: str) -> None:
     assert parse_key(key) is None
 
 
 @given(st.text())
-def test_no_text_breaks_the_reading(key: str) -> None:
+def test_parser_raises_no_error_for_any_text(key: str) -> None:
     parse_key(key)
     parse_key(f"0.0.0.0.0.5.0.{key}")

@@ -1,4 +1,4 @@
-"""The plan for people and for files."""
+"""Tests the drawing of a plan and its export as a definitions file."""
 
 import json
 
@@ -11,22 +11,22 @@ NAMES = Names()
 SMALL = plan.core(NAMES) + plan.slot(NAMES, "minutes", 30) + plan.topic(NAMES, "orders", direct=True)
 
 
-def test_the_drawing_leaves_nothing_out() -> None:
+def test_drawing_shows_every_object() -> None:
     text = show(SMALL)
 
     names = [exchange.name for exchange in SMALL.exchanges] + [queue.name for queue in SMALL.queues]
     assert not [name for name in names if f"  {name} " not in text]
     for binding in SMALL.bindings:
         assert f"--{binding.key}-->" in text
-    assert "delay.minutes  (topic, otherwise to delay.checkpoint)" in text
+    assert "delay.minutes  (topic, unbound keys go to delay.checkpoint)" in text
     assert "message-ttl=1800000" in text
 
 
-def test_the_drawing_of_a_part_names_the_exchanges_it_leans_on() -> None:
+def test_drawing_of_a_part_names_the_exchanges_it_needs() -> None:
     assert "  delay.minutes --*.*.*.*.30.#-->  queue delay.30m" in show(plan.slot(NAMES, "minutes", 30))
 
 
-def test_the_definitions_file_has_every_object_once() -> None:
+def test_definitions_file_has_every_object_once() -> None:
     exported = export(SMALL, "shop")
 
     assert {kind: len(items) for kind, items in exported.items()} == {

@@ -1,4 +1,4 @@
-"""Every delay walked through the plan, as the broker would route it."""
+"""Tests every delay by a walk through the plan, as the broker would route it."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.topology.walker import End, Walker, matches
 from topology import plan
 from topology.names import Names
-from topology.wheel import DAY_MS, HANDS, MAX_DELAY_MS, Route, Slot, route
+from topology.wheel import DAY_MS, HANDS, MAX_DELAY_MS, Entry, Slot, route
 
 NAMES = Names()
 PLAN = plan.whole(NAMES, checked=["orders", "eu"], direct=["mails", "eu.mails", "shop/mails"])
@@ -45,13 +45,13 @@ sparse_delays_ms = (
         ("a.*.b", "a..b", True),
     ],
 )
-def test_the_walker_matches_as_a_topic_exchange(pattern: str, key: str, answer: bool) -> None:
+def test_walker_matches_patterns_as_a_topic_exchange(pattern: str, key: str, answer: bool) -> None:
     assert matches(pattern, key) is answer
 
 
-def only_end(taken: Route, walker: Walker = WALKER) -> End:
+def only_end(taken: Entry, walker: Walker = WALKER) -> End:
     ends = walker.walk(taken.exchange, taken.routing_key)
-    assert len(ends) == 1, f"{taken.routing_key} came out {len(ends)} times: {ends}"
+    assert len(ends) == 1, f"{taken.routing_key} reached {len(ends)} queues: {ends}"
     return ends[0]
 
 
@@ -65,7 +65,7 @@ def only_end(taken: Route, walker: Walker = WALKER) -> End:
 @example(delay_ms=DAY_MS - 100, topic="orders")
 @example(delay_ms=MAX_DELAY_MS - 100, topic="orders")
 @example(delay_ms=MAX_DELAY_MS, topic="orders")
-def test_a_delay_comes_out_once_at_the_checkpoint_after_exactly_that_delay(delay_ms: int, topic: str) -> None:
+def test_delay_reaches_the_checkpoint_once_and_after_exactly_that_time(delay_ms: int, topic: str) -> None:
     taken = route(NAMES, delay_ms, topic)
     end = only_end(taken)
 
@@ -77,7 +77,7 @@ def test_a_delay_comes_out_once_at_the_checkpoint_after_exactly_that_delay(delay
 @given(delay_ms=delays_ms | sparse_delays_ms, topic=st.sampled_from(["mails", "eu.mails", "shop/mails"]))
 @example(delay_ms=0, topic="mails")
 @example(delay_ms=MAX_DELAY_MS, topic="mails")
-def test_a_direct_topic_passes_the_checkpoint_by(delay_ms: int, topic: str) -> None:
+def test_direct_topic_bypasses_the_checkpoint_except_for_leases(delay_ms: int, topic: str) -> None:
     plain, lease = only_end(route(NAMES, delay_ms, topic)), only_end(route(NAMES, delay_ms, topic, "lease"))
 
     assert (plain.queue, plain.after_ms) == (f"ready.{topic}", delay_ms)
@@ -85,14 +85,14 @@ def test_a_direct_topic_passes_the_checkpoint_by(delay_ms: int, topic: str) -> N
 
 
 @given(delay_ms=delays_ms | sparse_delays_ms)
-def test_the_entry_exchange_finds_the_same_way(delay_ms: int) -> None:
+def test_entry_exchange_routes_to_the_same_queues(delay_ms: int) -> None:
     taken = route(NAMES, delay_ms, "orders")
 
     assert only_end(replace(taken, exchange=NAMES.entry)) == only_end(taken)
 
 
 @pytest.mark.parametrize("missing", SLOTS, ids=lambda slot: NAMES.slot(*slot))
-def test_without_a_slot_a_message_falls_through_to_the_checkpoint(missing: Slot) -> None:
+def test_message_without_its_slot_falls_through_to_the_checkpoint(missing: Slot) -> None:
     place = [hand.name for hand in HANDS].index(missing[0])
     gone = NAMES.slot(*missing)
     walker = Walker(replace(PLAN, queues=tuple(queue for queue in PLAN.queues if queue.name != gone)))
@@ -111,20 +111,20 @@ def test_without_a_slot_a_message_falls_through_to_the_checkpoint(missing: Slot)
 @example(key="0.0.0.0.0.0.0")
 @example(key="0.0.0.24.0.0.0.orders")
 @example(key="9.9.9.23.59.59.9.orders")
-def test_whatever_a_client_writes_as_a_key_comes_out_once(key: str) -> None:
+def test_any_key_a_client_writes_reaches_one_queue_once(key: str) -> None:
     ends = WALKER.walk(NAMES.entry, key)
 
     assert len(ends) == 1
 
 
-def test_what_leaves_a_ready_queue_comes_to_the_checkpoint_with_its_topic() -> None:
+def test_message_that_leaves_a_ready_queue_reaches_the_checkpoint_with_its_topic() -> None:
     for queue in PLAN.queues:
         if topic := NAMES.topic_of_ready_queue(queue.name):
             assert WALKER.route("delay.ready", topic) == [queue.name]
             assert WALKER.route(str(queue.arguments["x-dead-letter-exchange"]), topic) == ["delay.checkpoint"]
 
 
-def test_every_queue_keeps_what_it_holds() -> None:
+def test_every_queue_keeps_its_messages() -> None:
     for queue in PLAN.queues:
         arguments = dict(queue.arguments)
         assert arguments["x-queue-type"] == "quorum"
@@ -137,7 +137,7 @@ def test_every_queue_keeps_what_it_holds() -> None:
             assert arguments["x-delivery-limit"] == 1_000_000_000
 
 
-def test_no_exchange_a_dead_letter_goes_to_is_missing() -> None:
+def test_every_dead_letter_exchange_is_in_the_plan() -> None:
     known = {exchange.name for exchange in PLAN.exchanges}
 
     assert {
@@ -147,12 +147,12 @@ def test_no_exchange_a_dead_letter_goes_to_is_missing() -> None:
 
 
 @pytest.mark.parametrize(("hand", "value"), [("minutes", 0), ("minutes", 60), ("tenths", 10), ("weeks", 1)])
-def test_a_slot_no_hand_has_is_refused(hand: str, value: int) -> None:
+def test_unknown_slot_is_refused(hand: str, value: int) -> None:
     with pytest.raises(ValueError, match="no slot"):
         plan.slot(NAMES, hand, value)
 
 
 @pytest.mark.parametrize("topic", ["", "*", "a#", "!lease.a", "a/b/c", "two words", "t" * 101])
-def test_what_is_no_topic_is_not_bound(topic: str) -> None:
+def test_invalid_topic_is_refused_by_the_plan(topic: str) -> None:
     with pytest.raises(ValueError, match="is not a topic"):
         plan.topic(NAMES, topic)

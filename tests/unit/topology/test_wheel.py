@@ -1,4 +1,4 @@
-"""The routing key of a delay, as a table with the extremes."""
+"""Tests the routing key of a delay with a table that has the extremes."""
 
 from itertools import pairwise
 
@@ -64,7 +64,7 @@ LAST_TENTH_OF_A_DAY_MS = DAY_MS - 100
         ),
     ],
 )
-def test_a_delay_has_one_key_and_enters_at_its_slowest_hand(
+def test_delay_has_one_key_and_enters_at_its_slowest_hand(
     delay_ms: int, exchange: str, routing_key: str, queues: list[str]
 ) -> None:
     taken = route(NAMES, delay_ms, "orders")
@@ -73,11 +73,11 @@ def test_a_delay_has_one_key_and_enters_at_its_slowest_hand(
     assert [NAMES.slot(*slot) for slot in taken.slots] == queues
 
 
-def test_a_kind_stands_between_the_digits_and_the_topic() -> None:
+def test_kind_is_written_between_the_digits_and_the_topic() -> None:
     assert route(NAMES, 1_805_200, "shop/orders", "lease").routing_key == "0.0.0.0.30.5.2.!lease.shop/orders"
 
 
-def test_the_prefix_is_that_of_the_names() -> None:
+def test_exchange_names_begin_with_the_prefix() -> None:
     names = Names(prefix="later")
 
     assert route(names, 0, "orders").exchange == "later.due"
@@ -85,7 +85,7 @@ def test_the_prefix_is_that_of_the_names() -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [MAX_DELAY_MS + 1, MAX_DELAY_MS + 100, -1, -100])
-def test_a_delay_beyond_the_wheel_is_refused_with_the_limit_it_passed(delay_ms: int) -> None:
+def test_delay_out_of_range_is_refused_with_the_limit(delay_ms: int) -> None:
     with pytest.raises(DelayOutOfRange, match=rf"{delay_ms} ms.*86313600000 ms \(999 days\)") as refused:
         route(NAMES, delay_ms, "orders")
 
@@ -93,7 +93,7 @@ def test_a_delay_beyond_the_wheel_is_refused_with_the_limit_it_passed(delay_ms: 
     assert refused.value.limit_ms == (86_313_600_000 if delay_ms > 0 else 0)
 
 
-def test_a_delay_that_is_no_whole_number_of_tenths_is_refused() -> None:
+def test_delay_that_is_not_a_whole_number_of_tenths_is_refused() -> None:
     with pytest.raises(ValueError, match="1050 ms is not a whole number of tenths"):
         digits(1_050)
 
@@ -102,11 +102,11 @@ def test_a_delay_that_is_no_whole_number_of_tenths_is_refused() -> None:
     ("delay_ms", "floor", "ceil"),
     [(-1, 0, 0), (0, 0, 0), (1, 0, 100), (99.9, 0, 100), (100, 100, 100), (101, 100, 200)],
 )
-def test_rounding_to_tenths(delay_ms: float, floor: int, ceil: int) -> None:
+def test_delays_are_rounded_to_tenths(delay_ms: float, floor: int, ceil: int) -> None:
     assert (floor_to_tenth(delay_ms), ceil_to_tenth(delay_ms)) == (floor, ceil)
 
 
-def test_the_hands_add_up_without_a_gap() -> None:
+def test_hands_cover_every_delay_without_a_gap() -> None:
     for slower, faster in pairwise(HANDS):
         assert slower.unit_ms == (faster.values[-1] + 1) * faster.unit_ms
     assert HANDS[-1].unit_ms == 100

@@ -10,7 +10,7 @@ from topology.plan import Binding, Plan
 
 
 def matches(pattern: str, key: str) -> bool:
-    """`*` stands for one word, `#` for none or more, words are parted by dots."""
+    """`*` matches one word, `#` any number of words. Dots separate words."""
     return _matches(tuple(pattern.split(".")), tuple(key.split(".")))
 
 
@@ -24,7 +24,7 @@ def _matches(pattern: tuple[str, ...], words: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """Where a copy came to rest, after how long, and the queues it waited in on its way."""
+    """The last queue of a copy, the ms until it arrived there, and the queues it waited in before."""
 
     queue: str
     after_ms: int
@@ -42,7 +42,7 @@ class Walker:
                 self.bindings[binding.source].append(binding)
 
     def route(self, exchange: str, key: str) -> list[str]:
-        """The queues that get a copy, each once; none when it is unroutable."""
+        """The queues that get a copy, each once. Empty when the message is unroutable."""
         queues: set[str] = set()
         open_exchanges, seen = [exchange], {exchange}
         while open_exchanges:
@@ -57,7 +57,7 @@ class Walker:
         return sorted(queues)
 
     def walk(self, exchange: str, key: str) -> list[End]:
-        """Publish and wait until every copy is in a queue it does not expire from."""
+        """Follows a published message until every copy is in a queue without a TTL."""
         ends = []
         moving = [End(queue=queue, after_ms=0, waited_in=()) for queue in self.route(exchange, key)]
         while moving:

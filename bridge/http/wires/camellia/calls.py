@@ -15,7 +15,7 @@ from bridge.model.message import Envelope, Message, valid_id, valid_topic
 from bridge.model.values import MAX_DELAY_MS, Draft, Leased
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 Answer = dict[str, Any]
 
@@ -35,7 +35,7 @@ _NEVER_MS: Final = (1 << 63) - 1
 class Calls:
     """Every call raises BadParameter, or a BridgeError."""
 
-    def __init__(self, service: Service, monitor: Monitor) -> None:
+    def __init__(self, service: Pools, monitor: Monitor) -> None:
         self._service = service
         self._monitor = monitor
 
@@ -54,7 +54,7 @@ class Calls:
             ttl_ms=min(ttl_ms, _LONGEST_TTL_MS) if ttl_ms > 0 else _TTL_MS,
             max_retry=max_retry if max_retry >= 0 else _MAX_RETRY,
         )
-        sent = await self._service.sending.send(draft)
+        sent = await self._service.serving(topic).sending.send(draft)
         self._monitor.count(topic, "sendMsg")
         return _success(delayMsg=_delay_msg(sent.message))
 
@@ -69,10 +69,12 @@ class Calls:
         acked = params.boolean("ack", default=True)
         topic, message_id = _names(params)
         if acked:
-            await self._service.settling.ack_ids(topic, [message_id])
+            await self._service.serving(topic).settling.ack_ids(topic, [message_id])
         else:
             with suppress(NotFound, Conflict):
-                await self._service.settling.nack(topic, message_id, receipt=None, delay_ms=0, reason=None)
+                await self._service.serving(topic).settling.nack(
+                    topic, message_id, receipt=None, delay_ms=0, reason=None
+                )
         self._monitor.count(topic, "ackMsg")
         return _success()
 
@@ -80,16 +82,16 @@ class Calls:
         release = params.boolean("release", default=False)
         topic, message_id = _names(params)
         # A repeated delete succeeds in the service, and is code 404 on this wire.
-        message = await self._service.lookup.get(topic, message_id)
+        message = await self._service.serving(topic).lookup.get(topic, message_id)
         if message.record.state.ended:
             raise NotFound(f"the message {message_id!r} has ended")
-        await self._service.changing.delete(topic, message_id, release=release)
+        await self._service.serving(topic).changing.delete(topic, message_id, release=release)
         self._monitor.count(topic, "deleteMsg")
         return _success()
 
     async def get(self, params: Params) -> Answer:
         topic, message_id = _names(params)
-        message = await self._service.lookup.get(topic, message_id)
+        message = await self._service.serving(topic).lookup.get(topic, message_id)
         self._monitor.count(topic, "getMsg")
         return _success(delayMsg=_delay_msg(message))
 
@@ -118,7 +120,7 @@ class Calls:
         while len(leased) < batch:
             limit = min(batch - len(leased), _PULLED_AT_ONCE)
             try:
-                more = await self._service.pulling.pull(
+                more = await self._service.serving(topic).pulling.pull(
                     [topic], limit=limit, wait_ms=0 if leased else wait_ms, lease_ms=lease_ms
                 )
             except Unavailable:

@@ -46,7 +46,7 @@ from bridge.model.errors import BridgeError, Conflict, InvalidRequest, NotFound
 from bridge.model.message import valid_topic
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 _ANY_VERB: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 _LOOK: Final = Need(scope=Scope.LOOK)
@@ -54,7 +54,7 @@ _PULL: Final = Need(scope=Scope.CONSUME, rated=True)
 _SWITCH: Final = Need(scope=Scope.ADMIN, every_topic=True)
 
 
-def router(service: Service, guard: Guard, *, now_s: Callable[[], float] = monotonic) -> APIRouter:
+def router(service: Pools, guard: Guard, *, now_s: Callable[[], float] = monotonic) -> APIRouter:
     """Returns the routes of the wire. Their counts and their online state concern this process only."""
     monitor, presence = Monitor(now_s), Presence(now_s)
     calls = Calls(service, monitor)
@@ -95,7 +95,7 @@ def router(service: Service, guard: Guard, *, now_s: Callable[[], float] = monot
     @routes.get("/delayQueue/getMonitorData")
     async def get_monitor_data(request: Request) -> Response:
         caller = await guard.admit(request, _LOOK)
-        return _data(monitor.data(await service.topics.infos(), caller.sees))
+        return _data(monitor.data(await service.topic_infos(), caller.sees))
 
     @routes.get("/delayQueue/getTopicInfo")
     async def get_topic_info(request: Request) -> Response:
@@ -108,19 +108,19 @@ def router(service: Service, guard: Guard, *, now_s: Callable[[], float] = monot
         info = None
         if valid_topic(topic):
             with suppress(NotFound):
-                info = await service.topics.info(topic)
+                info = await service.serving(topic).topics.info(topic)
         return _data(topic_info(topic, info))
 
     @routes.get("/delayQueue/getTopicInfoList")
     async def get_topic_info_list(request: Request) -> Response:
         caller = await guard.admit(request, _LOOK)
-        infos = await service.topics.infos()
+        infos = await service.topic_infos()
         return _data([topic_info(info.topic, info) for info in infos if caller.sees(info.topic)])
 
     @routes.get("/delayQueue/getMonitorString")
     async def get_monitor_string(request: Request) -> Response:
         caller = await guard.admit(request, _LOOK)
-        infos = [info for info in await service.topics.infos() if caller.sees(info.topic)]
+        infos = [info for info in await service.topic_infos() if caller.sees(info.topic)]
         text = monitor_string(monitor.data(infos, caller.sees), [topic_info(info.topic, info) for info in infos])
         return Response(orjson.dumps(text), media_type="text/plain;charset=UTF-8")
 

@@ -35,7 +35,7 @@ from bridge.model.errors import BridgeError, Conflict, NotFound
 from bridge.model.message import Message, State
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 _ANY_VERB: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _PATH: Final = re.compile(r"(?P<topic>[^/]*)/job(?:/(?P<id>[^/]*))?", re.DOTALL)
@@ -55,7 +55,7 @@ class _Failure(Exception):
     """The call failed; the text becomes the answer's message."""
 
 
-def router(service: Service, guard: Guard) -> APIRouter:
+def router(service: Pools, guard: Guard) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
     calls = _Calls(service)
     # By verb, and whether the path has an id.
@@ -96,7 +96,7 @@ def router(service: Service, guard: Guard) -> APIRouter:
 class _Calls:
     """Every call raises _Failure, GoJsonError or a BridgeError."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Pools) -> None:
         self._service = service
 
     async def add(self, request: Request, caller: Caller, topic: str, _: str) -> dict[str, Any]:
@@ -116,8 +116,8 @@ class _Calls:
             message = await self._find(topic, job.id)
             if message is None or message.record.state.ended:
                 raise _Failure("job is not exists")
-            await self._service.replacing.put(draft)
-        elif (await self._service.sending.send(draft)).replayed:
+            await self._service.serving(draft.topic).replacing.put(draft)
+        elif (await self._service.serving(draft.topic).sending.send(draft)).replayed:
             raise _Failure("job is exists")
         return {}
 
@@ -127,25 +127,27 @@ class _Calls:
         await request.body()  # so that the next message of the connection is its disconnect
         name = job_messages.topic_of(topic)
         caller.check(name)
-        pulling = self._service.pulling.pull([name], limit=1, wait_ms=wait_s * 1_000, lease_ms=job_messages.lease_ms)
+        pulling = self._service.serving(name).pulling.pull(
+            [name], limit=1, wait_ms=wait_s * 1_000, lease_ms=job_messages.lease_ms
+        )
         leased = await unless_gone(request, pulling) or []
         if not leased:
             return {"data": None}
         job = job_messages.job_of(leased[0].message)
         if job_messages.is_job(leased[0].message) and not job.ttr_s:
-            await self._service.settling.ack_receipts(name, [leased[0].receipt])
+            await self._service.serving(name).settling.ack_receipts(name, [leased[0].receipt])
         data = {"topic": job.topic, "id": job.id, "body": job.body, "ttr": job.ttr_s, "delay": job.delay_s}
         return {"data": dict(sorted(data.items()))}
 
     async def finish(self, request: Request, caller: Caller, topic: str, job_id: str) -> dict[str, Any]:
         message = await self._job_message(caller, topic, job_id)
-        await self._service.settling.ack_ids(message.record.topic, [message.record.id])
+        await self._service.serving(message.record.topic).settling.ack_ids(message.record.topic, [message.record.id])
         return {}
 
     async def delete(self, request: Request, caller: Caller, topic: str, job_id: str) -> dict[str, Any]:
         record = (await self._job_message(caller, topic, job_id)).record
         with suppress(NotFound, Conflict):
-            await self._service.changing.delete(record.topic, record.id, release=True)
+            await self._service.serving(record.topic).changing.delete(record.topic, record.id, release=True)
         return {}
 
     async def _job_message(self, caller: Caller, topic: str, job_id: str) -> Message:
@@ -167,7 +169,8 @@ class _Calls:
 
     async def _find(self, topic: str, job_id: str) -> Message | None:
         with suppress(NotFound):
-            return await self._service.lookup.get(job_messages.topic_of(topic), job_messages.id_of(job_id))
+            name = job_messages.topic_of(topic)
+            return await self._service.serving(name).lookup.get(name, job_messages.id_of(job_id))
         return None
 
 

@@ -26,7 +26,7 @@ from bridge.model.errors import Conflict, NotFound, Unavailable
 from bridge.model.message import Message
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 _NOTED_MS: Final = 30 * 86_400_000  # after the due time, or after the last pop
 
@@ -37,7 +37,7 @@ class GlobalJobs:
     Every method raises Unavailable; nothing is promised then.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Pools) -> None:
         self._service = service
 
     async def push(self, job: Job, caller: Caller) -> None:
@@ -49,7 +49,7 @@ class GlobalJobs:
         caller.check(draft.topic)
         message_id, keep_ms = job_messages.id_of(job.id), job.delay_s * 1_000 + _NOTED_MS
         before = await self._elsewhere(message_id, draft.topic, keep_ms, caller)
-        sent = await self._service.replacing.put(draft)
+        sent = await self._service.serving(draft.topic).replacing.put(draft)
         # Two pushes at once, to different topics: the last to look sees both jobs, and both keep the same one.
         rank = (sent.record.created_ms, draft.topic)
         for topic, created_ms in (await self._elsewhere(message_id, draft.topic, keep_ms, caller)).items():
@@ -66,20 +66,26 @@ class GlobalJobs:
         """
         topics = list(dict.fromkeys(job_messages.topic_of(name) for name in names))
         caller.check(*topics)
-        pulling = self._service.pulling.pull(topics, limit=1, wait_ms=wait_ms, lease_ms=job_messages.lease_ms)
+        pulling = self._service.serving_all(topics).pulling.pull(
+            topics, limit=1, wait_ms=wait_ms, lease_ms=job_messages.lease_ms
+        )
         leased = await unless_gone(request, pulling) or []
         if not leased:
             return None
         record, job = leased[0].message.record, job_messages.job_of(leased[0].message)
         with suppress(Unavailable):  # the client has the job, and the search of all topics finds it
-            await self._service.topics_by_id.note(record.id, record.topic, keep_ms=job.ttr_s * 1_000 + _NOTED_MS)
+            await self._service.default.topics_by_id.note(
+                record.id, record.topic, keep_ms=job.ttr_s * 1_000 + _NOTED_MS
+            )
         return job
 
     async def finish(self, job_id: str, caller: Caller) -> bool:
         """Acknowledges the job in any state. Returns False if there is no such job."""
         found = await self._live(job_id, caller)
         for message in found:
-            await self._service.settling.ack_ids(message.record.topic, [message.record.id])
+            await self._service.serving(message.record.topic).settling.ack_ids(
+                message.record.topic, [message.record.id]
+            )
         return await self._ended(found)
 
     async def delete(self, job_id: str, caller: Caller) -> bool:
@@ -91,26 +97,26 @@ class GlobalJobs:
     async def find(self, job_id: str, caller: Caller) -> Message | None:
         """Returns the latest living job, or else the latest ended one while its record is kept."""
         message_id = job_messages.id_of(job_id)
-        noted = await self._seen(await self._service.topics_by_id.of(message_id), message_id, caller)
+        noted = await self._seen(await self._service.default.topics_by_id.of(message_id), message_id, caller)
         if not any(_lives(message) for message in noted):
-            everywhere = await self._seen(await self._service.topics.names(), message_id, caller)
+            everywhere = await self._seen(await self._service.topic_names(), message_id, caller)
             noted += [message for message in everywhere if job_messages.is_job(message)]
         return max(noted, key=lambda message: (_lives(message), message.record.created_ms), default=None)
 
     async def _live(self, job_id: str, caller: Caller) -> list[Message]:
         message_id = job_messages.id_of(job_id)
-        noted = await self._seen(await self._service.topics_by_id.of(message_id), message_id, caller)
+        noted = await self._seen(await self._service.default.topics_by_id.of(message_id), message_id, caller)
         if found := [message for message in noted if _lives(message)]:
             return found
-        everywhere = await self._seen(await self._service.topics.names(), message_id, caller)
+        everywhere = await self._seen(await self._service.topic_names(), message_id, caller)
         return [message for message in everywhere if _lives(message) and job_messages.is_job(message)]
 
     async def _seen(self, topics: Sequence[str], message_id: str, caller: Caller) -> list[Message]:
-        return await self._service.lookup.find([topic for topic in topics if caller.sees(topic)], message_id)
+        return await self._service.find([topic for topic in topics if caller.sees(topic)], message_id)
 
     async def _elsewhere(self, message_id: str, topic: str, keep_ms: int, caller: Caller) -> dict[str, int]:
         """Notes the topic. Returns the creation times of the id's living jobs in other topics, by topic."""
-        noted = await self._service.topics_by_id.note(message_id, topic, keep_ms=keep_ms)
+        noted = await self._service.default.topics_by_id.note(message_id, topic, keep_ms=keep_ms)
         found = await self._seen([other for other in noted if other != topic], message_id, caller)
         return {
             message.record.topic: message.record.created_ms
@@ -120,11 +126,13 @@ class GlobalJobs:
 
     async def _delete(self, topic: str, message_id: str, created_ms: int | None) -> None:
         with suppress(NotFound, Conflict):
-            await self._service.changing.delete(topic, message_id, release=True, created_ms=created_ms)
+            await self._service.serving(topic).changing.delete(topic, message_id, release=True, created_ms=created_ms)
 
     async def _ended(self, found: Sequence[Message]) -> bool:
         for message in found:
-            await self._service.topics_by_id.shorten(message.record.id, keep_ms=self._service.settings.retention)
+            await self._service.default.topics_by_id.shorten(
+                message.record.id, keep_ms=self._service.settings.retention
+            )
         return bool(found)
 
 

@@ -32,7 +32,7 @@ from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import BridgeError, InvalidRequest
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 Answer = tuple[str, Any]
 Handler = Callable[[Request, Caller], Awaitable[Answer]]
@@ -52,7 +52,7 @@ class _Failure(Exception):
     """The call failed; the text becomes the answer's message."""
 
 
-def router(service: Service, guard: Guard) -> APIRouter:
+def router(service: Pools, guard: Guard) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
     calls = _Calls(service)
 
@@ -83,7 +83,7 @@ def router(service: Service, guard: Guard) -> APIRouter:
 class _Calls:
     """Every call raises _Failure, GoJsonError or a BridgeError."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Pools) -> None:
         self._service = service
         self._jobs = GlobalJobs(service)
 

@@ -31,7 +31,7 @@ from bridge.model.errors import BridgeError, InvalidRequest, NotFound
 from bridge.model.message import State
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 Given = Mapping[str, Any]
 Answer = tuple[str | None, str | None]
@@ -47,7 +47,7 @@ _MEMBERS: Final = {
 _STATES: Final = {State.WAITING: "delay", State.READY: "ready", State.LEASED: "reserved"}
 
 
-def router(service: Service, guard: Guard) -> APIRouter:
+def router(service: Pools, guard: Guard) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
     commands = _Commands(service)
 
@@ -71,7 +71,7 @@ def router(service: Service, guard: Guard) -> APIRouter:
 class _Commands:
     """Every command raises a BridgeError."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Pools) -> None:
         self._service = service
         self._jobs = GlobalJobs(service)
         self._named: Mapping[str, tuple[Need, Callable[[Given, Request, Caller], Awaitable[Answer]]]] = {

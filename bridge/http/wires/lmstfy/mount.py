@@ -14,17 +14,17 @@ from bridge.http.wires.lmstfy.wire import Wire
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
     from bridge.settings.settings import Settings
 
 
-def mount(app: FastAPI, service: Service) -> None:
+def mount(app: FastAPI, pools: Pools) -> None:
     """
     Raises:
         Undecided: others than this machine could make tokens.
     """
-    check_admin_port(service.settings)
-    app.add_middleware(Mount, wire=Wire(service))
+    check_admin_port(pools.settings)
+    app.add_middleware(Mount, wire=Wire(pools))
 
 
 class Mount:

@@ -13,15 +13,16 @@ from bridge.settings.pools import DEFAULT
 
 if TYPE_CHECKING:
     from bridge.model.values import TopicInfo
+    from bridge.service.pools import Pools
     from bridge.service.service import Service
 
 
 class Wire:
     """A pool is a RabbitMQ and a Redis, as in lmstfy. An empty pool name means the default pool."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self.settings = service.settings
+    def __init__(self, pools: Pools) -> None:
+        self._pools = pools
+        self.settings = pools.settings
         self.metrics = Metrics()
         self.job_ids = JobIds()
         self.grants = Grants(lambda token: self.service_of(token.pool))
@@ -29,14 +30,14 @@ class Wire:
         self._kept_names: set[tuple[str, str]] = set()
 
     def pool_names(self) -> list[str]:
-        return sorted(self._service.pools)
+        return sorted(self._pools.services)
 
     def has_pool(self, pool: str) -> bool:
-        return (pool or DEFAULT) in self._service.pools
+        return (pool or DEFAULT) in self._pools.services
 
     def service_of(self, pool: str) -> Service:
         """Returns the service of a pool that exists. The pool's tokens, limits and long names are in its Redis."""
-        return self._service.pools[pool or DEFAULT]
+        return self._pools.services[pool or DEFAULT]
 
     def serving(self, pool: str, topic: str) -> Service | None:
         """Returns the service that holds the topic for a token of this pool; None if there is no such pool.
@@ -46,7 +47,7 @@ class Wire:
         """
         if not self.has_pool(pool):
             return None
-        return self._service.serving(topic) if (pool or DEFAULT) == DEFAULT else self.service_of(pool)
+        return self._pools.serving(topic) if (pool or DEFAULT) == DEFAULT else self.service_of(pool)
 
     async def keep_name(self, pool: str, topic: str, namespace: str, queue: str) -> None:
         """Stores the full names of a topic whose own name has them shortened, so that `queues` can list them.

@@ -20,13 +20,14 @@ from bridge.loops.callbacks.destinations import (
     NoDestination,
 )
 from bridge.model.addresses import refusal_at_sight
+from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.errors import InvalidRequest, NotFound, Unavailable
 from bridge.model.message import JSON_TYPE, TOPIC_PATTERN, Envelope, Message, State, valid_topic
 from bridge.model.values import Draft
 from bridge.service.subscriptions import Subscription
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 Params = dict[str, Any]
 Answer = dict[str, Any]
@@ -36,7 +37,7 @@ _TEXT_TYPE: Final = "text/plain; charset=utf-8"
 _JSON_TEXT_TYPE: Final = (
     "application/json; charset=utf-8"  # JSON that the client gave as a string, and gets back as one
 )
-_LATEST_S: Final = 253_402_300_799
+_LATEST_S: Final = LATEST_INSTANT_MS // 1_000
 _DIGITS: Final = re.compile(r"[0-9]{1,18}")
 
 
@@ -47,7 +48,7 @@ class NotDue(NotFound):
 class Calls:
     """Every call raises a BridgeError."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Pools) -> None:
         self._service = service
         self._destinations = Destinations(service.settings.task_services or {})
 
@@ -56,9 +57,9 @@ class Calls:
         envelope = self._envelope(params.get("content"), caller)
         if URL_HEADER in envelope.headers:
             topic = _callback_topic(topic)
-            await self._service.subscriptions.add(Subscription(topic=topic, url=None))
-        task_id = await self._service.task_ids.next()
-        await self._service.sending.send(
+            await self._service.serving(topic).subscriptions.add(Subscription(topic=topic, url=None))
+        task_id = await self._service.default.task_ids.next()
+        await self._service.serving(topic).sending.send(
             Draft(topic=topic, envelope=envelope, id=str(task_id), deliver_at_ms=moment_s * 1_000)
         )
         return {"task_id": task_id}, None
@@ -71,7 +72,7 @@ class Calls:
         topic = _topic(params)
         if params.get("task_id") not in (None, ""):
             return _shown(await self._by_id(topic, str(_number(params, "task_id", most=2**63 - 1)))), None
-        pulled = await self._service.pulling.pull([topic], limit=1, wait_ms=0, lease_ms=None)
+        pulled = await self._service.serving(topic).pulling.pull([topic], limit=1, wait_ms=0, lease_ms=None)
         if not pulled:
             return {"task_id": None, "content": None}, None
         (leased,) = pulled
@@ -81,16 +82,15 @@ class Calls:
         """Returns a task and consumes it, if it is due. A consumed task is returned again."""
         message = await self._find(topic, task_id)
         record = message.record
-        if record.state is State.WAITING and record.due_ms > self._service.context.store.clock.now_ms():
+        if record.state is State.WAITING and record.due_ms > self._service.serving(topic).context.store.clock.now_ms():
             raise NotDue(f"the task {task_id} is not due yet")
         if record.topic == topic and record.state in (State.WAITING, State.READY):
-            await self._service.settling_tasks.ack_ids(topic, [task_id])
+            await self._service.serving(topic).settling_tasks.ack_ids(topic, [task_id])
         return message
 
     async def _find(self, topic: str, task_id: str) -> Message:
-        looking = self._service.lookup
         for one in (topic, topic + CALLED_BACK):
-            (message,) = await looking.get_many(one, [task_id])
+            (message,) = await self._service.serving(one).lookup.get_many(one, [task_id])
             if message is not None and message.record.state not in (State.DELETED, State.EXPIRED):
                 if message.envelope is None or message.envelope.body is None:
                     break
@@ -99,7 +99,7 @@ class Calls:
 
     async def _consume(self, topic: str, receipt: str) -> None:
         with suppress(Unavailable):  # the task is redelivered when its lease expires
-            await self._service.settling_tasks.ack_receipts(topic, [receipt])
+            await self._service.serving(topic).settling_tasks.ack_receipts(topic, [receipt])
 
     def _envelope(self, content: Any, caller: Caller) -> Envelope:
         if content in (None, ""):

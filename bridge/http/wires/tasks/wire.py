@@ -26,7 +26,7 @@ from bridge.http.wires.tasks.calls import Answer, Calls, NotDue, Params
 from bridge.model.errors import BridgeError, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from bridge.service.service import Service
+    from bridge.service.pools import Pools
 
 _MAX_FIELDS: Final = 100
 _SUCCESS: Final = "操作成功"
@@ -39,7 +39,7 @@ _UNAVAILABLE: Final = "服务暂不可用"
 Run = Callable[[Params, Caller], Awaitable[tuple[Answer, BackgroundTask | None]]]
 
 
-def router(service: Service, guard: Guard) -> APIRouter:
+def router(service: Pools, guard: Guard) -> APIRouter:
     calls = Calls(service)
     routes = APIRouter(prefix="/delay/task", include_in_schema=False)
 

@@ -1,4 +1,4 @@
-"""Messages that one call has together, beside the same ones by turns."""
+"""Joined calls change the same as separate ones: both run on a real Redis, and the results are compared."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import Copy, Envelope
+from bridge.model.values import MAX_DELAY_MS
 from bridge.store.calls import Call
 from bridge.store.records import Claim, Confirmation, Outcome, Records, read
 from bridge.store.scripts import SCRIPTS
+from tests.examples import examples
 from tests.property.test_transitions import (
-    MAX_DELAY_MS,
-    asked,
+    connected_store,
     delays_ms,
     envelopes,
     retries,
@@ -77,25 +78,25 @@ Rounds = list[tuple[list[Claim], list[tuple[int, int, bytes]], list[tuple[Act, C
 
 @pytest.fixture(scope="module")
 def asking(redis_node: RedisNode) -> Iterator[Any]:
-    with asked(redis_node) as (runner, store):
-        # Calls whose script the server does not have yet run behind the others.
+    with connected_store(redis_node) as (runner, store):
+        # A call whose script Redis does not have yet runs behind the others, which would change the order.
         for script in SCRIPTS.values():
             runner.run(store.command("SCRIPT", "LOAD", script.text))
         yield runner, store
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60)
 @given(sent=st.lists(rounds, max_size=3))
-def test_messages_of_one_call_end_as_those_of_many_calls_do(asking: Any, sent: Rounds) -> None:
-    together, by_turns = World(*asking), World(*asking)
+def test_messages_of_a_joined_call_end_as_those_of_separate_calls(asking: Any, sent: Rounds) -> None:
+    joined, separate = World(*asking), World(*asking)
 
-    assert ends(together, sent, at_once=8) == ends(by_turns, sent, at_once=1)
-    together.clear()
-    by_turns.clear()
+    assert ends(joined, sent, at_once=8) == ends(separate, sent, at_once=1)
+    joined.clear()
+    separate.clear()
 
 
 def ends(world: World, sent: Rounds, *, at_once: int) -> list[object]:
-    """What is answered, and how all stand in the end."""
+    """All answers, and all that Redis keeps in the end."""
     for name in IDS:
         world.broker(name)
     answered: list[Outcome] = []

@@ -1,11 +1,19 @@
-"""What was seen of every message of a run, and the judgement on it. Instants are Unix milliseconds."""
+"""Judges what happened to the messages of a run: lost, early, delivered too often. Instants are Unix milliseconds.
+
+Load and consumers note events in a `History`. `judge` is pure: it turns events into a `Verdict`.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from enum import StrEnum, auto
 from time import time
+
+from tests.waiting import pause
 
 
 class What(StrEnum):
@@ -13,13 +21,15 @@ class What(StrEnum):
     UNANSWERED = auto()  # the try got no answer, and may have been accepted
     ACCEPTED = auto()
     DELETING = auto()
-    DELETED = auto()  # answered 200
-    NOT_DELETED = auto()  # answered otherwise
-    PULLED = auto()  # delivered over HTTP; `due_ms` and `attempt` as the delivery says
+    DELETED = auto()  # the delete was answered 200
+    NOT_DELETED = auto()  # the delete was answered otherwise
+    FORGOTTEN = auto()  # the bridge does not know the message any more
+    PULLED = auto()  # delivered over HTTP; `due_ms` and `attempt` as the delivery says, `asked_ms` when the pull began
     CONSUMED = auto()  # delivered over AMQP
-    RETURNED = auto()  # this delivery will be nacked, rejected or left alone; `attempt` is the delivery's
+    RETURNED = auto()  # the consumer will nack, reject or leave this delivery; `attempt` is the delivery's
     ACKING = auto()
-    DEAD = auto()  # it stands among the dead letters
+    ACKED = auto()  # the ack was answered
+    DEAD = auto()  # it is among the dead letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,7 @@ class Event:
     what: What
     due_ms: int = 0
     attempt: int = 0
+    asked_ms: int = 0
 
     def __str__(self) -> str:
         due = f" due {self.due_ms}" if self.due_ms else ""
@@ -36,13 +47,14 @@ class Event:
 
 
 DELIVERIES = (What.PULLED, What.CONSUMED)
+_LOOK_S = 0.5  # a verdict on a long run takes tens of milliseconds of CPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The ids of which each holds. What is `wrong` must be empty.
+    """Ids of messages, by what is true of them. `wrong` holds those that break a promise.
 
-    `duplicated` are those that came more often than they were given back; that is at-least-once, and no mistake.
+    `duplicated` came more often than consumers returned them. At-least-once delivery allows that.
     """
 
     accepted: tuple[str, ...] = ()
@@ -52,11 +64,13 @@ class Verdict:
     duplicated: tuple[str, ...] = ()
     deleted_but_delivered: tuple[str, ...] = ()
     over_limit: tuple[str, ...] = ()
+    forgotten: tuple[str, ...] = ()
+    back_after_ack: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> Mapping[str, tuple[str, ...]]:
-        """What must not be, by name."""
-        names = ("lost", "early", "deleted_but_delivered", "over_limit")
+        """The ids of messages that broke a promise, by the promise."""
+        names = ("lost", "early", "deleted_but_delivered", "over_limit", "forgotten", "back_after_ack")
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     def counts(self) -> dict[str, int]:
@@ -64,42 +78,73 @@ class Verdict:
 
 
 class History:
-    """The events of a run, in the order they were seen in."""
+    """Keeps the events of a run, in the order they were seen in. `max_retry` is the setting of the bridges."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_retry: int) -> None:
+        self.max_retry = max_retry
         self.events: list[Event] = []
         self.last_due_ms = 0
         self.delivery_count = 0
+        self.accepted_count = 0
 
-    def note(self, message_id: str, what: What, *, due_ms: int = 0, attempt: int = 0) -> None:
-        self.events.append(Event(now_ms(), message_id, what, due_ms, attempt))
+    def note(self, message_id: str, what: What, *, due_ms: int = 0, attempt: int = 0, asked_ms: int = 0) -> None:
+        """Adds an event that was seen just now."""
+        self.events.append(Event(now_ms(), message_id, what, due_ms, attempt, asked_ms))
         self.delivery_count += what in DELIVERIES
+        self.accepted_count += what is What.ACCEPTED
         if what is What.SENDING:
             self.last_due_ms = max(self.last_due_ms, due_ms)
 
     def of(self, message_id: str) -> list[Event]:
+        """The events of one message."""
         return [event for event in self.events if event.message_id == message_id]
+
+    def counts(self, what: What) -> Counter[str]:
+        """How many events of this kind each message has."""
+        return Counter(event.message_id for event in self.events if event.what is what)
+
+    def verdict(self) -> Verdict:
+        """Judges the events so far."""
+        return judge(self.events, max_retry=self.max_retry)
+
+    async def more_accepted(self, count: int, *, within_s: float) -> None:
+        """Waits until so many more sends are accepted. Raises TimeoutError after `within_s`."""
+        until = self.accepted_count + count
+        async with asyncio.timeout(within_s):
+            while self.accepted_count < until:
+                await pause()
+
+    async def nothing_lost(self, *, within_s: float) -> None:
+        """Waits until no accepted message is missing, `within_s` at most. The verdict names those that are."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self.verdict().lost:
+                    await pause(_LOOK_S)
 
 
 @dataclass(slots=True)
 class _Life:
-    """One id's events, taken in one after the other."""
+    """Sums up one id's events, which it takes one after the other."""
 
     not_before_ms: int = 0  # 0 until it is sent
+    sends: int = 0
     unanswered: int = 0
     accepted: bool = False
-    deletion: What | None = None  # the last that is known of one
+    deletion: What | None = None  # the last event of a delete
     deleted_ms: list[int] = field(default_factory=list)
     dead: bool = False
     deliveries: list[Event] = field(default_factory=list)
     returned: int = 0
     acking: bool = False
+    acked_ms: int | None = None
+    forgotten: bool = False
     owed: bool = False  # a delivery has to come
     early: bool = False
 
     def take(self, event: Event, max_retry: int) -> None:
         match event.what:
             case What.SENDING:
+                self.sends += 1
                 self.not_before_ms = min(self.not_before_ms or event.due_ms, event.due_ms)
             case What.UNANSWERED:
                 self.unanswered += 1
@@ -120,12 +165,16 @@ class _Life:
                 self.owed = event.attempt <= max_retry
             case What.ACKING:
                 self.acking = True
+            case What.ACKED:
+                self.acked_ms = event.at_ms
+            case What.FORGOTTEN:
+                self.forgotten = True
             case What.DEAD:
                 self.dead = True
 
     @property
     def lost(self) -> bool:
-        # An ack or a delete that nobody answered may have ended it.
+        # An ack or a delete without an answer may have ended it.
         ended = self.acking or self.dead or self.deletion in (What.DELETING, What.DELETED)
         return self.accepted and self.owed and not ended
 
@@ -142,13 +191,27 @@ class _Life:
         )
 
     def over_limit(self, max_retry: int) -> bool:
-        """A try that nobody answered may have been a message of its own, which had ended when the next was accepted."""
+        """Whether it came more often over HTTP than retries allow, or one delivery counts too many attempts.
+
+        A try without an answer may have been a message that ended before the next try, so each such try allows as many
+        deliveries again.
+        """
         pulled = sum(one.what is What.PULLED for one in self.deliveries)
-        return pulled > (max_retry + 1) * (1 + self.unanswered)
+        too_often = pulled > (max_retry + 1) * (1 + self.unanswered)
+        return too_often or any(one.attempt > max_retry + 1 for one in self.deliveries)
+
+    @property
+    def back_after_ack(self) -> bool:
+        """Whether a pull that began after the answer to its ack brought it again.
+
+        A message that was sent twice may have ended between the two, and then its id was free for a second message.
+        """
+        acked_ms = self.acked_ms
+        return acked_ms is not None and self.sends == 1 and any(one.asked_ms > acked_ms for one in self.deliveries)
 
 
 def judge(events: Iterable[Event], *, max_retry: int) -> Verdict:
-    """What became of the messages. Events are given in the order they were seen in."""
+    """Says what became of each message. Events come in the order they were seen in."""
     lives: dict[str, _Life] = {}
     for event in events:
         lives.setdefault(event.message_id, _Life()).take(event, max_retry)
@@ -164,9 +227,11 @@ def judge(events: Iterable[Event], *, max_retry: int) -> Verdict:
         early=ids(lambda life: life.early),
         deleted_but_delivered=ids(lambda life: life.deleted_but_delivered),
         over_limit=ids(lambda life: life.over_limit(max_retry)),
+        forgotten=ids(lambda life: life.forgotten),
+        back_after_ack=ids(lambda life: life.back_after_ack),
     )
 
 
 def now_ms() -> int:
-    """The wall clock, which is also Redis' on one machine."""
+    """The wall clock. Redis on the same machine has the same."""
     return int(time() * 1_000)

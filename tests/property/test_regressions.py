@@ -1,4 +1,4 @@
-"""What once broke, each by the few steps it takes: kept so that it stays mended."""
+"""Repeats, in a few steps each, the failures that `test_transitions.py` once found."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import State
-from tests.property.test_transitions import DAY_MS, HOUR_MS, Transitions, asked
+from tests.property.test_transitions import DAY_MS, HOUR_MS, Transitions, connected_store
 
 
 @pytest.fixture
 def steps(redis_node: RedisNode) -> Iterator[Transitions]:
-    with asked(redis_node) as (run, store):
+    with connected_store(redis_node) as (run, store):
         machine = Transitions(run, store)
         yield machine
         machine.all_invariants_hold()
@@ -46,7 +46,7 @@ def state(steps: Transitions) -> State | None:
     return None if record is None else record.state
 
 
-def test_a_move_to_later_is_kept_as_it_is_answered(steps: Transitions) -> None:
+def test_a_move_to_later_is_kept_as_it_was_answered(steps: Transitions) -> None:
     sent(steps, 1_000)
     steps.move(at=0, delay_ms=2 * DAY_MS, twice=True, dies="")
 
@@ -55,7 +55,7 @@ def test_a_move_to_later_is_kept_as_it_is_answered(steps: Transitions) -> None:
     assert record.last_ms == record.due_ms == steps.world.now_ms + 2 * DAY_MS
 
 
-def test_an_id_sent_anew_after_it_was_forgotten_stands_in_one_index(steps: Transitions) -> None:
+def test_a_forgotten_id_that_is_sent_again_is_in_one_index(steps: Transitions) -> None:
     sent(steps)
     steps.ack(name="a", at=0, fenced=False, twice=False)
     steps.time_passes(by_ms=8 * DAY_MS)
@@ -65,7 +65,7 @@ def test_an_id_sent_anew_after_it_was_forgotten_stands_in_one_index(steps: Trans
     assert steps.world.kept("a").scores.keys() == {"waiting"}
 
 
-def test_an_id_sent_anew_stays_listed_when_another_message_ends(steps: Transitions) -> None:
+def test_an_id_that_is_sent_again_stays_in_its_index_when_another_message_ends(steps: Transitions) -> None:
     sent(steps)
     steps.ack(name="a", at=0, fenced=False, twice=False)
     steps.time_passes(by_ms=8 * DAY_MS)
@@ -77,9 +77,7 @@ def test_an_id_sent_anew_stays_listed_when_another_message_ends(steps: Transitio
 
 
 @pytest.mark.parametrize("dies", ["before publishing", "before naming"])
-def test_a_clients_message_rejected_from_a_direct_queue_survives_a_checkpoint_that_dies(
-    steps: Transitions, dies: str
-) -> None:
+def test_a_rejected_message_of_an_amqp_client_survives_a_crash_of_the_checkpoint(steps: Transitions, dies: str) -> None:
     steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=1, direct=True)
     steps.a_direct_copy_reaches_its_ready_queue(at=0)
     returned(steps, dies)
@@ -113,21 +111,21 @@ def test_the_lease_copy_of_a_ready_copy_that_came_twice_finds_its_record(steps: 
     assert state(steps) is State.ACKED
 
 
-def test_the_successor_of_a_nack_that_came_too_late_finds_its_record(steps: Transitions) -> None:
+def test_the_successor_of_a_late_nack_finds_its_record(steps: Transitions) -> None:
     sent(steps)
     pull(steps)
     steps.ack(name="a", at=0, fenced=False, twice=False)
     steps.nack(at=0, delay_ms=2 * DAY_MS, body_kept=True, twice=False, dies="")
 
 
-def test_a_ready_record_outlives_the_copy_it_was_before_it_was_moved(steps: Transitions) -> None:
+def test_a_ready_record_outlives_the_copy_from_before_its_move(steps: Transitions) -> None:
     sent(steps, 40 * DAY_MS)
     steps.move(at=0, delay_ms=0, twice=False, dies="")
 
     assert state(steps) is State.READY
 
 
-def test_a_confirmation_never_stands_for_another_send_of_the_same_moment(steps: Transitions) -> None:
+def test_a_confirmation_is_not_taken_for_another_send_of_the_same_millisecond(steps: Transitions) -> None:
     send(steps)
     steps.delete(name="a", release=False, twice=False)
     send(steps)
@@ -153,7 +151,7 @@ def test_a_successor_that_is_believed_is_not_released_before_it_is_due(steps: Tr
     assert steps.broker("a").ready == []
 
 
-def test_a_move_that_finds_its_copy_held_for_longer_tells_the_time_to_live_that_it_has_left_alone(
+def test_a_move_to_the_same_moment_keeps_the_time_to_live(
     steps: Transitions,
 ) -> None:
     send(steps, 1_000, 45_000)

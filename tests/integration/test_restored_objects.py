@@ -1,4 +1,4 @@
-"""An operator deletes, purges or unbinds any one object of the plan while messages wait: what a running bridge does."""
+"""Tests that a running bridge restores any object of the plan that an operator deletes or unbinds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from bridge.local.redis import RedisNode
 from tests.integration.amqp import Amqp
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, Topic
+from tests.waiting import pause
 from topology import plan
 from topology.channels import look
 from topology.names import Names
@@ -25,15 +26,15 @@ pytestmark = pytest.mark.timeout(60)
 NAMES = Names()
 CORE = plan.core(NAMES)
 SLOTS = plan.merged(plan.slot(NAMES, hand, value) for hand, value in (("seconds", 1), ("tenths", 4)))
-"""Those a delay of 1.5 s goes through: it aims a tenth short."""
+"""The slots of a delay of 1.5 s, which aims a tenth of a second short."""
 
 
 @pytest_asyncio.fixture(scope="module")
 async def own(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
-    """A bridge that looks for what is missing each second, and audits each second what is two seconds overdue."""
+    """A private bridge that each second verifies its objects and audits messages two seconds overdue."""
     settings = {"BRIDGE_VERIFY_EVERY": "1s", "BRIDGE_AUDIT_EVERY": "1s", "BRIDGE_AUDIT_GRACE": "2s"}
     async with own_bridge(rabbit, redis_node.url, local_dir, **settings) as own:
-        # Its queues are declared, and have settled.
+        # After this the queues of the topic are declared and persisted.
         await own.topic.send(id="first")
         await own.topic.ack(await own.topic.pull_one())
         yield own
@@ -49,7 +50,7 @@ def objects_of(topic: str) -> list[Queue | Binding]:
     return [*of_topic.queues, *of_topic.bindings]
 
 
-async def stands(amqp: Amqp, item: Exchange | Queue) -> bool:
+async def exists(amqp: Amqp, item: Exchange | Queue) -> bool:
     return await look(amqp.connection, item) is not None
 
 
@@ -63,7 +64,7 @@ async def bound(rabbit: RabbitNode, own: Own, binding: Binding) -> bool:
     )
 
 
-async def taken_away(amqp: Amqp, item: Exchange | Queue | Binding) -> None:
+async def delete(amqp: Amqp, item: Exchange | Queue | Binding) -> None:
     async with amqp.connection.channel() as channel:
         underlay = await channel.get_underlay_channel()
         match item:
@@ -77,8 +78,8 @@ async def taken_away(amqp: Amqp, item: Exchange | Queue | Binding) -> None:
                 await underlay.exchange_unbind(item.destination, item.source, item.key)
 
 
-async def insisted(topic: Topic, method: str, path: str, body: Json) -> Json:
-    """Calls until it goes through: the call that finds an exchange gone is refused, and has it declared again."""
+async def insist(topic: Topic, method: str, path: str, body: Json) -> Json:
+    """Calls until it succeeds. The call that finds an exchange missing is refused and has it declared again."""
     while True:
         answer = await topic.client.request(method, f"/v1/topics/{topic.name}/messages{path}", json=body)
         if answer.status_code != 503:
@@ -87,7 +88,7 @@ async def insisted(topic: Topic, method: str, path: str, body: Json) -> Json:
             return found
 
 
-def named(item: Exchange | Queue | Binding) -> str:
+def label(item: Exchange | Queue | Binding) -> str:
     if isinstance(item, Binding):
         return f"{item.source}--{item.key}--{item.destination}"
     return f"{type(item).__name__.lower()}-{item.name}"
@@ -102,72 +103,68 @@ OBJECTS: list[Exchange | Queue | Binding] = [
 ]
 
 
-@pytest.mark.parametrize("item", OBJECTS, ids=named)
-async def test_what_waits_is_delivered_and_what_was_taken_away_stands_again(
+@pytest.mark.parametrize("item", OBJECTS, ids=label)
+async def test_waiting_messages_are_delivered_and_the_deleted_object_is_restored(
     rabbit: RabbitNode, own: Own, topic: Topic, item: Exchange | Queue | Binding
 ) -> None:
     name = f"m-{OBJECTS.index(item)}"
-    await insisted(topic, "POST", "", {"id": f"{name}-far", "body": 1, "delay": "2h"})
-    await insisted(topic, "POST", "", {"id": f"{name}-near", "body": 1, "delay": "1.5s"})
-    await taken_away(own.amqp, item)
-    await insisted(topic, "POST", "", {"id": f"{name}-after", "body": 1, "delay": "1.5s"})
-    await insisted(topic, "PATCH", f"/{name}-far", {"delay": "1.5s"})
+    await insist(topic, "POST", "", {"id": f"{name}-far", "body": 1, "delay": "2h"})
+    await insist(topic, "POST", "", {"id": f"{name}-near", "body": 1, "delay": "1.5s"})
+    await delete(own.amqp, item)
+    await insist(topic, "POST", "", {"id": f"{name}-after", "body": 1, "delay": "1.5s"})
+    await insist(topic, "PATCH", f"/{name}-far", {"delay": "1.5s"})
     wanted = {f"{name}-{which}" for which in ("far", "near", "after")}
     assert set(await topic.pull_ids(3, max=10)) == wanted
-    while not (await bound(rabbit, own, item) if isinstance(item, Binding) else await stands(own.amqp, item)):
-        pass
+    while not (await bound(rabbit, own, item) if isinstance(item, Binding) else await exists(own.amqp, item)):
+        await pause()
 
 
-async def test_acks_of_amqp_consumers_are_recorded_again_after_their_queue_was_deleted(
-    rabbit: RabbitNode, own: Own, topic: Topic
-) -> None:
+async def test_amqp_acks_are_recorded_after_their_queue_was_deleted(rabbit: RabbitNode, own: Own, topic: Topic) -> None:
     await topic.send(id="acked")
     message = await own.amqp.take(topic.ready_queue)
     (queue,) = (queue for queue in CORE.queues if queue.name == NAMES.acks)
     (binding,) = (binding for binding in CORE.bindings if binding.destination == NAMES.acks)
-    await taken_away(own.amqp, queue)
+    await delete(own.amqp, queue)
     while not await bound(rabbit, own, binding):
-        pass
+        await pause()
     await own.amqp.publish(NAMES.acks, topic.name, b"", message_id=message.message_id)
     await topic.until_state("acked", "acked")
 
 
-async def test_what_is_refused_makes_its_queue_again_and_holds_up_nobody(own: Own, topic: Topic) -> None:
+async def test_deleted_refused_queue_is_declared_again_for_the_next_message(own: Own, topic: Topic) -> None:
     await own.amqp.delete_queue(NAMES.refused)
     await own.amqp.publish(NAMES.entry, "no key", b"strange", message_id="strange")
-    await insisted(topic, "POST", "", {"id": "behind", "body": 1})
+    await insist(topic, "POST", "", {"id": "behind", "body": 1})
     assert await topic.pull_ids(1) == ["behind"]
     assert (await own.amqp.take(NAMES.refused)).message_id == "strange"
 
 
-@pytest.mark.parametrize("place", range(len(objects_of("t"))), ids=[named(item) for item in objects_of("t")])
-async def test_a_topic_gets_its_queues_and_bindings_back_unasked(own: Own, topic: Topic, place: int) -> None:
+@pytest.mark.parametrize("place", range(len(objects_of("t"))), ids=[label(item) for item in objects_of("t")])
+async def test_queues_and_bindings_of_a_topic_are_restored_without_a_call(own: Own, topic: Topic, place: int) -> None:
     direct = topic.beside("direct")
     await direct.put_policy(release="direct")
     item = objects_of(direct.name)[place]
-    await taken_away(own.amqp, item)
+    await delete(own.amqp, item)
     if isinstance(item, Queue):
-        while not await stands(own.amqp, item):
-            pass
+        while not await exists(own.amqp, item):
+            await pause()
     else:
         key = direct.name if item.source == NAMES.ready_exchange else f"0.0.0.0.0.0.0.{direct.name}"
         while not await routed(own.amqp, item.source, key, direct.ready_queue):
-            pass
+            await pause()
 
 
-async def test_more_dead_letters_than_a_slot_hands_out_at_once_wait_for_their_exchange_and_go_on(
-    own: Own, topic: Topic
-) -> None:
-    """Unroutable dead letters keep their 32 places in the slot, and no message may be stuck behind them for good."""
+async def test_unroutable_dead_letters_are_delivered_once_their_exchange_is_back(own: Own, topic: Topic) -> None:
+    """A slot has at most 32 unconfirmed dead letters. Messages behind unroutable ones must not stay stuck."""
     ids = [f"held-{number}" for number in range(40)]
     await topic.send_many(*({"id": one, "body": 1, "delay": "1.5s"} for one in ids))
     for item in (CORE.exchanges[0], *(one for one in CORE.exchanges if one.name == NAMES.due)):
-        await taken_away(own.amqp, item)
+        await delete(own.amqp, item)
     assert sorted(await topic.pull_ids(40, max=100)) == sorted(ids)
 
 
 async def routed(amqp: Amqp, exchange: str, key: str, queue: str) -> bool:
-    """Whether what is published so comes into the queue with no bridge in the way, which would name the topic."""
+    """Whether the broker routes such a message to the queue without the bridge, which would add `x-delay-topic`."""
     try:
         await amqp.publish(exchange, key)
     except DeliveryError:

@@ -1,4 +1,4 @@
-"""A bundle that is parted, and some of whose copies are not done with yet."""
+"""Tests an unpacked bundle of which some copies are not yet settled."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from tests.fault.stage import Stage
 PATIENCE_S = 30.0
 
 
-async def test_a_bridge_that_is_told_to_end_in_the_middle_of_a_bundle_ends_what_is_held_of_it(stage: Stage) -> None:
-    topic, ids = "parted-ended", ["m-0", "m-1", "m-2"]
-    async with running(stage) as service, released(stage, service, topic) as (channel, ready):
+async def test_stopping_bridge_finishes_the_held_copies_of_an_unpacked_bundle(stage: Stage) -> None:
+    topic, ids = "unpacked-ended", ["m-0", "m-1", "m-2"]
+    async with running(stage) as service, ready_queue(stage, service, topic) as (channel, ready):
         drafts = [Draft(topic=topic, id=one, envelope=Envelope(body=b"1"), delay_ms=3_000) for one in ids]
         (sent, *_) = await service.sending.send_many(drafts)
         assert not isinstance(sent, Exception)
-        # It comes with the others, and is held a little longer.
+        # This copy arrives in the bundle, and the checkpoint holds it a little longer.
         later_ms = sent.message.record.due_ms + 180
         await service.changing.move(topic, "m-1", delay_ms=None, deliver_at_ms=later_ms)
         async with asyncio.timeout(PATIENCE_S):
-            await asked(service)
+            await fire_answered(service)
             await service.stop()
         assert now_ms() >= later_ms
-        assert sorted([await taken(ready) for _ in ids]) == ids
+        assert sorted([await take_id(ready) for _ in ids]) == ids
         checkpoint = await channel.declare_queue("delay.checkpoint", passive=True)
         assert checkpoint.declaration_result.message_count == 0
 
 
-async def test_a_fault_with_one_copy_of_a_bundle_neither_loses_it_nor_brings_the_others_twice(stage: Stage) -> None:
-    topic = "parted-failed"
-    async with running(stage) as service, released(stage, service, topic) as (channel, ready):
+async def test_failure_of_one_copy_in_a_bundle_loses_none_and_repeats_none(stage: Stage) -> None:
+    topic = "unpacked-failed"
+    async with running(stage) as service, ready_queue(stage, service, topic) as (channel, ready):
         ways = service.context.broker.releases
         refuse, failed = ways.refuse, asyncio.Event()
 
         async def failing_once(message: Any, reason: str) -> None:
             if isinstance(message, Copy) and not failed.is_set():
                 failed.set()
-                raise RuntimeError("a fault of ours")
+                raise RuntimeError("an injected fault")
             await refuse(message, reason)
 
         ways.refuse = failing_once  # type: ignore[method-assign]
@@ -68,7 +68,7 @@ async def test_a_fault_with_one_copy_of_a_bundle_neither_loses_it_nor_brings_the
         refused = await channel.get_queue("delay.refused")
         assert (await take(refused)).body == b"pois"
         assert failed.is_set()
-        assert sorted([await taken(ready) for _ in range(2)]) == ["fine", "fine too"]
+        assert sorted([await take_id(ready) for _ in range(2)]) == ["fine", "fine too"]
         await service.stop()
         for queue in ("delay.checkpoint", ready.name):
             left = await channel.declare_queue(queue, passive=True)
@@ -76,7 +76,10 @@ async def test_a_fault_with_one_copy_of_a_bundle_neither_loses_it_nor_brings_the
 
 
 @asynccontextmanager
-async def released(stage: Stage, service: Service, topic: str) -> AsyncIterator[tuple[AbstractChannel, AbstractQueue]]:
+async def ready_queue(
+    stage: Stage, service: Service, topic: str
+) -> AsyncIterator[tuple[AbstractChannel, AbstractQueue]]:
+    """Declares the topic; yields a channel and its ready queue."""
     await service.context.broker.declared.ensure_topic(topic)
     async with await aio_pika.connect(stage.rabbit.amqp_url) as connection:
         channel = await connection.channel()
@@ -84,7 +87,7 @@ async def released(stage: Stage, service: Service, topic: str) -> AsyncIterator[
 
 
 async def take(queue: AbstractQueue) -> AbstractIncomingMessage:
-    """The next message in the queue."""
+    """The next message of the queue, acknowledged."""
     async with asyncio.timeout(PATIENCE_S), queue.iterator(no_ack=False) as messages:
         async for message in messages:
             await message.ack()
@@ -92,13 +95,13 @@ async def take(queue: AbstractQueue) -> AbstractIncomingMessage:
     raise AssertionError("the queue was closed")
 
 
-async def taken(queue: AbstractQueue) -> str:
-    """Its id."""
+async def take_id(queue: AbstractQueue) -> str:
+    """The id of the next message of the queue, acknowledged."""
     return (await take(queue)).message_id or ""
 
 
-async def asked(service: Service) -> None:
-    """Returns once it is asked about what is due."""
+async def fire_answered(service: Service) -> None:
+    """Returns once Redis has answered a call of the script `fire`."""
     store, answered = service.context.store, asyncio.Event()
     run = store.run
 

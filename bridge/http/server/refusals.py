@@ -1,0 +1,34 @@
+"""Refuses requests that never reach the application: what is wrong with them, and the bytes of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from bridge.http import problems
+from bridge.http.problems import ProblemType
+from bridge.http.server import request_id
+
+NOT_HTTP = ProblemType(400, "not-http", "The request is not valid HTTP")
+TOO_SLOW = ProblemType(408, "too-slow", "The request arrived too slowly")
+TARGET_TOO_LONG = ProblemType(414, "target-too-long", "The path with its query is too long")
+HEAD_TOO_LARGE = ProblemType(431, "head-too-large", "The head of the request is too large")
+TOO_MANY_CONNECTIONS = ProblemType(503, "too-many-connections", "Too many connections are open")
+
+
+def refusal_bytes(problem_type: ProblemType, detail: str, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """A whole HTTP response with the problem. It tells the client that the connection closes."""
+    identity = request_id.new()
+    document = problems.document(problem_type, detail, identity.decode())
+    headers = [
+        *default_headers,
+        (b"content-type", problems.MEDIA_TYPE.encode()),
+        (b"content-length", b"%d" % len(document)),
+        (b"x-request-id", identity),
+        (b"connection", b"close"),
+    ]
+    if problem_type.status == 503:
+        headers.append((b"retry-after", b"1"))
+    head = b"".join(b"%b: %b\r\n" % header for header in headers)
+    return b"%b%b\r\n%b" % (STATUS_LINE[problem_type.status], head, document)

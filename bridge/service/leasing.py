@@ -1,0 +1,138 @@
+"""Leases deliveries from a ready queue: publishes the lease copies, names them in the records, acknowledges.
+
+The lease copy comes due when the lease ends. So a lease lives in RabbitMQ and Redis: any process may settle it, and no
+process has to be there for it to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from bridge import metrics
+from bridge.broker.copies.copies import from_properties
+from bridge.broker.publications import Publication, Route, parked_ms
+from bridge.broker.ready.taken import Taken
+from bridge.model.errors import Unavailable
+from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.message import Copy, CopyKind, Envelope, Message
+from bridge.model.values import Leased, Policy
+from bridge.service import receipts
+from bridge.service.context import Context
+from bridge.service.succession import Step, Succession
+from bridge.service.successors import lease_copy
+from bridge.store.records import Outcome
+from bridge.store.verdicts import Verdict
+
+AHEAD_PARKED_MS: Final = 1_000
+"""A copy that is newer than its record goes into the wheel for so long before it is asked about again."""
+
+LeaseMs = int | Callable[[Envelope], int | None] | None
+"""How long a lease lasts. A function reads it from the message. None, also from the function: the topic's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    """The terms of the leases of one pull. `counted`: each uses one of the deliveries that a message is allowed."""
+
+    lease_ms: LeaseMs
+    counted: bool
+
+    def ms_for(self, envelope: Envelope) -> int | None:
+        return self.lease_ms(envelope) if callable(self.lease_ms) else self.lease_ms
+
+
+@fast_dataclass(frozen=True, slots=True)
+class _Candidate:
+    delivery: Taken
+    copy: Copy
+
+    def give_back(self) -> Step:
+        """Puts the copy behind the others, as a new publish: a requeue would count as a delivery."""
+        publication = Publication(copy=self.copy, route=Route.READY, live_for_ms=self.delivery.live_for_ms)
+        return Step(publication=publication, delivery=self.delivery)
+
+    def park(self, outcome: Outcome) -> Step | None:
+        """Puts a copy that was taken too early, before it is due or before its record names it, into the wheel."""
+        if outcome.verdict is Verdict.HOLD:
+            copy, left_ms = self.copy, outcome.extra
+        elif outcome.verdict is Verdict.AHEAD:
+            copy, left_ms = replace(self.copy, asked=self.copy.asked + 1), AHEAD_PARKED_MS
+        else:
+            return None
+        publication = Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)
+        return Step(publication=publication, delivery=self.delivery)
+
+
+class Leasing:
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._lease_ms = context.settings.lease
+        self._max_retry = context.settings.max_retry
+
+    async def lease(self, topic: str, taken: Sequence[Taken], terms: LeaseTerms, policy: Policy) -> list[Leased]:
+        """Leases deliveries of one topic. Drops ghosts and expired copies, parks those that are not due yet, and gives
+        back those that can't be leased now.
+
+        Raises:
+            Unavailable: nothing was leased, and everything was given back.
+        """
+        now_ms = int(self._store.clock.now_ms())
+        default_ms = policy.lease_ms or self._lease_ms
+        candidates = [_Candidate(delivery, self._copy(topic, delivery, now_ms)) for delivery in taken]
+        steps = [
+            self._step(candidate, terms.ms_for(candidate.copy.envelope) or default_ms, now_ms, counted=terms.counted)
+            for candidate in candidates
+        ]
+        leased: list[Leased] = []
+        errors: list[Unavailable] = []
+        for candidate, result in zip(candidates, await self._succession.perform(steps), strict=True):
+            if isinstance(result, Unavailable):
+                errors.append(result)
+            elif result is not None and result.verdict is Verdict.LEASED:
+                record = result.found
+                leased.append(
+                    Leased(
+                        message=Message(record=record, envelope=candidate.copy.envelope),
+                        receipt=receipts.make(record.epoch, record.id),
+                    )
+                )
+            elif result is not None and result.verdict is Verdict.GHOST:
+                metrics.GHOSTS.add(topic)
+            elif result is not None and result.verdict is Verdict.EXPIRED:
+                metrics.EXPIRED.add(topic)
+        if leased:
+            metrics.DELIVERED.add(topic, len(leased))
+        if errors and len(errors) == len(candidates):
+            raise errors[0]
+        return leased
+
+    async def give_back(self, deliveries: Sequence[tuple[str, Taken]]) -> None:
+        """Gives back deliveries, each with its topic, for others to take."""
+        now_ms = int(self._store.clock.now_ms())
+        candidates = [_Candidate(delivery, self._copy(topic, delivery, now_ms)) for topic, delivery in deliveries]
+        await self._succession.perform([candidate.give_back() for candidate in candidates])
+
+    def _step(self, candidate: _Candidate, lease_ms: int, now_ms: int, *, counted: bool) -> Step:
+        copy = lease_copy(candidate.copy, now_ms + lease_ms, counted=counted)
+        return Step(
+            publication=Publication(
+                copy=copy, route=Route.WHEEL, left_ms=lease_ms, exact=False, kind=CopyKind.LEASE, shares=True
+            ),
+            name=self._records.lease(
+                candidate.copy,
+                next_nonce=copy.nonce,
+                lease_ms=lease_ms,
+                arrives_in_ms=parked_ms(lease_ms, exact=False),
+                counted=counted,
+            ),
+            delivery=candidate.delivery,
+            instead=candidate.give_back,
+            then=candidate.park,
+        )
+
+    def _copy(self, topic: str, taken: Taken, now_ms: int) -> Copy:
+        return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms, max_retry=self._max_retry)

@@ -1,0 +1,195 @@
+"""Carries out the protocol's central rule: publish the successor, name it in the record, acknowledge the old copy.
+
+A message is one record in Redis and one live copy in RabbitMQ. The record names the live copy by epoch and nonce. Every
+change of a message that needs a new copy is one `Step`, and `Succession.perform` is the only code that carries steps
+out. Its callers are sends, leases, nacks, moves, replacements, dead letters, replays, the audit's repairs, and the
+checkpoint with its releases, retries and returns into the wheel.
+
+    decide (pure)             perform (this module)
+    ┌──────┐     1 publish          2 name               3 acknowledge
+    │ Step │ ──> RabbitMQ: all  ──> Redis: only the  ──> RabbitMQ: the deliveries
+    └──────┘     in one burst,      confirmed ones,      that the steps began with
+                 confirmed          in one pipeline
+                   │ failed           │ no answer
+                   v                  v
+                 the alternative    the alternative of steps with a delivery
+
+Who is authoritative:
+
+* RabbitMQ, for the existence of a copy. Only a publisher confirm counts: a quorum queue has the copy on a majority of
+  its nodes.
+* Redis, for which copy is live. A script compares epoch and nonce before it changes a record, so of two callers that
+  change one message at once only the first succeeds, and a script that runs twice changes the record once.
+* Nobody else. A bridge process keeps no state, so any process may carry on after a crash.
+
+What a failure leaves behind:
+
+* A crash before 1: nothing has changed. RabbitMQ redelivers the old copy where there was one.
+* A crash between 1 and 2: the record names the old copy, which stays live. The new copy is ahead of its record. The
+  checkpoint asks about it again every second for a minute, and then believes it. Most often the message has gone on
+  from its old copy by then, and the new copy is a ghost. A send has no old copy: its record stays unconfirmed, and
+  answers no other send of the id.
+* A crash between 2 and 3: the record names the new copy. RabbitMQ redelivers the old one, which is a ghost.
+* A publish fails: that step is not named. Its alternative is carried out; without one its delivery is requeued. The
+  other steps of the batch go on.
+* Redis does not answer: some records may name their new copies, and others not. Deliveries are put back by their
+  alternatives, or requeued. If the record names the new copy after all, the copy that was put back is a ghost.
+
+So a message may be delivered twice, and is never lost: at every moment the record names a copy that RabbitMQ has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bridge.broker.publications import CopyPublisher, Publication
+from bridge.broker.ready.taken import Taken, ack_all
+from bridge.model.errors import StoreUnavailable, Unavailable
+from bridge.model.fast_dataclass import fast_dataclass
+from bridge.store.calls import Call
+from bridge.store.client import Store
+from bridge.store.records import Outcome, outcome_of
+from bridge.store.verdicts import Verdict
+
+_AHEAD_TRIES: Final = 5
+_AHEAD_PAUSE_S: Final = 0.01
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Step:
+    """What to do for one message, in the order of the fields. Each of them may be missing.
+
+    `publication`: the copy to publish.
+    `name`: the call that names this copy in the record, or changes the record alone where there is no publication.
+    `delivery`: the copy that the step began with, to be acknowledged last. The checkpoint leaves it out: it
+    acknowledges its deliveries by tag, a batch at a time.
+    `instead`: the alternative, built only when it is needed: after the publish failed, and, for a step with a delivery,
+    when Redis did not answer. The alternative takes over the delivery.
+    `then`: asked with the outcome of `name`. It returns a step that has to come before the acknowledgement and takes
+    over the delivery, or None.
+    """
+
+    publication: Publication | None = None
+    name: Call | None = None
+    delivery: Taken | None = None
+    instead: Callable[[], Step] | None = None
+    then: Callable[[Outcome], Step | None] | None = None
+
+
+Result = Outcome | Unavailable | None
+"""What became of a step: the outcome of its `name`; why it was not published or Redis did not answer; or None, where
+there was nothing to name."""
+
+
+class Succession:
+    """Carries out steps in batches."""
+
+    def __init__(self, store: Store, copy_publisher: CopyPublisher) -> None:
+        self._store = store
+        self._copy_publisher = copy_publisher
+
+    async def perform(self, steps: Sequence[Step]) -> list[Result]:
+        """Carries out a batch and returns one result for each step, in order. A result that is an error concerns its
+        step alone; the module's docstring says what holds then."""
+        results: list[Result] = [None] * len(steps)
+        try:
+            await self._publish(steps, results)
+            await self._name(steps, results)
+        except BaseException:
+            for step, result in zip(steps, results, strict=True):
+                if result is None and step.delivery is not None:
+                    await step.delivery.requeue()
+            raise
+        await self._acknowledge(steps, results)
+        return results
+
+    async def perform_one(self, step: Step) -> Outcome:
+        """Carries out one step that has a `name`.
+
+        Raises:
+            Unavailable: it was not published, or Redis did not answer.
+        """
+        (result,) = await self.perform([step])
+        return named(result)
+
+    async def _publish(self, steps: Sequence[Step], results: list[Result]) -> None:
+        publications = [step.publication for step in steps if step.publication is not None]
+        if not publications:
+            return
+        errors = await self._copy_publisher.publish(publications)
+        if len(publications) == len(steps):
+            results[:] = errors
+        else:
+            publishing = [at for at, step in enumerate(steps) if step.publication is not None]
+            for at, error in zip(publishing, errors, strict=True):
+                results[at] = error
+        failed = [step for step, error in zip(steps, results, strict=True) if error is not None]
+        if failed:
+            await self._perform_instead(failed)
+
+    async def _name(self, steps: Sequence[Step], results: list[Result]) -> None:
+        naming = [(at, step.name) for at, step in enumerate(steps) if step.name is not None and results[at] is None]
+        if not naming:
+            return
+        try:
+            outcomes = await self._outcomes([call for _, call in naming])
+        except StoreUnavailable as error:
+            for at, _ in naming:
+                results[at] = error
+            await self._perform_instead([steps[at] for at, _ in naming if steps[at].delivery is not None])
+            return
+        for (at, _), outcome in zip(naming, outcomes, strict=True):
+            results[at] = outcome
+
+    async def _outcomes(self, calls: list[Call]) -> list[Outcome]:
+        """Runs the calls in one round trip. A copy that is ahead of its record was published by somebody who is about
+        to name it, so its call is run again after a moment."""
+        answers = await self._store.run(calls)
+        outcomes = [outcome_of(call, answer) for call, answer in zip(calls, answers, strict=True)]
+        for _ in range(_AHEAD_TRIES - 1):
+            ahead = [at for at, outcome in enumerate(outcomes) if outcome.verdict is Verdict.AHEAD]
+            if not ahead:
+                break
+            await asyncio.sleep(_AHEAD_PAUSE_S)
+            for at, answer in zip(ahead, await self._store.run([calls[at] for at in ahead]), strict=True):
+                outcomes[at] = outcome_of(calls[at], answer)
+        return outcomes
+
+    async def _acknowledge(self, steps: Sequence[Step], results: Sequence[Result]) -> None:
+        settled: list[Taken] = []
+        further: list[Step] = []
+        for step, result in zip(steps, results, strict=True):
+            if step.delivery is None or isinstance(result, Unavailable):
+                continue
+            next_step = step.then(result) if step.then is not None and result is not None else None
+            if next_step is None:
+                settled.append(step.delivery)
+            else:
+                further.append(next_step)
+        if further:
+            await self.perform(further)
+        if settled:
+            await ack_all(settled)
+
+    async def _perform_instead(self, steps: Sequence[Step]) -> None:
+        alternatives = [step.instead() for step in steps if step.instead is not None]
+        for step in steps:
+            if step.instead is None and step.delivery is not None:
+                await step.delivery.requeue()
+        if alternatives:
+            await self.perform(alternatives)
+
+
+def named(result: Result) -> Outcome:
+    """The outcome of a step that has a `name`.
+
+    Raises:
+        Unavailable: the step was not carried out.
+    """
+    if isinstance(result, Unavailable):
+        raise result
+    if result is None:
+        raise LookupError("the step named nothing, so it has no outcome")
+    return result

@@ -1,0 +1,59 @@
+"""Names the verdicts of scripts about messages. The `Returns:` line of a script's header says which ones it answers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class Verdict(StrEnum):
+    """A word of one script may be the word of another: `GHOST` means the same wherever it is answered."""
+
+    # A copy's place in its message's life: fire, returned, lease, retry, bury, replay, keep.
+    GHOST = "ghost"
+    AHEAD = "ahead"
+    EXPIRED = "expired"
+
+    # The record is not what the caller took it for.
+    STALE = "stale"
+    UNKNOWN = "unknown"
+
+    # schedule, confirm, abandon, keep
+    CREATED = "created"
+    EXISTS = "exists"
+    BUSY = "busy"
+    TOO_FAR = "too_far"
+    CONFIRMED = "confirmed"
+    SUPERSEDED = "superseded"
+    MISSING = "missing"
+    ABANDONED = "abandoned"
+    KEPT = "kept"
+
+    # fire, returned: what to do with the copy
+    RELEASE = "release"
+    MADE = "made"
+    HOLD = "hold"
+    RETRY = "retry"
+    BURY = "bury"
+
+    # The record has changed as asked.
+    LEASED = "leased"
+    ACKED = "acked"
+    NACKED = "nacked"
+    EXTENDED = "extended"
+    MOVED = "moved"
+    REPLACED = "replaced"
+    RETRIED = "retried"
+    BURIED = "buried"
+    REPLAYED = "replayed"
+    DROPPED = "dropped"
+    DELETED = "deleted"
+
+    # delete, look
+    ENDED = "ended"
+    OTHER = "other"
+    FOUND = "found"
+
+
+BY_ANSWER: Final = {verdict.encode(): verdict for verdict in Verdict}
+"""The verdicts by the bytes that Redis answers."""

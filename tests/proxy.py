@@ -1,0 +1,135 @@
+"""Passes TCP connections on to a server on loopback, and disturbs them when a test says so.
+
+It can cut connections, slow them down, hold them up, and lose the answer to one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Self
+from urllib.parse import urlsplit, urlunsplit
+
+from bridge.local.ports import free_ports
+
+_CHUNK_BYTES = 65_536
+
+
+class Proxy:
+    """A proxy before the server at `url`. `latency_s` is added to every chunk in either direction."""
+
+    def __init__(self, url: str) -> None:
+        self._target = urlsplit(url)
+        self._port = free_ports(1)[0]
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+        self._passing: set[asyncio.Task[None]] = set()
+        self._takes_connections = True
+        self._speaks = asyncio.Event()
+        self._speaks.set()
+        self._trigger: bytes | None = None
+        self.latency_s = 0.0
+        self.lost = asyncio.Event()  # the proxy threw an answer away, and cut its connection
+
+    @property
+    def url(self) -> str:
+        """The server's address, by way of the proxy."""
+        user, at, _ = self._target.netloc.rpartition("@")
+        return urlunsplit(self._target._replace(netloc=f"{user}{at}127.0.0.1:{self._port}"))
+
+    @property
+    def used(self) -> bool:
+        """Whether a connection is open."""
+        return bool(self._passing)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listens."""
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
+
+    async def stop(self) -> None:
+        """Cuts every connection, and returns when none is left."""
+        self.cut()
+        if self._server is not None:
+            self._server.close()
+        self._speaks.set()
+        while self._passing:
+            await asyncio.wait(self._passing)
+
+    def cut(self) -> None:
+        """Closes every connection, and takes none until `mend`."""
+        self._takes_connections = False
+        for writer in self._open:
+            writer.transport.abort()
+
+    def mend(self) -> None:
+        """Takes connections again."""
+        self._takes_connections = True
+
+    def fall_silent(self) -> None:
+        """Keeps every connection and passes nothing on, as a server that hangs."""
+        self._speaks.clear()
+
+    def lose_the_answer_to(self, request: bytes) -> None:
+        """Cuts the first connection that sends these bytes when the server has answered them, and drops the answer.
+
+        The server has done then what the client asked for.
+        """
+        self._trigger = request
+        self.lost.clear()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        try:
+            if not self._takes_connections:
+                raise ConnectionRefusedError
+            server_reader, server = await asyncio.open_connection(self._target.hostname, self._target.port)
+        except OSError:
+            self._open.discard(writer)
+            writer.transport.abort()
+            return
+        self._open.add(server)
+        asked = asyncio.Event()
+        # A cut meanwhile has closed the client's writer. Then the first of the two tasks ends the other.
+        self._start(self._requests(reader, server, asked), writer, server)
+        self._start(self._answers(server_reader, writer, asked), writer, server)
+
+    def _start(self, passing: Coroutine[Any, Any, None], *writers: asyncio.StreamWriter) -> None:
+        async def until_either_ends() -> None:
+            with suppress(OSError, RuntimeError):  # uvloop raises the latter for a writer that a cut has closed
+                await passing
+            for writer in writers:
+                writer.transport.abort()
+                self._open.discard(writer)
+
+        task = asyncio.create_task(until_either_ends())
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
+
+    async def _requests(self, reader: asyncio.StreamReader, to: asyncio.StreamWriter, asked: asyncio.Event) -> None:
+        while chunk := await reader.read(_CHUNK_BYTES):
+            if self._trigger is not None and self._trigger in chunk:
+                self._trigger = None
+                asked.set()
+            await self._pass(chunk, to)
+
+    async def _answers(self, reader: asyncio.StreamReader, to: asyncio.StreamWriter, asked: asyncio.Event) -> None:
+        while chunk := await reader.read(_CHUNK_BYTES):
+            if asked.is_set():
+                self.lost.set()
+                return
+            await self._pass(chunk, to)
+
+    async def _pass(self, chunk: bytes, to: asyncio.StreamWriter) -> None:
+        if self.latency_s:
+            await asyncio.sleep(self.latency_s)
+        await self._speaks.wait()
+        to.write(chunk)
+        await to.drain()

@@ -1,0 +1,26 @@
+"""What `pip wheel .` puts into the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+PROJECT = Path(__file__).parents[3]
+
+
+def test_the_wheel_holds_bridge_and_topology_alone(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--quiet"]
+    subprocess.run([*build, "--wheel-dir", str(tmp_path), str(PROJECT)], check=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = [Path(name) for name in ZipFile(wheel).namelist()]
+    folders = {name.parts[0] for name in names if not name.parts[0].endswith(".dist-info")}
+    assert folders == {"bridge", "topology"}
+    sources = {
+        path.relative_to(PROJECT)
+        for package in folders
+        for path in (PROJECT / package).rglob("*")
+        if path.suffix in (".py", ".lua")
+    }
+    assert sources <= set(names)

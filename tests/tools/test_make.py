@@ -1,0 +1,52 @@
+"""The targets of the Makefile, as a person calls them. They use the checkout's own .venv."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+MAKEFILE = (PROJECT / "Makefile").read_text()
+
+own_environment = pytest.mark.skipif(
+    Path(sys.prefix).resolve() != PROJECT / ".venv", reason="the tests do not run in the checkout's own .venv"
+)
+
+
+def make(*arguments: str) -> str:
+    """Standard output of a call of make."""
+    done = subprocess.run(["make", *arguments], cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_help_lists_every_target_that_has_a_description() -> None:
+    described = re.findall(r"^([a-z-]+):.* ## (.+)$", MAKEFILE, re.MULTILINE)
+    assert {"run", "test", "test-unit", "test-tools", "fmt", "all", "coverage"} <= {name for name, _ in described}
+    assert [tuple(line.split(None, 1)) for line in make("help").splitlines()] == described
+
+
+def test_every_file_and_folder_that_a_target_names_exists() -> None:
+    named = re.findall(r"\b(?:tests|deploy)/[\w./-]+", MAKEFILE.replace("tests/a.py tests/b.py", ""))
+    assert [name for name in named if not (PROJECT / name).exists()] == []
+
+
+@own_environment
+@pytest.mark.timeout(320)
+def test_bench_prints_json_and_nothing_else() -> None:
+    found = json.loads(make("bench", "ARGS=--only lone --quick --json --folder .local/test-make/bench"))
+    assert {row["row"].split()[0] for row in found["rows"]} == {"lone"}
+
+
+@own_environment
+@pytest.mark.timeout(320)
+def test_torture_prints_json_and_nothing_else() -> None:
+    found = json.loads(
+        make("torture", "ARGS=--minutes 0.1 --seed 1 --rate 20 --json --folder .local/test-make/torture")
+    )
+    assert found["lost"] == 0
