@@ -9,7 +9,7 @@ COPY bridge bridge
 RUN /opt/delaybridge/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.13-slim
-# A fixed number, so that an orchestrator can check that it is not root.
+# The user id is fixed, so that an orchestrator can check that it is not root.
 RUN useradd --system --uid 10001 --no-create-home delaybridge
 COPY --from=build /opt/delaybridge /opt/delaybridge
 ENV PATH=/opt/delaybridge/bin:$PATH PYTHONUNBUFFERED=1 BRIDGE_HTTP_HOST=0.0.0.0 BRIDGE_HTTP_PORT=8080

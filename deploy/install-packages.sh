@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs Debian packages as root without starting or enabling any service of theirs:
-# this project runs RabbitMQ and Redis as programs, on ports and data of its own.
+# this project runs RabbitMQ and Redis as programs, with its own ports and data.
 #   install-packages.sh PACKAGE...
 set -eu
 
@@ -18,7 +18,7 @@ if [ "$(id -u)" -ne 0 ]; then
     exit 1
 fi
 
-# Process ids of the services' own users; no server of this project runs as one of them.
+# Process ids of the services' users. No server of this project runs as one of them.
 service_pids() {
     for process in /proc/[0-9]*; do
         owner=$(stat -c %U "$process" 2>/dev/null) || continue
@@ -32,7 +32,7 @@ restore_policy() {
 }
 
 forbid_service_starts() {
-    # A saved one is left from a run that was killed: then the policy in place is ours.
+    # A killed run leaves a saved policy. Then the policy in place is ours.
     if [ -e "$policy" ] && [ ! -e "$saved_policy" ]; then
         mv "$policy" "$saved_policy"
     fi
@@ -42,7 +42,7 @@ forbid_service_starts() {
     chmod 755 "$policy"
 }
 
-# At the next boot they stay down as well; a service that was installed before keeps its setting.
+# Keeps new services down at the next boot too. A service that was installed before keeps its setting.
 disable_services() {
     for package in "$@"; do
         case $package in
@@ -51,7 +51,7 @@ disable_services() {
         *) continue ;;
         esac
         for unit in $units; do
-            # It answers to nobody but a package's own scripts.
+            # deb-systemd-helper works only when it believes that a package's script calls it.
             DPKG_MAINTSCRIPT_PACKAGE=$package deb-systemd-helper disable "$unit" >/dev/null 2>&1 || true
         done
     done

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes this checkout ready: .venv from the lock file, and the RabbitMQ and Redis programs.
+# Makes this checkout ready: it installs the lock file into .venv, and the RabbitMQ and Redis programs.
 #   setup.sh run      what `make run` needs (no servers when BRIDGE_AMQP_URL and BRIDGE_REDIS_URL are set)
 #   setup.sh develop  what tests, checks and benchmarks need
-# As root on Debian it installs missing packages; otherwise it prints the command and ends with code 1.
+# As root on Debian it installs missing packages. Otherwise it prints the command and ends with code 1.
 # PYTHON chooses the interpreter. A second run changes nothing and takes a moment.
 set -eu
 cd "$(dirname "$0")/.."
@@ -38,12 +38,12 @@ missing_packages() {
     command -v redis-server >/dev/null || echo redis-server
 }
 
-# What the installed environment was made from; it is made anew when any of this changes.
+# A checksum of all that decides what the environment holds. When it changes, the environment is made again.
 fingerprint() {
     { pwd; "$python" -V; cat "$1" pyproject.toml; } | cksum
 }
 
-# Programs in .venv/bin hold its path, so one that was copied or moved is made anew.
+# Programs in .venv/bin hold its path, so a copied or moved .venv is made again.
 venv_is_usable() {
     grep -qF "$(pwd)/.venv" .venv/bin/activate 2>/dev/null && .venv/bin/python -c 'import pip' 2>/dev/null
 }
@@ -66,7 +66,7 @@ packages=$(missing_packages | tr '\n' ' ')
 
 fingerprint=$(fingerprint "$lock")
 if ! is_installed "$purpose" "$fingerprint"; then
-    # The environment of the tests contains all that running needs.
+    # The tests' environment holds all that running needs.
     if [ "$purpose" = develop ] || ! is_installed develop "$(fingerprint tests/requirements.lock)"; then
         install_environment
         echo "$fingerprint" > ".venv/made-from-$purpose"

@@ -1,4 +1,4 @@
-"""Two bridges that ask for tokens, on the session's servers, and tokens for them."""
+"""Provides two bridges that ask for tokens, and tokens for them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.matrix.servers import Servers
 
 
 class Mint:
-    """Makes tokens in Redis, and keeps what was made."""
+    """Makes tokens in Redis, and keeps them in `made`."""
 
     def __init__(self, store: Store) -> None:
         self.stored = StoredTokens(store, Keys("delay"))
         self.made: list[str] = []
 
     async def make(self, *scopes: str, **fields: Any) -> dict[str, str]:
-        """A new token as the header that presents it."""
+        """Makes a token. Returns the HTTP header that presents it."""
         secret = new_secret()
         if not fields.keys() & {"namespaces", "bare_topics"}:
             fields["every_topic"] = True
@@ -65,7 +65,7 @@ def redis_node(local_dir: Path, servers: Servers) -> Iterator[RedisNode]:
 
 @pytest.fixture(scope="module")
 def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[list[BridgeProcess]]:
-    """Two bridges, gone before tests elsewhere count what the session's own bridge releases."""
+    """Two bridges. They end with the module, as later tests count what the worker's bridge releases."""
     settings = {
         "BRIDGE_AMQP_URL": rabbit.amqp_url,
         "BRIDGE_REDIS_URL": redis_node.url,

@@ -45,10 +45,10 @@ def stage(local_dir: Path, servers: Servers, request: pytest.FixtureRequest) -> 
 
 @pytest_asyncio.fixture
 async def http() -> AsyncIterator[httpx2.AsyncClient]:
-    """It waits longer for an answer than the bridge may take for one.
+    """A client that waits longer for an answer than the bridge may take.
 
-    It waits for a connection as long as that takes, which is no time on loopback: when its time limit passes in the
-    moment that a connection is made, anyio leaves it open.
+    It has no time limit for connecting, which takes no time on loopback. When such a limit passes at the moment that a
+    connection is made, anyio leaves the connection open.
     """
     limits = httpx2.Limits(max_connections=128, max_keepalive_connections=128)
     timeout = httpx2.Timeout(10, connect=None, read=40, pool=None)

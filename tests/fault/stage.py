@@ -18,21 +18,21 @@ from tests.shared_servers import SharedRabbit
 
 
 class Bridge(BridgeProcess):
-    """A bridge process whose end can be looked at."""
+    """A bridge process that tells its exit code and its workers."""
 
     @property
     def exit_code(self) -> int | None:
-        """What it ended with, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal; None while it runs."""
         return None if self._process is None else self._process.poll()
 
     @property
     def worker_pids(self) -> list[int]:
-        """The process ids of its workers, in the order they were forked; none where it is one process."""
+        """The process ids of its workers, in the order of their forks; empty where it is one process."""
         return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
 
 
 class Stage:
-    """One RabbitMQ, one Redis that writes every change through, and as many bridges as are wanted."""
+    """One RabbitMQ, one Redis that writes every change to the disk at once, and any number of bridges."""
 
     def __init__(self, folder: Path, servers: Servers, rabbit: RabbitNode | None = None) -> None:
         """A `rabbit` that is given goes on running afterwards. A private one is emptied before."""
@@ -80,7 +80,7 @@ class Stage:
 
 
 def empty(rabbit: RabbitNode) -> None:
-    """Takes away all that is on its virtual host, with the connections to it."""
+    """Deletes and makes its virtual host, with all that is on it and the connections to it."""
     with httpx2.Client(base_url=f"{rabbit.management_url}/api/", timeout=60) as management:
         management.delete("vhosts/%2F").raise_for_status()
         management.put("vhosts/%2F").raise_for_status()
@@ -89,18 +89,18 @@ def empty(rabbit: RabbitNode) -> None:
 
 
 def start_all(*servers: Server) -> None:
-    """Starts servers beside each other, and returns when all answer."""
+    """Starts servers at the same time, and returns when all answer."""
     with ThreadPoolExecutor() as threads:
         for _ in threads.map(lambda server: server.start(), servers):
             pass
 
 
 async def started(*servers: Server) -> None:
-    """The same, while the loop goes on."""
+    """Starts servers in a thread, while the event loop goes on."""
     await asyncio.to_thread(start_all, *servers)
 
 
 async def killed(*servers: Server) -> None:
-    """Kills servers with SIGKILL, while the loop goes on."""
+    """Sends SIGKILL to servers, while the event loop goes on."""
     for server in servers:
         await asyncio.to_thread(server.kill)

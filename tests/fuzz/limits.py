@@ -1,4 +1,4 @@
-"""What every field takes at most or at least, what is one beyond, and the limit its refusal names."""
+"""Lists each field's largest or smallest value, the value one beyond it, and the limit that the refusal names."""
 
 from __future__ import annotations
 

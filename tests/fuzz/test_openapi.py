@@ -54,7 +54,7 @@ def config(seed: int, examples: int) -> schemathesis.Config:
 
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], kwargs: dict[str, Any]) -> None:
-    """Puts a few topics for all, and a short wait for a long one: what is valid stays so, what is not, too."""
+    """Replaces topics by a few, and long waits by a short one. Valid requests stay valid, and invalid ones invalid."""
     body = case.body
     if isinstance(body, dict):
         if isinstance(topics := body.get("topics"), list):

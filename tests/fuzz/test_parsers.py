@@ -1,4 +1,4 @@
-"""What reads bytes, texts and tables of others reads them or refuses them, and nothing else."""
+"""Every parser of foreign bytes, texts and tables reads them or refuses them, and does nothing else."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_envelope_round_trips(headers: dict[str, Any], body: bytes, content_type
 @example(b'["\\ud800",1e400]')
 @example(b"-0")
 @examples(300)
-def test_what_is_read_as_json_can_be_written_and_read_again(document: bytes) -> None:
+def test_json_that_is_read_can_be_written_and_read_again(document: bytes) -> None:
     try:
         value = exact_json.loads(document)
     except ValueError:
@@ -164,7 +164,7 @@ def test_any_query_is_read(query: bytes) -> None:
 @given(st.text() | st.from_regex(r"[A-Za-z0-9_=-]{0,40}"))
 @example("MTAwLsKg")
 @examples(200)
-def test_a_receipt_is_one_that_was_made_or_refused(written: str) -> None:
+def test_a_receipt_that_nobody_made_is_refused(written: str) -> None:
     try:
         epoch, message_id = receipts.read(written)
     except InvalidRequest:

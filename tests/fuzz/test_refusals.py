@@ -1,4 +1,4 @@
-"""A request that is refused has changed nothing: no key, no queue, no message, no binding."""
+"""A refused request changes nothing: no key, no queue, no message, no binding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def world(fuzzed: Own, rabbit: RabbitNode, redis_node: RedisNode) -> Async
         httpx2.AsyncClient(base_url=rabbit.management_url) as management,
     ):
         world = World(own=fuzzed, redis=redis, management=management, name=name)
-        await world.stand()
+        await world.prepare()
         yield world
 
 
@@ -72,13 +72,13 @@ async def check_refused(world: World, requests: list[Sent]) -> None:
 
 @given(st.lists(wrong(), min_size=1, max_size=25))
 @examples(8)
-async def test_what_is_refused_changes_nothing(world: World, requests: list[Sent]) -> None:
+async def test_a_refused_request_changes_nothing(world: World, requests: list[Sent]) -> None:
     await check_refused(world, requests)
 
 
 @given(st.lists(mistaken(), min_size=1, max_size=25))
 @examples(8)
-async def test_what_the_camellia_wire_refuses_changes_nothing(world: World, requests: list[Sent]) -> None:
+async def test_a_request_that_the_camellia_wire_refuses_changes_nothing(world: World, requests: list[Sent]) -> None:
     before = await world.state()
     for sent in requests:
         answer = await send(world, sent)

@@ -40,7 +40,7 @@ class World:
         found: list[dict[str, str]] = answer.raise_for_status().json()
         return found
 
-    async def stand(self) -> None:
+    async def prepare(self) -> None:
         """Makes the topic and its messages, named after their states. None of them moves by itself within hours."""
         topic = Topic(self.own.topic.client, KEPT)
         for name in ("leased", "acked", "dead"):

@@ -1,7 +1,7 @@
-"""`python -m tests.guard`: what a message costs the bridge, beside what it cost before the last change of the code.
+"""Compares what a message costs the bridge with its cost before the last change of the code: `python -m tests.guard`.
 
-Both run on the same servers and do the same work in turn. It ends with 1 when a kind of work is slower, measured twice:
-tests/guard/verdict.py says from when on. AGAINST names another commit to compare with.
+Both versions run on the same servers and do the same work, one after the other. It ends with 1 when two measurements
+find a kind of work slower: tests/guard/verdict.py has the limits. AGAINST names another commit to compare with.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def _compared(before: Former, rabbit: RabbitNode, redis: RedisNode, folder
         turns: dict[str, list[tuple[Measured, Measured]]] = {work: [] for work in WORKS}
         for turn in range(WARM_TURNS + TURNS):
             for work, done in turns.items():
-                # Each goes first every second time.
+                # The two versions take turns at going first.
                 found = {one: await one.measured(work) for one in (pair if turn % 2 else pair[::-1])}
                 if turn >= WARM_TURNS:
                     done.append((found[pair[0]], found[pair[1]]))

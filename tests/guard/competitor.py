@@ -1,4 +1,4 @@
-"""A bridge of one code or the other, and what its work comes to."""
+"""Runs a bridge of one version of the code, and measures its work."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class Rival(BridgeProcess):
         super().__init__(folder / "bridge.log", free_ports(1)[0], settings | alike)
 
     def command(self) -> list[str]:
-        # -P: what is in the current folder is not what is meant.
+        # -P: Python must not import the modules of the current folder.
         return [sys.executable, "-P", "-m", "bridge", "serve"]
 
     def runs(self) -> Path:
-        """The folder that its code is taken from."""
+        """The folder from which the program imports its code."""
         asking = [sys.executable, "-P", "-c", "import bridge; print(bridge.__path__[0])"]
         said = subprocess.run(asking, env=self.environment(), capture_output=True, text=True, check=True)
         return Path(said.stdout.strip()).parent
 
 
 class Competitor:
-    """A bridge that runs, ready to work."""
+    """A running bridge with its meter."""
 
     def __init__(self, bridge: Rival, api: Api) -> None:
         self._api = api
@@ -64,7 +64,7 @@ class Competitor:
 async def competing(
     code: Path, name: str, rabbit: RabbitNode, redis: RedisNode, folder: Path
 ) -> AsyncIterator[Competitor]:
-    """Starts a bridge of the code in `code`, on a virtual host and under a prefix of its own.
+    """Starts a bridge of the code in `code`, with a private virtual host and key prefix.
 
     Raises:
         LocalError: it does not start, or would not be that code.

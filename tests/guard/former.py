@@ -1,4 +1,4 @@
-"""The code that this checkout is compared with: the one before the last change of it."""
+"""Finds the code to compare this checkout with: the commit before the last change of the code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REQUIREMENTS: Final = "deploy/requirements.lock"
 
 
 class Incomparable(Exception):
-    """There is nothing to compare with; the message says why."""
+    """There is no code to compare with; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ def _before(project: Path) -> str:
     if _git(project, "diff", "--quiet", "HEAD", "--", *CODE).returncode == 1:
         return "HEAD"
     changed = _git(project, "log", "-1", "--first-parent", "--format=%H", "--", *CODE).stdout.decode().strip()
-    # In a shallow clone the oldest commit that is there seems to have made everything.
+    # In a shallow clone the oldest commit seems to have made every file.
     if not changed or _git(project, "rev-parse", "--verify", "--quiet", f"{changed}^").returncode:
         raise Incomparable("the commit before the last change of the code is not in this clone")
     return f"{changed}^"

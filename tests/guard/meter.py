@@ -1,4 +1,4 @@
-"""What a process has used: instructions where the kernel counts them for this user, else CPU time."""
+"""Measures what a process uses: instructions where the kernel counts them for this user, else CPU time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Meter(Protocol):
     unit: str
 
     def read(self) -> float:
-        """How many of `unit` were used so far."""
+        """How much was used so far, in `unit`."""
 
 
 class Instructions:
@@ -48,7 +48,7 @@ class Instructions:
     def __init__(self, pid: int, event: tuple[int, int] = HARDWARE_INSTRUCTIONS) -> None:
         self._counters: list[int] = []
         for thread in (thread for process in processes(pid) for thread in _threads(process)):
-            with suppress(ProcessLookupError):  # it has just ended
+            with suppress(ProcessLookupError):  # the process has just ended
                 self._counters.append(_counter(thread, event))
 
     def read(self) -> float:

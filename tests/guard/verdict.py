@@ -1,4 +1,4 @@
-"""Whether the code got slower, from measurements of both in turn. Pure."""
+"""Decides whether the code got slower, from measurements of both versions. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_OF_TIME: Final = 0.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What a message of one kind of work came to in one turn."""
+    """The cost and time of a message of one kind of work in one turn."""
 
     cost: float  # of the bridge: instructions or CPU time
     seconds: float
@@ -49,7 +49,7 @@ def compared(work: str, turns: Sequence[tuple[Measured, Measured]]) -> Row:
 
 
 def table(rows: Sequence[Row], unit: str) -> str:
-    """For people. `unit` is the costs', for a message."""
+    """The rows as a table for people. `unit` is the unit of the costs, for one message."""
     lines = [f"{f'{unit} a message':<34}{'before':>9}{'now':>9}{'ratio':>8}{'of time':>9}"]
     lines += [
         f"{row.work:<34}{row.former_cost:>9.0f}{row.cost:>9.0f}{row.cost_ratio:>8.2f}{row.time_ratio:>9.2f}"

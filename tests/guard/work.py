@@ -1,4 +1,4 @@
-"""What is measured: single sends, sends in batches, and whole cycles, each so many messages over HTTP."""
+"""Does the work that is measured over HTTP: single sends, sends in batches, and whole cycles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONNECTIONS: Final = 32
 _SINGLES, _BATCHES, _CYCLE = 600, 30, 1_200  # messages, batches, messages: a fraction of a second each
 _SENDERS, _CONSUMERS = 4, 4
 _BATCH: Final = 100
-_LONG: Final = "90m"  # it is not due before all is over
+_LONG: Final = "90m"  # no message is due before the measurement ends
 _SHORT_MS: Final = 200
 
 
@@ -37,7 +37,7 @@ async def batches(api: Api, topic: str) -> int:
 
 
 async def cycles(api: Api, topic: str) -> int:
-    """Sends in batches, and has them pulled and acked as they come due."""
+    """Sends in batches, and pulls and acks the messages as they become due."""
     acked = 0
     messages = [{"body": {"order": number}, "delay": _SHORT_MS} for number in range(_BATCH)]
 

@@ -1,4 +1,4 @@
-"""What the tests of a running bridge share: its HTTP API, its broker, its Redis, and a topic for each test."""
+"""Provides a running bridge's HTTP API, its RabbitMQ, its Redis, and a topic for each test."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.integration.topic import Topic
 
 @pytest_asyncio.fixture(scope="session")
 async def client(bridge_url: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """An HTTP client of the session's bridge."""
+    """An HTTP client of the worker's bridge."""
     async with httpx2.AsyncClient(base_url=bridge_url, timeout=90) as client:
         yield client
 
 
 @pytest_asyncio.fixture(scope="session")
 async def fresh_topics(client: httpx2.AsyncClient) -> AsyncIterator[asyncio.Queue[Topic]]:
-    """Unused topics whose queues stand already: to a new queue, the bridge confirms nothing for its first second."""
+    """Unused topics whose queues exist already: a bridge confirms nothing to a new queue in its first second."""
     fresh: asyncio.Queue[Topic] = asyncio.Queue(maxsize=5)
 
     async def make() -> None:
@@ -51,14 +51,14 @@ async def topic(fresh_topics: asyncio.Queue[Topic]) -> Topic:
 
 @pytest_asyncio.fixture(scope="session")
 async def amqp(rabbit: RabbitNode, bridge: BridgeProcess) -> AsyncIterator[Amqp]:
-    """A connection to the session's broker, with the bridge's objects standing on it."""
+    """A connection to the worker's virtual host, on which the bridge has declared its objects."""
     async with await aio_pika.connect(rabbit.amqp_url) as connection:
         yield Amqp(connection)
 
 
 @pytest_asyncio.fixture(scope="session")
 async def store(redis_node: RedisNode) -> AsyncIterator[Store]:
-    """The session's Redis, whichever way it is run, for what a test has to do to it itself."""
+    """The worker's Redis, single or not, for tests that change it themselves."""
     store = Store(redis_node.url, timeout_ms=10_000)
     yield store
     await store.close()
@@ -66,8 +66,10 @@ async def store(redis_node: RedisNode) -> AsyncIterator[Store]:
 
 @pytest.fixture(scope="session")
 def store_now_ms(store: Store) -> Callable[[], Awaitable[int]]:
-    """Asks Redis for its time, in Unix ms: the clock that says when a message is due. Servers of a cluster share it,
-    as they are on one machine."""
+    """Asks Redis for its time, in Unix ms. This clock decides when a message is due.
+
+    Servers of a cluster share it, as they are on one machine.
+    """
 
     async def now_ms() -> int:
         seconds, microseconds = (await store.command_each("TIME"))[-1]

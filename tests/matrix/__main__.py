@@ -34,7 +34,7 @@ TESTS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one combination came to; `failed` counts errors too."""
+    """The result of one combination. `failed` counts errors too."""
 
     versions: Sequence[str]
     passed: int
@@ -44,7 +44,7 @@ class Outcome:
 
 
 def main(combinations: Sequence[str]) -> int:
-    """The exit code. All servers are there before the first test runs."""
+    """Returns the exit code. Unpacks all servers before the first test runs."""
     chosen = [_servers(combination) for combination in combinations]
     for folder, suite in {folder: suite for servers in chosen for suite, folder in servers.folders.items()}.items():
         subprocess.run(["sh", "deploy/unpack-servers.sh", suite, folder], cwd=PROJECT, check=True)
@@ -76,7 +76,7 @@ def _run(servers: Servers, versions: Sequence[str]) -> Outcome:
     return Outcome(
         versions=versions,
         passed=count["tests"] - failed - count["skipped"],
-        # A run that was broken off has failed too, whatever it counted.
+        # A run that ended early has failed too, whatever it counted.
         failed=failed or int(done.returncode != 0),
         skipped=count["skipped"],
         seconds=monotonic() - began,

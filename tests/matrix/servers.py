@@ -1,4 +1,4 @@
-"""The servers that tests run against: this machine's own, or other releases' from folders outside of the checkout."""
+"""Chooses the servers for tests: this machine's, or those of other releases, from folders outside the checkout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REDIS: Final = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """`rabbitmq` is a key of RABBITMQ, `redis` one of REDIS; None stands for what this machine has."""
+    """`rabbitmq` is a key of RABBITMQ, `redis` one of REDIS; None means the version of this machine."""
 
     rabbitmq: str | None = None
     redis: str | None = None
@@ -35,7 +35,7 @@ class Servers:
     def __post_init__(self) -> None:
         for asked, known in ((self.rabbitmq, RABBITMQ), (self.redis, REDIS)):
             if asked is not None and asked not in known:
-                raise LocalError(f"{asked!r} is none of {', '.join(known)}")
+                raise LocalError(f"{asked!r} is unknown; known versions are {', '.join(known)}")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
@@ -47,14 +47,14 @@ class Servers:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What `from_environment` reads."""
+        """The environment variables that `from_environment` reads."""
         return {"BRIDGE_TEST_RABBITMQ": self.rabbitmq or "", "BRIDGE_TEST_REDIS_SERVER": self.redis or ""}
 
     @property
     def folders(self) -> dict[str, Path]:
-        """By Debian release, where its servers are unpacked: outside of the checkout, so that clones share them.
+        """The folders of unpacked servers, by Debian release. They are outside the checkout, so that clones share them.
 
-        Those of this machine's own release are taken as they are installed.
+        This machine's own release has no folder: its installed servers are used.
         """
         suites = {RABBITMQ[self.rabbitmq]} if self.rabbitmq else set()
         suites |= {REDIS[self.redis]} if self.redis else set()
@@ -93,11 +93,11 @@ class Servers:
         )
 
     def versions(self) -> tuple[str, str]:
-        """What RabbitMQ and Redis say they are. LocalError when one is missing, or is not the version asked for."""
+        """The versions of RabbitMQ and Redis. Raises LocalError when one is missing or is not the version asked for."""
         rabbitmq, redis = self._rabbitmq_version(), self._redis_version()
         for asked, found in ((self.rabbitmq, rabbitmq), (self.redis, redis)):
             if asked is not None and not found.startswith(f"{asked}."):
-                raise LocalError(f"{asked} was asked for, and its Debian release has {found} by now")
+                raise LocalError(f"{asked} was asked for, but its Debian release has {found} now")
         return rabbitmq, redis
 
     def _rabbitmq_version(self) -> str:
@@ -127,5 +127,5 @@ def _installation(suite: str) -> Installation:
     if folder is None:
         return HERE
     if not folder.is_dir():
-        raise LocalError(f"Not there yet: {folder}. To unpack it: sh deploy/unpack-servers.sh {suite} {folder}")
+        raise LocalError(f"{folder} does not exist yet. To unpack it: sh deploy/unpack-servers.sh {suite} {folder}")
     return Installation(folder)

@@ -1,5 +1,5 @@
-"""A load with faults in it, and a check of what became of every message: accepted, delivered, lost, early, twice.
+"""Runs a load on private servers, disturbs the servers, and judges every message.
 
-`plan` says which faults come when, `history` judges; both are pure. `stage` holds the servers, `faults` does to them
-what the plan says, `producers` and `consumers` are the load, and `run` has them all at work together.
+`plan` decides which fault comes when, and tests/history.py judges; both are pure. `stage` holds the servers, `faults`
+disturbs them, `producers` and `consumers` are the load, and `run` puts all together.
 """

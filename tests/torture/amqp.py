@@ -1,4 +1,4 @@
-"""The broker as a plain AMQP client has it, with a new connection when the last one is gone."""
+"""Publishes and consumes over AMQP without a bridge, and connects again when a connection is lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENTRY = "delay"
 
 
 class Publisher:
-    """Publishes into the wheel by routing key, with no bridge asked."""
+    """Publishes into the wheel by routing key."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -28,7 +28,7 @@ class Publisher:
         self._connecting = asyncio.Lock()
 
     async def publish(self, topic: str, message_id: str, delay_ms: int) -> bool:
-        """Publishes a message with a delay under ten seconds, in whole tenths; whether it is confirmed."""
+        """Publishes with a delay under ten seconds, in whole tenths. Returns whether RabbitMQ confirmed it."""
         seconds, tenths = divmod(delay_ms // 100, 10)
         message = aio_pika.Message(
             f'"{message_id}"'.encode(),
@@ -57,7 +57,7 @@ class Publisher:
     async def _connected(self) -> AbstractExchange:
         async with self._connecting:
             if self._entry is None:
-                await self.close()  # one that was lost before its channel was open
+                await self.close()  # a connection that was lost before its channel was open
                 self._connection = await aio_pika.connect(self._url, timeout=_CONNECT_TIMEOUT_S)
                 channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
                 self._entry = await channel.get_exchange(_ENTRY, ensure=False)
@@ -65,7 +65,7 @@ class Publisher:
 
 
 async def consume(url: str, queue_name: str, received: Callable[[AbstractIncomingMessage], Awaitable[None]]) -> None:
-    """Consumes for ever. `received` settles the message; when it can't, the message comes again."""
+    """Consumes for ever. `received` settles each message; a message that it cannot settle comes again."""
 
     async def settled(message: AbstractIncomingMessage) -> None:
         with suppress(BrokerUnavailable):

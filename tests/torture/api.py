@@ -1,4 +1,4 @@
-"""The bridges' HTTP API, for clients that take any bridge for every call."""
+"""Calls the bridges' HTTP API, each time at any of the bridges."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import httpx2
 
 _CONNECTIONS = 256
-_CONNECT_TIMEOUT_S, _ANSWER_TIMEOUT_S = 3, 20  # longer than a bridge is frozen, so few answers are missed by time-out
-_PAUSE_S = (0.3, 1.2)  # more impatient clients would be a load of their own
+_CONNECT_TIMEOUT_S, _ANSWER_TIMEOUT_S = 3, 20  # longer than a freeze, so that few calls time out
+_PAUSE_S = (0.3, 1.2)  # clients that retry sooner would be a load themselves
 
 
 class Api:
@@ -22,14 +22,14 @@ class Api:
         self._random = random
 
     async def call(self, method: str, path: str, json: Any = None) -> httpx2.Response | None:
-        """One try; None when there was no answer, so that it may have been done or be done yet."""
+        """Tries once. Returns None without an answer: then the bridge may have done the call, or may do it later."""
         try:
             return await self._http.request(method, f"{self._random.choice(self._urls)}{path}", json=json)
         except httpx2.TransportError:
             return None
 
     async def insist(self, method: str, path: str, json: Any = None) -> httpx2.Response:
-        """Tries until there is an answer that promises something."""
+        """Tries until an answer is below 500."""
         while True:
             response = await self.call(method, path, json)
             if response is not None and response.status_code < 500:
@@ -37,7 +37,7 @@ class Api:
             await self.pause()
 
     async def pause(self) -> None:
-        """Between two tries."""
+        """Waits between two tries."""
         await asyncio.sleep(self._random.uniform(*_PAUSE_S))
 
 

@@ -1,4 +1,4 @@
-"""Consumers that ack most of what they get, give some of it back, and go on whatever happens to the servers."""
+"""Consumes messages, acks most, returns some, and goes on whatever happens to the servers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LEASE_MS = 5_000
 _WAIT_MS = 2_000
 _NACKED, _LEFT = 0.04, 0.03
 _REJECTED = 0.05
-_LAST_RETURNED = 2  # deliveries of one message; the rest is left to those that get lost
+_LAST_RETURNED = 2  # deliveries of one message; lost ones may use up the other retries
 
 
 class Puller:
-    """Over HTTP."""
+    """Consumes over HTTP."""
 
     def __init__(self, api: Api, topic: str, history: History, random: Random) -> None:
         self._api = api
@@ -29,7 +29,7 @@ class Puller:
         self._random = random
 
     async def run(self) -> None:
-        """Pulls for ever; what is neither acked nor nacked comes again when its lease ends."""
+        """Pulls for ever. A message with neither ack nor nack comes again when its lease ends."""
         wanted = {"max": 50, "wait": _WAIT_MS, "lease": _LEASE_MS}
         while True:
             asked_ms = now_ms()
@@ -62,7 +62,7 @@ class Puller:
 
 
 class Subscriber:
-    """Over AMQP."""
+    """Consumes over AMQP."""
 
     def __init__(self, url: str, topic: str, history: History, random: Random) -> None:
         self._url = url

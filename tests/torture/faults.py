@@ -1,4 +1,4 @@
-"""Does to the servers what the plan says, one fault after the other."""
+"""Carries out the plan's faults, one after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETTLE_S = 2.0
 
 
 class Faults:
-    """`counts` holds those that were done, by kind."""
+    """`counts` holds how many faults of each kind were done."""
 
     def __init__(self, stage: Stage, faults: Sequence[Fault], said: Callable[[str], None]) -> None:
         self._stage = stage
@@ -23,7 +23,7 @@ class Faults:
         self.counts: Counter[Kind] = Counter(dict.fromkeys(Kind, 0))
 
     async def run(self) -> None:
-        """Returns when the last has passed and everything answers again.
+        """Returns when the last fault has passed and every server answers again.
 
         Raises:
             LocalError: a server does not come back, or has ended by itself.

@@ -1,4 +1,4 @@
-"""Which faults come when: decided by a seed alone."""
+"""Decides by a seed alone which fault comes when."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _CALM_AT_END_S = LONGEST_S
 class Kind(StrEnum):
     KILL = "kill"  # SIGKILL, and a new start after the duration
     FREEZE = "freeze"  # SIGSTOP for the duration
-    CUT = "cut"  # every TCP connection to it is closed, and none is taken for the duration
-    SLOW = "slow"  # what is said to it and by it takes longer for the duration
+    CUT = "cut"  # its TCP connections are closed, and it gets none for the duration
+    SLOW = "slow"  # bytes to and from it take longer for the duration
     TERMINATE = "terminate"  # SIGTERM, and a new start after the duration
 
 
@@ -37,7 +37,7 @@ _DURATIONS_S = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    at_s: float  # from the start of the load; the earliest, since a server that starts slowly delays the next fault
+    at_s: float  # from the start of the load, at the earliest: a server that starts slowly delays the next fault
     kind: Kind
     target: str
     duration_s: float
@@ -66,6 +66,6 @@ def _faults(random: Random, until_s: float) -> Iterator[Fault]:
 
 
 def _in_turn(random: Random, groups: tuple[tuple[str, ...], ...]) -> Iterator[tuple[str, ...]]:
-    """Each of them before any comes again, in an order that changes."""
+    """Yields each group once before any again, in an order that changes."""
     while True:
         yield from random.sample(groups, len(groups))

@@ -1,4 +1,4 @@
-"""Producers at a steady rate, and the deletions of some of what they sent before it is due."""
+"""Sends messages at a steady rate, and deletes some before they are due."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ _CREATED, _OK, _NOT_FOUND = 201, 200, 404
 
 
 class Producers:
-    """Messages over HTTP, one and ten at a time, and over AMQP by routing key. What is not accepted is sent again with
-    the same id."""
+    """Sends over HTTP, one and ten at a time, and over AMQP by routing key.
+
+    A message that is not accepted is sent again with the same id.
+    """
 
     def __init__(
         self, api: Api, publisher: Publisher, history: History, topics: Sequence[str], *, rate_per_s: float, seed: int
@@ -33,7 +35,7 @@ class Producers:
         self._random = Random(seed)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sends until it is told to stop, and returns when everything was accepted."""
+        """Sends until `stop` is set, and returns when every message is accepted."""
         rate = self._rate_per_s
         async with together() as group:
             for work, per_s in (
@@ -44,14 +46,14 @@ class Producers:
                 group.create_task(_paced(work, per_s, stop))
 
     async def first(self, topic: str) -> None:
-        """One message at once, so that the topic's queues stand."""
+        """Sends one message without a delay, so that the topic's queues exist."""
         await self._send(topic, f"first-{topic}", {"delay": 0})
 
     async def _single(self, number: int) -> None:
         message_id, when = f"single-{number}", self._when(by_instant=number % 2 == 0)
         topic = self._random.choice(self._topics)
         answered = await self._send(topic, message_id, when)
-        # After a try that nobody answered the message may be made anew later than it was deleted.
+        # A try without an answer may create the message after its delete.
         if answered and self._random.random() < _DELETED:
             await self._delete(topic, message_id, when)
 
@@ -87,7 +89,7 @@ class Producers:
             await self._api.pause()
 
     async def _send(self, topic: str, message_id: str, when: dict[str, int]) -> bool:
-        """Whether every try was answered."""
+        """Sends until the message is accepted. Returns whether every try got an answer."""
         answered = True
         while True:
             self._note_sending(message_id, when)
@@ -103,7 +105,7 @@ class Producers:
             await self._api.pause()
 
     async def _delete(self, topic: str, message_id: str, when: dict[str, int]) -> None:
-        """At a moment before it is due, unless servers are away then."""
+        """Deletes the message before it is due, or later when servers are away."""
         left_ms = _due_ms(when) - now_ms()
         await asyncio.sleep(self._random.uniform(0, left_ms) / 1_000)
         self._history.note(message_id, What.DELETING)
@@ -120,12 +122,12 @@ class Producers:
 
 
 def _due_ms(when: dict[str, int]) -> int:
-    """The earliest moment at which what is sent now can be due."""
+    """The earliest moment at which a message that is sent now can be due."""
     return when["deliver_at"] if "deliver_at" in when else now_ms() + when["delay"]
 
 
 async def _paced(work: Callable[[int], Awaitable[None]], per_s: float, stop: asyncio.Event) -> None:
-    """Starts `work(0)`, `work(1)`, … at even distances until it is told to stop; returns when all have ended."""
+    """Starts `work(0)`, `work(1)`, … at even distances until `stop` is set. Returns when all have ended."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()
 

@@ -1,4 +1,4 @@
-"""The whole run: load and faults, then neither, then the judgement."""
+"""Does a whole run: load and faults, then a calm time, then the judgement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.torture.consumers import Puller, Subscriber
 from tests.torture.faults import Faults
 from tests.torture.plan import Kind, plan
 from tests.torture.producers import Producers
-from tests.torture.stage import MAX_RETRY, Stage, standing
+from tests.torture.stage import MAX_RETRY, Stage, running
 
 RATE_PER_S = 200.0
 PULLED = ("pulled-1", "pulled-2")
@@ -27,7 +27,7 @@ CONSUMED = ("consumed-1", "consumed-2")
 _PULLERS = 2  # of each topic
 _PATIENCE_S = 60.0
 _LOOK_S = 2.0
-_AFTERWARDS_MS = 3_000  # beyond the last due moment, for what must not come
+_AFTERWARDS_MS = 3_000  # after the last due moment, in which no message may come
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Outcome:
         return self.verdict.counts() | {"faults": {str(kind): count for kind, count in self.faults.items()}}
 
     def wrong(self) -> list[str]:
-        """Every error of a bridge, and every message with which something is wrong, with all that was seen of it."""
+        """Every error of a bridge, and every message that broke a promise, with its events."""
         messages = [
             f"{name} {message_id}: " + "; ".join(str(event) for event in self.history.of(message_id))
             for name, ids in self.verdict.wrong.items()
@@ -53,13 +53,13 @@ class Outcome:
 async def torture(
     folder: Path, *, minutes: float, seed: int, rate_per_s: float = RATE_PER_S, said: Callable[[str], None]
 ) -> Outcome:
-    """Starts servers of its own in the folder, and ends them. `said` is told how it goes.
+    """Starts private servers in the folder, and kills them at the end. Calls `said` with lines about the progress.
 
     Raises:
         LocalError: a server did not start, or did not come back after a fault.
     """
     history = History(MAX_RETRY)
-    async with standing(folder) as stage, http.opened(stage.http_urls, seed) as api:
+    async with running(folder) as stage, http.opened(stage.http_urls, seed) as api:
         faults = Faults(stage, plan(seed, minutes), said)
         publisher = Publisher(stage.amqp_url)
         producers = Producers(api, publisher, history, PULLED + CONSUMED, rate_per_s=rate_per_s, seed=seed)
@@ -73,7 +73,7 @@ async def torture(
 
 
 async def _loaded(producers: Producers, faults: Faults, minutes: float) -> None:
-    """Returns when the time and the last fault have passed and everything that was sent was accepted."""
+    """Returns when the time and the last fault have passed and every send was accepted."""
     stop = asyncio.Event()
     async with together() as group:
         group.create_task(producers.run(stop))
@@ -94,7 +94,7 @@ async def _consuming(stage: Stage, api: Api, history: History, seed: int) -> Asy
 
 
 async def _until_nothing_owed(api: Api, history: History) -> None:
-    """Waits until all that is due has come, and returns when nothing has for a minute."""
+    """Waits until every due message has come. Gives up when none has come for a minute."""
     loop = asyncio.get_running_loop()
     count, moved_s = history.delivery_count, loop.time()
     dead: set[str] = set()

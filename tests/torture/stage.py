@@ -1,4 +1,4 @@
-"""The servers of a run: one RabbitMQ, one Redis that writes every change through, two bridges, a proxy before each."""
+"""Runs the servers: one RabbitMQ, one Redis that writes every change to the disk at once, two bridges, four proxies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_RETRY = 3
 
 
 class Stage:
-    """`servers` and `proxies` go by the names that the plan has for them."""
+    """`servers` and `proxies` have the plan's names as keys."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -47,7 +47,7 @@ class Stage:
         return [self.proxies[name].url for name in BRIDGES]
 
     def errors(self) -> list[str]:
-        """What the bridges logged with a traceback: whatever happens to the servers, no fault is to be theirs."""
+        """The lines that the bridges logged with a traceback. No fault of a server may cause one."""
         return [
             f"{name}: {line}"
             for name in BRIDGES
@@ -83,8 +83,8 @@ class Stage:
 
 
 @asynccontextmanager
-async def standing(folder: Path) -> AsyncIterator[Stage]:
-    """A stage in a folder that is emptied before. What the servers said stays there.
+async def running(folder: Path) -> AsyncIterator[Stage]:
+    """Empties the folder and starts a stage in it. The servers' logs stay there.
 
     Raises:
         LocalError: another run uses the folder, or a server did not start.

@@ -1,4 +1,4 @@
-"""Fixtures: the bridge that the tests of lmstfy's wire share."""
+"""Provides the bridge that the tests of the lmstfy wire share."""
 
 from __future__ import annotations
 

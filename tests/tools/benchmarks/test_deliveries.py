@@ -30,7 +30,7 @@ def properties(**more: object) -> bytes:
         {"app_id": "x-delay-due", "message_type": "t", "user_id": "guest"},
     ],
 )
-def test_id_and_due_moment_are_found_whatever_else_a_message_has(more: dict[str, object]) -> None:
+def test_id_and_due_moment_are_read_beside_any_other_property(more: dict[str, object]) -> None:
     headers = {"x-delay-epoch": 3, "x-delay-due": DUE_MS, "x-delay-topic": "orders"}
     assert id_and_due(properties(headers=headers, message_id="m-1", **more)) == ("m-1", DUE_MS)
 
@@ -103,7 +103,7 @@ async def test_deliveries_are_read_however_they_are_cut(step: int) -> None:
     assert came == [("a", DUE_MS), ("b", DUE_MS), ("c", DUE_MS)]
 
 
-async def test_what_came_together_is_acknowledged_by_multiple() -> None:
+async def test_deliveries_read_together_are_acknowledged_by_multiple() -> None:
     written = b"".join(delivery(tag, str(tag), b"z") for tag in (1, 2, 3))
     acked = asyncio.Event()
     async with asyncio.timeout(30), broker(written, len(written)) as (url, acks):

@@ -81,7 +81,7 @@ def test_a_run_brings_the_one_it_is_compared_with() -> None:
     assert [run.name for run in chosen(["backlog"], own_servers=True)] == ["lateness", "backlog"]
 
 
-def test_what_needs_servers_of_its_own_is_left_out_of_a_given_stack() -> None:
+def test_a_run_that_needs_private_servers_is_left_out_of_a_given_stack() -> None:
     assert "checkpoint" not in [run.name for run in chosen([], own_servers=False)]
     with pytest.raises(ValueError, match="checkpoint"):
         chosen(["checkpoint"], own_servers=False)

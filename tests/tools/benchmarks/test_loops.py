@@ -25,7 +25,7 @@ async def test_an_open_loop_starts_the_next_send_while_none_is_answered() -> Non
     assert all(abs(distance_ms - 1) < 0.01 for distance_ms in distances_ms)
 
 
-async def test_a_closed_loop_counts_what_every_client_has_done() -> None:
+async def test_a_closed_loop_counts_the_work_of_every_client() -> None:
     answered = 0
 
     async def request() -> int:
@@ -41,7 +41,7 @@ async def test_a_closed_loop_counts_what_every_client_has_done() -> None:
     assert answered >= 16 * 3
 
 
-async def test_a_flow_never_has_more_on_its_way_than_its_window_and_counts_what_is_taken() -> None:
+async def test_a_flow_stays_within_its_window_and_counts_taken_messages() -> None:
     waiting = most = taken = 0
 
     async def send() -> int:

@@ -38,7 +38,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return checkout
 
 
-def test_it_is_the_code_before_the_last_change_of_it(checkout: Checkout, tmp_path: Path) -> None:
+def test_the_former_code_is_the_commit_before_the_last_change(checkout: Checkout, tmp_path: Path) -> None:
     checkout.commit("two", code="2")
     checkout.commit("only read", readme="3")
     found = former(checkout.folder, tmp_path / "before")
@@ -47,7 +47,7 @@ def test_it_is_the_code_before_the_last_change_of_it(checkout: Checkout, tmp_pat
     assert found.says.endswith(" one")
 
 
-def test_code_that_is_not_committed_is_compared_with_what_is(checkout: Checkout, tmp_path: Path) -> None:
+def test_uncommitted_code_is_compared_with_the_last_commit(checkout: Checkout, tmp_path: Path) -> None:
     checkout.commit("two", code="2")
     checkout.write("bridge/a.py", "3")
     assert former(checkout.folder, tmp_path / "before").says.endswith(" two")
@@ -59,7 +59,7 @@ def test_another_commit_can_be_asked_for(checkout: Checkout, tmp_path: Path) -> 
     assert former(checkout.folder, tmp_path / "before", "HEAD~2").says.endswith(" one")
 
 
-def test_the_first_commit_has_none_before_it(checkout: Checkout, tmp_path: Path) -> None:
+def test_the_first_commit_has_no_former_code(checkout: Checkout, tmp_path: Path) -> None:
     with pytest.raises(Incomparable, match="not in this clone"):
         former(checkout.folder, tmp_path / "before")
 
@@ -77,7 +77,7 @@ def test_code_that_needs_other_packages_is_not_compared(checkout: Checkout, tmp_
         former(checkout.folder, tmp_path / "before")
 
 
-def test_what_is_no_checkout_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_no_checkout_has_no_former_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(Incomparable):
         former(tmp_path, tmp_path / "before")

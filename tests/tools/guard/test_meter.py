@@ -1,4 +1,4 @@
-"""What another process used, as the kernel counts it."""
+"""The meter of another process counts what the kernel counts."""
 
 import subprocess
 import sys

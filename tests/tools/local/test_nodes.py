@@ -143,7 +143,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs; one that is dead and not yet reaped does not."""
+    """Whether the process runs. A dead process that nobody has reaped does not."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -188,5 +188,5 @@ def test_a_program_that_a_folder_does_not_have_is_named(local_dir: Path, tmp_pat
 
 @pytest.mark.parametrize("chosen", [{"BRIDGE_TEST_RABBITMQ": "3.9"}, {"BRIDGE_TEST_REDIS_SERVER": "valkey"}])
 def test_a_version_that_nobody_has_is_refused(chosen: dict[str, str]) -> None:
-    with pytest.raises(LocalError, match=f"{next(iter(chosen.values()))}' is none of"):
+    with pytest.raises(LocalError, match=f"{next(iter(chosen.values()))}' is unknown"):
         Servers.from_environment(chosen)

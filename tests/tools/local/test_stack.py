@@ -38,7 +38,7 @@ def answering_bridge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def stack(tmp_path: Path, rabbit: RabbitNode) -> Iterator[Stack]:
-    """A stack with a Redis and a bridge of its own."""
+    """A stack that starts a Redis and a bridge itself."""
     stack = Stack(StackSettings(http_port=0, amqp_url=rabbit.amqp_url, data_dir=tmp_path))
     stack.start()
     yield stack

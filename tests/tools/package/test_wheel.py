@@ -1,4 +1,4 @@
-"""What `pip wheel .` puts into the package."""
+"""`pip wheel .` builds a package of the bridge, without benchmarks and tests."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def test_a_seed_gives_the_same_plan_again_and_another_seed_another(seed: int) ->
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_one_fault_has_passed_for_four_seconds_before_the_next_and_all_before_the_end(seed: int) -> None:
+def test_four_seconds_pass_between_faults_and_before_the_end(seed: int) -> None:
     faults = plan(seed, 10)
     for fault, following in pairwise(faults):
         assert fault.at_s + fault.duration_s + 4 <= following.at_s <= fault.at_s + 12.001
@@ -41,5 +41,5 @@ def test_a_minute_has_five_kinds_of_faults() -> None:
     assert {fault.kind for fault in plan(1, 1)} == set(Kind)
 
 
-def test_what_is_too_short_for_a_fault_has_none() -> None:
+def test_a_run_too_short_for_a_fault_has_none() -> None:
     assert plan(1, 0.1) == ()

@@ -16,7 +16,7 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @pytest_asyncio.fixture
 async def proxy() -> AsyncIterator[Proxy]:
-    """Before a server that answers with what it is told."""
+    """A proxy before a server that echoes."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while said := await reader.read(100):
