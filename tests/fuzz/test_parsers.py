@@ -1,4 +1,4 @@
-"""Every parser of foreign bytes, texts and tables reads them or refuses them, and does nothing else."""
+"""What reads bytes, texts and tables of others reads them or refuses them, and nothing else."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ KEYS = st.text(max_size=60) | st.sampled_from(["orders", "0.0.0.0.30.5.2.orders"
 
 @given(KEYS, TABLES, st.none() | st.text(max_size=80), st.binary(max_size=20))
 @examples(300)
-def test_any_table_of_headers_is_classified(
+def test_any_table_of_headers_is_due_back_or_strange(
     key: str, headers: dict[str, Any], message_id: str | None, body: bytes
 ) -> None:
     properties = spec.Basic.Properties(message_id=message_id, headers=headers)
@@ -108,7 +108,7 @@ def test_an_envelope_comes_back_as_it_was(headers: dict[str, Any], body: bytes, 
 @example(b'["\\ud800",1e400]')
 @example(b"-0")
 @examples(300)
-def test_json_that_is_read_can_be_written_and_read_again(document: bytes) -> None:
+def test_what_is_read_as_json_can_be_written_and_read_again(document: bytes) -> None:
     try:
         value = exact_json.loads(document)
     except ValueError:
@@ -155,7 +155,7 @@ def test_any_query_is_read(query: bytes) -> None:
 @given(st.text() | st.from_regex(r"[A-Za-z0-9_=-]{0,40}"))
 @example("MTAwLsKg")
 @examples(200)
-def test_a_receipt_that_nobody_made_is_refused(written: str) -> None:
+def test_a_receipt_is_one_that_was_made_or_refused(written: str) -> None:
     try:
         epoch, message_id = receipts.read(written)
     except InvalidRequest:

@@ -53,7 +53,7 @@ def test_a_goal_that_is_missed_is_named() -> None:
     assert "| sends single | 3,000 | messages/s | ≥ 3,500 | **missed** |" in made
 
 
-def test_a_part_that_failed_is_shown_with_its_run() -> None:
+def test_a_part_that_could_not_be_done_stands_with_its_run() -> None:
     assert "**cycle http: could not be done.** BenchError: no" in page(AFTER)
 
 
@@ -63,7 +63,7 @@ def test_a_peer_that_was_not_run_says_why() -> None:
     assert "Not run: no node." in made
 
 
-def test_figures_before_and_after_share_a_row() -> None:
+def test_before_stands_beside_after_row_by_row() -> None:
     made = page(AFTER, BEFORE)
     assert "| sends single | 2,000 | 3,000 | messages/s | 1.50x |" in made
     assert "| sends single best | - | 6,000 | messages/s |  |" in made
@@ -78,7 +78,7 @@ def test_every_plot_of_the_page_is_drawn_and_well_formed() -> None:
         ElementTree.fromstring(svg)
 
 
-def test_earlier_figures_can_be_made_a_page_again() -> None:
+def test_the_figures_before_this_page_can_be_made_a_page_of_again() -> None:
     before = orjson.loads((PROJECT / "docs" / "benchmarks" / "before.json").read_bytes())
     made = page(before)
     assert all(f"| {row['row']} |" in made or " cpu " in row["row"] for row in before["rows"])
@@ -91,7 +91,7 @@ def test_a_linear_axis_ends_at_a_round_value_that_is_not_below_any(most: float, 
     assert 0 <= axis.place(most) <= 1
 
 
-def test_a_logarithmic_axis_holds_zero_and_smaller_values() -> None:
+def test_a_logarithmic_axis_holds_what_is_nothing_and_what_is_less() -> None:
     axis = plots.logarithmic("ms", [-3.0, 0.0, 5.0, 950.0])
     assert [value for value, _ in axis.ticks] == [0.1, 1, 10, 100, 1_000]
     assert axis.place(-3.0) == axis.place(0.1) == 0
