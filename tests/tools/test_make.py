@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,7 +21,12 @@ own_environment = pytest.mark.skipif(
 
 def make(*arguments: str) -> str:
     """Standard output of a call of make."""
-    done = subprocess.run(["make", *arguments], cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+    # A make that runs these tests would pass its options and variables on.
+    passed_on = ("ARGS", "FILE", "MAKEFLAGS", "MAKELEVEL")
+    environment = {name: value for name, value in os.environ.items() if name not in passed_on}
+    done = subprocess.run(
+        ["make", *arguments], cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

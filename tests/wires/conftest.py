@@ -1,4 +1,4 @@
-"""Provides the bridge that the tests of the lmstfy wire share."""
+"""The bridge that the tests of the lmstfy wire share."""
 
 from __future__ import annotations
 
