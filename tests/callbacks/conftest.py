@@ -1,4 +1,4 @@
-"""Two bridges that may call receivers on this machine, and a receiver for each test."""
+"""Provides a bridge that may call receivers on this machine, and a receiver for each test."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Api:
         return await self._http.request(method, f"{self._url}{path}", json=json)
 
     async def insist(self, method: str, path: str, json: Any = None) -> httpx2.Response:
-        """Tries until there is an answer that promises something; TimeoutError when there is none for long."""
+        """Tries until an answer is below 500. Raises TimeoutError after PATIENCE_S."""
         give_up_at = monotonic() + PATIENCE_S
         while True:
             try:
@@ -59,7 +59,7 @@ class Api:
         return await self.call("POST", f"/v1/topics/{topic}/messages", {"id": message_id, "body": message_id, **fields})
 
     async def sent(self, topic: str, message_id: str, **fields: Any) -> dict[str, Any]:
-        """The message, once it is accepted."""
+        """Sends until the message is accepted, and returns it."""
         body = {"id": message_id, "body": message_id, **fields}
         response = await self.insist("POST", f"/v1/topics/{topic}/messages", body)
         assert response.status_code in (200, 201), response.text
@@ -71,25 +71,25 @@ class Api:
         return dict(response.json())
 
     async def pull(self, topic: str, *, most: int = 100, wait_ms: int = 0, lease_ms: int = 30_000) -> list[Pulled]:
-        """What a pull gives, once there is an answer."""
+        """Pulls, and retries until there is an answer."""
         body = {"max": most, "wait": wait_ms, "lease": lease_ms}
         response = await self.insist("POST", f"/v1/topics/{topic}/pull", body)
         assert response.status_code == 200, response.text
         return list(response.json()["messages"])
 
     async def pull_one(self, topic: str, *, lease_ms: int = 30_000) -> Pulled:
-        """The next message, which must come within the longest long poll."""
+        """Pulls the next message, which must come within the longest long poll."""
         (message,) = await self.pull(topic, most=1, wait_ms=30_000, lease_ms=lease_ms)
         return message
 
     async def ack(self, topic: str, receipts: Sequence[str]) -> list[str]:
-        """What became of each."""
+        """The result of each receipt."""
         response = await self.insist("POST", f"/v1/topics/{topic}/ack", {"receipts": list(receipts)})
         assert response.status_code == 200, response.text
         return [one["result"] for one in response.json()["results"]]
 
     async def drain(self, topic: str, count: int) -> list[Pulled]:
-        """Pulls and acks until `count` different messages came, and whatever else stands ready then."""
+        """Pulls and acks until `count` different messages came, and those that are ready then too."""
         pulled: list[Pulled] = []
         while got := await self.pull(topic, wait_ms=0 if len({one["id"] for one in pulled}) >= count else 30_000):
             assert set(await self.ack(topic, [one["receipt"] for one in got])) == {"acked"}

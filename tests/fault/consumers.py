@@ -1,4 +1,4 @@
-"""Consumers that go on whatever is killed, and write down what they get."""
+"""Consumes messages, notes each delivery, and goes on whatever a test kills."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fault.api import Api, instant_ms
 from tests.history import History, What, now_ms
 
 _PAUSE_S = 0.1
-_LEFT_ALONE = 40  # one in so many is not acked the first time, and comes again when its lease ends
+_LEFT_ALONE = 40  # one delivery in so many gets no ack the first time; the message comes again when its lease ends
 
 
 async def over_http(api: Api, topic: str, history: History, *, lease_ms: int) -> None:
@@ -41,7 +41,7 @@ async def over_http(api: Api, topic: str, history: History, *, lease_ms: int) ->
 
 
 async def over_amqp(urls: str, queue_name: str, history: History) -> None:
-    """Consumes for ever, over a new connection when the last one is gone. `urls`: nodes to try in turn."""
+    """Consumes for ever, over a new connection when one is lost. `urls`: nodes to try one after the other."""
 
     async def received(message: AbstractIncomingMessage) -> None:
         message_id, headers = str(message.message_id), message.headers
@@ -67,8 +67,10 @@ async def over_amqp(urls: str, queue_name: str, history: History) -> None:
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:
-    """Cancels them, and waits until all have ended. A connection that is still closing when its broker is killed never
-    closes."""
+    """Cancels tasks, and waits until all have ended.
+
+    A connection that is still closing when its broker is killed never closes.
+    """
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

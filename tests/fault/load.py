@@ -1,4 +1,4 @@
-"""A steady load of sends with random delays, some of which are deleted before they are due."""
+"""Sends messages with random delays at a steady rate, and deletes some before they are due."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import httpx2
 from tests.fault.api import PATIENCE_S, Api, now_ms
 from tests.history import History, What
 
-_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 3.0  # more impatient clients would be a load of their own
+_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 3.0  # clients that retry sooner would be a load themselves
 
 
 class Load:
-    """Every second message says how long to wait, every other one until when; every seventh is deleted."""
+    """Every second message has a delay, the others an instant. Every seventh is deleted."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Load:
         self._delay_ms = delay_ms
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sends until it is told to stop, and returns when every send was accepted."""
+        """Sends until `stop` is set, and returns when every send is accepted."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         async with asyncio.TaskGroup() as sends:
@@ -48,7 +48,7 @@ class Load:
                 await asyncio.sleep(began_s + number / self._rate_per_s - loop.time())
 
     async def marks(self) -> None:
-        """One more message for each topic: what arrives before it is all there is."""
+        """Sends one more message to each topic. When it arrives, all others have arrived."""
         for number, topic in enumerate(self._topics):
             message_id = f"mark-{number}"
             await self._send(topic, message_id, {"delay": 1_000}, now_ms() + 1_000)

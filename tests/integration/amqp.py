@@ -15,7 +15,7 @@ Arrivals = asyncio.Queue[AbstractIncomingMessage]
 
 
 class Amqp:
-    """One connection; each call has a channel of its own, so that none closes another's."""
+    """One connection. Each call opens a channel, so that no call closes another's."""
 
     def __init__(self, connection: AbstractConnection) -> None:
         self.connection = connection
@@ -65,7 +65,7 @@ class Amqp:
             return message
 
     async def count(self, queue: str) -> int | None:
-        """How many messages the queue has ready; None where it does not stand."""
+        """How many messages the queue has ready; None where it does not exist."""
         channel = await self.connection.channel()
         try:
             declared = await channel.declare_queue(queue, passive=True)

@@ -1,4 +1,4 @@
-"""A bridge with two pools beside its own: `eu` on servers to be killed, `us` on the session's under other names."""
+"""Provides a bridge with two further pools: `eu` on servers that tests kill, `us` on the run's under other names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.shared_servers import vhost_url
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pooled:
-    """The namespace `shop` is routed to the pool `eu`, `uk` to `us`; `name` is in every topic's."""
+    """The namespace `shop` belongs to the pool `eu`, and `uk` to `us`."""
 
     bridge: BridgeProcess
     client: httpx2.AsyncClient

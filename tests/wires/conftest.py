@@ -1,4 +1,4 @@
-"""The bridge that the tests of the lmstfy wire share."""
+"""Provides the bridge that the tests of the lmstfy wire share."""
 
 from __future__ import annotations
 
