@@ -1,4 +1,4 @@
-"""Copies that travel as one message: what an operator sees of them, and that nobody else notices."""
+"""Copies travel as one message, which an operator can read and no consumer notices."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ DUE = "0.0.0.0.0.0.0.!plain-bundle."
 
 @pytest_asyncio.fixture(scope="module")
 async def module_bridge(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
+    """A bridge with queues that no other module uses."""
     async with own_bridge(rabbit, redis_node.url, local_dir) as own:
         yield own
 
@@ -46,12 +47,12 @@ def numbered(count: int, **fields: object) -> list[Json]:
 
 
 def bundle(*copies: tuple[list[object], bytes]) -> bytes:
-    """The body of a bundle that a client has made up."""
+    """Returns the body of a forged bundle."""
     return b"copies\n" + b"".join(b"%b\n%b\n" % (orjson.dumps([len(body), *facts]), body) for facts, body in copies)
 
 
 async def pulled(topic: Topic, count: int, **fields: str) -> dict[str, Json]:
-    """So many messages, acked, by their ids."""
+    """Pulls and acks so many messages. Returns them by id."""
     found: dict[str, Json] = {}
     while len(found) < count:
         for message in await topic.pull(max=100, **fields):
@@ -66,7 +67,7 @@ async def nothing_else_comes(topic: Topic) -> bool:
     return await topic.drain("marker") == []
 
 
-async def test_a_batch_travels_as_one_message_that_says_what_it_is(own: Own) -> None:
+async def test_batch_travels_as_one_message_that_describes_itself(own: Own) -> None:
     headers = {"trace": "1", "ratio": 0.5}
     plain = {"id": "text", "body": "hello\n", "content_type": "text/plain", "headers": headers}
     sent = await own.topic.send_many(*numbered(49, delay="4s"), {**plain, "delay": "4s"})
@@ -92,7 +93,7 @@ async def test_a_batch_travels_as_one_message_that_says_what_it_is(own: Own) -> 
     assert await nothing_else_comes(own.topic)
 
 
-async def test_the_ready_queue_gets_plain_messages(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
+async def test_ready_queue_gets_plain_messages(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
     sent = {one["message"]["id"]: one["message"] for one in await topic.send_many(*numbered(5, delay=700))}
     async with amqp.consume(topic.ready_queue) as arrivals:
         for _ in range(5):
@@ -104,9 +105,7 @@ async def test_the_ready_queue_gets_plain_messages(topic: Topic, amqp: Amqp, sto
             await message.ack()
 
 
-async def test_each_message_of_a_bundle_can_be_deleted_moved_and_run_now_by_itself(
-    topic: Topic, store_now_ms: NowMs
-) -> None:
+async def test_messages_of_a_bundle_are_deleted_moved_and_run_one_by_one(topic: Topic, store_now_ms: NowMs) -> None:
     await topic.send_many(*numbered(6, delay="2s"))
     await topic.delete("m-001")
     later = await topic.move("m-002", delay="3s")
@@ -118,14 +117,14 @@ async def test_each_message_of_a_bundle_can_be_deleted_moved_and_run_now_by_itse
     assert await topic.state("m-001") == "deleted"
 
 
-async def test_an_id_that_is_twice_in_a_batch_is_one_message(topic: Topic) -> None:
+async def test_repeated_id_in_a_batch_is_one_message(topic: Topic) -> None:
     sent = await topic.send_many(*numbered(3, delay=500), *numbered(3, delay=500))
     assert [one["status"] for one in sent].count(201) == 3
     assert len(await pulled(topic, 3)) == 3
     assert await nothing_else_comes(topic)
 
 
-async def test_a_pull_of_a_hundred_parks_one_message_and_what_is_not_acked_comes_again(own: Own) -> None:
+async def test_pull_of_a_hundred_parks_one_bundle_and_redelivers_the_unacked(own: Own) -> None:
     await own.topic.send_many(*numbered(100))
     leased: list[Json] = []
     while len(leased) < 100:
@@ -144,7 +143,7 @@ async def test_a_pull_of_a_hundred_parks_one_message_and_what_is_not_acked_comes
     assert await nothing_else_comes(own.topic)
 
 
-async def test_leases_that_all_were_acked_end_without_a_word(own: Own) -> None:
+async def test_bundle_of_acked_leases_ends_silently(own: Own) -> None:
     await own.topic.send_many(*numbered(20))
     assert len(await pulled(own.topic, 20, lease="2s")) == 20
     await own.topic.send(id="marker", delay="2500ms")
@@ -155,7 +154,7 @@ async def test_leases_that_all_were_acked_end_without_a_word(own: Own) -> None:
     assert [float(line.split()[-1]) for line in ghosts] == [20.0]
 
 
-async def test_a_paused_topic_keeps_a_bundles_messages_and_then_delivers_each_once(topic: Topic) -> None:
+async def test_paused_topic_holds_a_bundle_and_then_delivers_each_message_once(topic: Topic) -> None:
     await topic.put_policy(paused=True)
     await topic.send_many(*numbered(10, delay=300))
     await topic.send(id="due", delay=300)
@@ -166,7 +165,7 @@ async def test_a_paused_topic_keeps_a_bundles_messages_and_then_delivers_each_on
     assert await nothing_else_comes(topic)
 
 
-async def test_a_bundle_outlives_its_topics_change_to_direct_release(topic: Topic, amqp: Amqp) -> None:
+async def test_bundle_survives_a_change_to_direct_release(topic: Topic, amqp: Amqp) -> None:
     await topic.send_many(*numbered(5, delay="1500ms"))
     await topic.put_policy(release="direct")
     taken = [await amqp.take(topic.ready_queue) for _ in range(5)]
@@ -174,7 +173,7 @@ async def test_a_bundle_outlives_its_topics_change_to_direct_release(topic: Topi
     assert {message.content_type for message in taken} == {"application/json"}
 
 
-async def test_what_a_client_calls_a_bundle_under_a_plain_key_is_its_message(topic: Topic, amqp: Amqp) -> None:
+async def test_bundle_header_under_a_plain_key_is_ignored(topic: Topic, amqp: Amqp) -> None:
     headers: HeadersType = {"x-delay-bundle": 2, "x-delay-due": 1}
     await amqp.publish("delay", f"0.0.0.0.0.0.0.{topic.name}", b'"mine"', headers=headers, message_id="mine")
     message = await topic.pull_one()
@@ -182,16 +181,14 @@ async def test_what_a_client_calls_a_bundle_under_a_plain_key_is_its_message(top
 
 
 @pytest.mark.parametrize("body", [b"", b"junk", b"copies\n[1]\n", bundle((["o-1", 1, 1, 1, 0, 0, 0, 0, {}], b"x"))])
-async def test_a_bundle_that_can_not_be_read_is_put_aside_and_holds_up_nobody(
-    topic: Topic, amqp: Amqp, body: bytes
-) -> None:
+async def test_unreadable_bundle_is_put_aside_and_holds_up_no_other(topic: Topic, amqp: Amqp, body: bytes) -> None:
     await amqp.publish("delay", f"{DUE}{topic.name}", body, headers={"x-delay-bundle": 1, "x-delay-due": 1})
     assert (await amqp.put_aside("it can't be read")).body == body
     await topic.send(id="marker", delay=1)
     assert await topic.drain("marker") == []
 
 
-async def test_of_a_clients_bundle_only_what_can_be_published_is_and_only_to_the_topic_of_its_key(
+async def test_forged_bundle_publishes_only_valid_copies_to_the_topic_of_its_key(
     topic: Topic, amqp: Amqp, store_now_ms: NowMs
 ) -> None:
     now_ms = await store_now_ms()
@@ -209,7 +206,7 @@ async def test_of_a_clients_bundle_only_what_can_be_published_is_and_only_to_the
     assert await nothing_else_comes(topic)
 
 
-async def test_a_bundle_moves_with_a_drain_and_is_parted_under_the_new_names(
+async def test_drained_bundle_is_unpacked_under_the_new_names(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
 ) -> None:
     async with own_bridge(rabbit, redis_node.url, local_dir) as own:

@@ -1,4 +1,4 @@
-"""What somebody deletes while it is declared."""
+"""A queue that somebody deletes during its declare is declared a second time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def amqp(rabbit: RabbitNode) -> AsyncIterator[Amqp]:
 
 @pytest_asyncio.fixture(scope="module")
 async def objects(rabbit: RabbitNode, amqp: Amqp) -> AsyncIterator[Declared]:
-    """Of a prefix of its own: no other test's wheel misses a queue. The wheel stands, and a topic's queues."""
+    """Declares the wheel and a topic's queues under a prefix that no other test uses."""
     name = f"d{uuid4().hex[:12]}"
     link = BrokerConnection(
         [rabbit.amqp_url], purpose="test", timeout_ms=30_000, check=lambda _: None, breaker=Breaker()
@@ -42,7 +42,7 @@ async def objects(rabbit: RabbitNode, amqp: Amqp) -> AsyncIterator[Declared]:
 
 
 def deleted_before_bound(monkeypatch: pytest.MonkeyPatch, amqp: Amqp, queue: str, *, times: int) -> None:
-    """So often the queue is gone when the bindings' turn comes."""
+    """Deletes the queue before its bindings are declared, so many times."""
     apply, left = declare.apply, iter(range(times))
 
     async def applied(connection: aio_pika.abc.AbstractConnection, plan: Plan, *, timeout_s: float) -> None:
@@ -53,7 +53,7 @@ def deleted_before_bound(monkeypatch: pytest.MonkeyPatch, amqp: Amqp, queue: str
     monkeypatch.setattr(declare, "apply", applied)
 
 
-async def test_a_topic_gets_its_queue_all_the_same(
+async def test_topic_queue_deleted_during_its_declare_is_declared_again(
     objects: Declared, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await objects.settled(["orders"], old=())
@@ -65,7 +65,7 @@ async def test_a_topic_gets_its_queue_all_the_same(
     assert objects.unsettled("orders")  # it is a new one, whose confirms do not count yet
 
 
-async def test_the_wheel_gets_its_queue_all_the_same(
+async def test_wheel_queue_deleted_during_its_declare_is_declared_again(
     objects: Declared, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleted_before_bound(monkeypatch, amqp, objects.checkpoint_queue(0), times=1)
@@ -73,7 +73,7 @@ async def test_the_wheel_gets_its_queue_all_the_same(
     assert await objects.checkpoint_depth() == 0
 
 
-async def test_what_is_deleted_each_time_is_told(
+async def test_queue_deleted_during_every_declare_is_an_error(
     objects: Declared, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = objects.ready_queue("orders")

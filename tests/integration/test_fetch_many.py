@@ -1,4 +1,4 @@
-"""Taking many messages of a queue at once: in its order, none for nothing, and none lost whatever comes between."""
+"""Many messages are fetched at once: in order, no more than wanted, and none lost whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def numbers(taken: list[Taken]) -> list[int]:
 
 
 async def left(amqp: Amqp, queue: str) -> list[tuple[int, bool]]:
-    """What stands in the queue, and whether it was handed out before."""
+    """Returns the numbers of the messages in the queue, and whether each was delivered before."""
     found: list[tuple[int, bool]] = []
     async with amqp.connection.channel() as channel:
         source = await channel.get_queue(queue)
@@ -66,7 +66,7 @@ async def left(amqp: Amqp, queue: str) -> list[tuple[int, bool]]:
     return found
 
 
-async def test_many_come_in_order_and_the_others_are_not_handed_out(
+async def test_fetch_is_in_order_and_delivers_no_more_than_wanted(
     connection: BrokerConnection, amqp: Amqp, queue: str
 ) -> None:
     taken = await Taker(connection, timeout_ms=10_000).take(queue, 100)
@@ -76,13 +76,15 @@ async def test_many_come_in_order_and_the_others_are_not_handed_out(
 
 
 @pytest.mark.parametrize("limit", [1, 2, 9, 10, 120, 500])
-async def test_as_many_come_as_are_wanted_and_there_are(connection: BrokerConnection, queue: str, limit: int) -> None:
+async def test_take_returns_as_many_as_are_wanted_and_ready(
+    connection: BrokerConnection, queue: str, limit: int
+) -> None:
     taken = await Taker(connection, timeout_ms=10_000).take(queue, limit)
 
     assert sorted(numbers(taken)) == list(range(min(limit, 120)))
 
 
-async def test_two_who_take_at_once_share_what_is_there(connection: BrokerConnection, queue: str) -> None:
+async def test_concurrent_takes_share_the_queue(connection: BrokerConnection, queue: str) -> None:
     taker = Taker(connection, timeout_ms=10_000)
 
     shares = await asyncio.gather(*(taker.take(queue, 100) for _ in range(3)))
@@ -90,7 +92,7 @@ async def test_two_who_take_at_once_share_what_is_there(connection: BrokerConnec
     assert sorted(number for share in shares for number in numbers(share)) == list(range(120))
 
 
-async def test_what_was_acknowledged_is_not_replaced_and_a_channel_is_used_again(
+async def test_fetch_channel_is_used_again_and_acks_fetch_nothing(
     connection: BrokerConnection, amqp: Amqp, queue: str
 ) -> None:
     taker = Taker(connection, timeout_ms=10_000)
@@ -104,7 +106,7 @@ async def test_what_was_acknowledged_is_not_replaced_and_a_channel_is_used_again
     assert await left(amqp, queue) == [(at, False) for at in range(100, 120)]
 
 
-async def test_more_than_there_is_is_not_waited_for(connection: BrokerConnection, amqp: Amqp, queue: str) -> None:
+async def test_fetch_does_not_wait_for_more_than_is_ready(connection: BrokerConnection, amqp: Amqp, queue: str) -> None:
     fetched = await Fetcher(connection, timeout_ms=40_000).fetch(queue, 200)
 
     assert [int(one.body) for one in fetched] == list(range(120))
@@ -112,7 +114,7 @@ async def test_more_than_there_is_is_not_waited_for(connection: BrokerConnection
     assert await left(amqp, queue) == [(120, False)]
 
 
-async def test_what_had_come_to_who_is_cancelled_is_back_in_the_queue(
+async def test_cancelled_fetch_requeues_its_deliveries(
     connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch_many, "_STILL_S", 40.0)  # it waits for those that are not there
@@ -126,7 +128,7 @@ async def test_what_had_come_to_who_is_cancelled_is_back_in_the_queue(
     assert sorted(number for number, _ in await left(amqp, queue)) == list(range(120))
 
 
-async def test_what_was_handed_out_and_never_came_is_back_when_all_that_came_is_acknowledged(
+async def test_lost_deliveries_are_requeued_once_the_others_are_acknowledged(
     connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = {b"3", b"50", b"99"}
@@ -146,7 +148,7 @@ async def test_what_was_handed_out_and_never_came_is_back_when_all_that_came_is_
     assert sorted(number for number, _ in await left(amqp, queue)) == [3, 50, 99]
 
 
-async def test_what_was_handed_to_a_long_poll_and_never_came_is_back_when_the_poll_is_over(
+async def test_lost_delivery_of_a_long_poll_is_requeued_when_the_poll_ends(
     connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delivered = asyncio.Event()
@@ -160,19 +162,19 @@ async def test_what_was_handed_to_a_long_poll_and_never_came_is_back_when_the_po
     assert len(await poller.wait([queue], 60_000, asyncio.Event())) == 1
 
 
-async def test_a_queue_that_is_gone_is_told(connection: BrokerConnection) -> None:
+async def test_fetch_from_a_missing_queue_is_an_error(connection: BrokerConnection) -> None:
     with pytest.raises(QueueMissing):
         await Fetcher(connection, timeout_ms=10_000).fetch(f"gathering-{uuid4().hex[:12]}", 20)
 
 
-async def test_a_pull_of_many_over_http_comes_in_the_order_of_the_queue(topic: Topic) -> None:
+async def test_pull_of_many_over_http_is_in_queue_order(topic: Topic) -> None:
     sent = [(await topic.send())["id"] for _ in range(12)]
 
     assert [message["id"] for message in await topic.pull(max=100)] == sent
 
 
 class Watched(LongPoll):
-    """Says when its long poll was handed a message, and ends its consumers."""
+    """Signals when its long poll got a message and is about to cancel its consumers."""
 
     def __init__(self, connection: BrokerConnection) -> None:
         super().__init__(connection, timeout_ms=10_000)
@@ -183,7 +185,7 @@ class Watched(LongPoll):
         await super()._stop(channel, tags)
 
 
-async def test_a_long_poll_that_is_left_as_it_is_handed_a_message_puts_it_back(
+async def test_long_poll_abandoned_at_a_delivery_requeues_it(
     amqp: Amqp, connection: BrokerConnection, queue: str
 ) -> None:
     poller = Watched(connection)

@@ -1,4 +1,4 @@
-"""Several wheels side by side: a message keeps to its lane, and no lane is forgotten when there are to be fewer."""
+"""A message stays in its lane, and lanes that a new setting leaves out are still served."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ async def management(rabbit: RabbitNode, method: str, path: str) -> Any:
         return answer.json() if answer.content else None
 
 
-async def test_what_is_sent_waits_in_the_lane_of_its_id(own: Own, local_dir: Path) -> None:
-    # In bundles they would be in those of the bundles' ids.
+async def test_message_waits_in_the_lane_of_its_id(own: Own, local_dir: Path) -> None:
+    # In a bundle they would be in the lane of the bundle's id.
     alone = bridge_beside(own, local_dir / "alone", {"BRIDGE_BUNDLES": "false"})
     try:
         await asyncio.to_thread(alone.start)
@@ -71,7 +71,7 @@ async def test_what_is_sent_waits_in_the_lane_of_its_id(own: Own, local_dir: Pat
 
 
 @pytest.mark.parametrize("message_id", [OF_LANE[lane] for lane in OF_LANE])
-async def test_in_every_lane_a_message_is_released_leased_returned_moved_and_deleted(own: Own, message_id: str) -> None:
+async def test_every_lane_releases_leases_returns_moves_and_deletes(own: Own, message_id: str) -> None:
     topic = own.topic.beside("life")
     await topic.send(id=message_id, delay="500ms")
     pulled = await topic.pull_one(lease="1s")
@@ -92,7 +92,7 @@ async def test_in_every_lane_a_message_is_released_leased_returned_moved_and_del
     assert await topic.state(f"deleted-{message_id}") == "deleted"
 
 
-async def test_an_amqp_client_enters_the_first_lane_or_one_of_its_choice(own: Own) -> None:
+async def test_amqp_client_may_choose_a_lane(own: Own) -> None:
     topic = own.topic.beside("client")
     await topic.pull(wait=0)
     for entry in ("delay", "delay.lane2"):
@@ -105,7 +105,7 @@ async def test_an_amqp_client_enters_the_first_lane_or_one_of_its_choice(own: Ow
         await topic.ack(pulled)
 
 
-async def test_a_message_that_misses_a_slot_of_its_lane_is_on_time(own: Own) -> None:
+async def test_message_that_misses_a_slot_of_its_lane_is_on_time(own: Own) -> None:
     topic = own.topic.beside("misses")
     await topic.pull(wait=0)
     lane = NAMES.each_lane[1]
@@ -116,7 +116,7 @@ async def test_a_message_that_misses_a_slot_of_its_lane_is_on_time(own: Own) -> 
     assert await own.amqp.count(missing) is not None
 
 
-async def test_what_comes_back_from_a_ready_queue_is_tried_again_in_its_lane(own: Own) -> None:
+async def test_returned_message_is_retried_in_its_lane(own: Own) -> None:
     topic = own.topic.beside("back")
     for message_id in IDS:
         await topic.send(id=message_id, delay="100ms")
@@ -127,9 +127,7 @@ async def test_what_comes_back_from_a_ready_queue_is_tried_again_in_its_lane(own
         await topic.ack(pulled)
 
 
-async def test_fewer_lanes_lose_nothing_of_what_waits_in_the_others(
-    rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
-) -> None:
+async def test_fewer_lanes_lose_no_waiting_message(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> None:
     async with own_bridge(rabbit, redis_node.url, local_dir, **THREE) as own:
         topic, direct = own.topic, own.topic.beside("direct")
         await direct.put_policy(release="direct")
@@ -140,7 +138,7 @@ async def test_fewer_lanes_lose_nothing_of_what_waits_in_the_others(
             await own.amqp.until_consumers(queue, 0)
         with bridge_beside(own, local_dir, ONE) as fewer:
             async with httpx2.AsyncClient(base_url=fewer.url, timeout=90) as client:
-                # Unbound in the lanes left behind too: a delete is final then.
+                # The topic is unbound in the left lanes too, so a delete is final.
                 await direct.through(client).put_policy(release="checked")
                 await direct.through(client).delete(OF_LANE[2])
                 assert set(await topic.through(client).pull_ids(3)) == IDS
@@ -152,7 +150,7 @@ async def test_fewer_lanes_lose_nothing_of_what_waits_in_the_others(
         assert {one["source"] for one in bindings} == {"", "delay.ready"}
 
 
-async def test_a_bridge_of_fewer_lanes_takes_over_those_of_one_that_was_killed(
+async def test_bridge_with_fewer_lanes_serves_those_of_a_killed_one(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
 ) -> None:
     async with own_bridge(rabbit, redis_node.url, local_dir, **ONE) as own:
@@ -163,7 +161,7 @@ async def test_a_bridge_of_fewer_lanes_takes_over_those_of_one_that_was_killed(
                 await own.topic.through(client).send_many(*({"id": one, "body": 1, "delay": "2s"} for one in IDS))
         finally:
             more.kill()
-        # It looks with each new connection, and else every ten minutes.
+        # A bridge searches for lanes with each new connection, and otherwise every ten minutes.
         await own.amqp.until_consumers("delay.lane2.checkpoint", 0)
         await _break_connections(rabbit, own.vhost)
         assert set(await own.topic.pull_ids(3)) == IDS
@@ -179,7 +177,7 @@ async def _break_connections(rabbit: RabbitNode, vhost: str) -> None:
         await management(rabbit, "DELETE", f"connections/{quote(name, safe='')}")
 
 
-async def test_the_names_of_a_lane_are_those_its_bridge_declares(own: Own, rabbit: RabbitNode) -> None:
+async def test_names_of_a_lane_are_those_its_bridge_declares(own: Own, rabbit: RabbitNode) -> None:
     found = {one["name"] for one in await management(rabbit, "GET", f"queues/{own.vhost}?columns=name")}
     of_topics = {name for name in found if name.startswith(("ready.", "dead."))}
     assert len(found - of_topics) == 3 * 178 + 2

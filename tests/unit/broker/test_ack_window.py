@@ -1,4 +1,4 @@
-"""Which delivery tags are acknowledged together."""
+"""Finished delivery tags are acknowledged with as few acks as possible, and no others with them."""
 
 import pytest
 
@@ -18,7 +18,9 @@ from bridge.broker.client.ack_window import Acks, AckWindow
         ([[5], [4], [1, 2, 3]], [Acks(0, (5,)), Acks(0, (4,)), Acks(3, ())]),
     ],
 )
-def test_what_stands_before_all_others_is_acknowledged_with_one(batches: list[list[int]], told: list[Acks]) -> None:
+def test_finished_tags_in_front_are_acknowledged_with_one_multiple_ack(
+    batches: list[list[int]], told: list[Acks]
+) -> None:
     window = AckWindow()
     for tag in range(1, 6):
         window.delivered(tag)
@@ -27,7 +29,7 @@ def test_what_stands_before_all_others_is_acknowledged_with_one(batches: list[li
     assert window.held == 5 - sum(len(tags) for tags in batches)
 
 
-def test_one_acknowledgement_for_many_never_covers_what_is_outstanding() -> None:
+def test_multiple_ack_never_covers_an_outstanding_tag() -> None:
     window = AckWindow()
     for tag in (1, 2, 3):
         window.delivered(tag)
@@ -39,7 +41,7 @@ def test_one_acknowledgement_for_many_never_covers_what_is_outstanding() -> None
     assert window.held == 1
 
 
-def test_what_is_done_is_told_once() -> None:
+def test_each_tag_is_acknowledged_once() -> None:
     window = AckWindow()
     for tag in (1, 2, 3):
         window.delivered(tag)
@@ -49,7 +51,7 @@ def test_what_is_done_is_told_once() -> None:
     assert window.done([1, 2]) == Acks(2, ())
 
 
-def test_a_delivery_that_nobody_noted_is_never_acknowledged_along() -> None:
+def test_multiple_ack_never_covers_an_unnoted_tag() -> None:
     window = AckWindow()
     window.delivered(1)
     window.delivered(3)

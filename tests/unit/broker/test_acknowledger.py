@@ -1,4 +1,4 @@
-"""The order in which acknowledgements are written."""
+"""Acks are written in order, and before their channel closes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from bridge.broker.client import frames
 from bridge.broker.client.acknowledger import Acknowledger
 
 
-async def test_an_acknowledgement_that_waits_to_be_written_is_passed_by_no_later_one() -> None:
+async def test_waiting_ack_is_written_before_a_later_one() -> None:
     written: asyncio.Queue[Any] = asyncio.Queue(1)
     channel: Any = SimpleNamespace(number=1, is_closed=False, write_queue=written)
-    acknowledging = Acknowledger(channel)
+    acknowledger = Acknowledger(channel)
     for tag in (1, 2, 3):
-        acknowledging.delivered(tag)
-    await acknowledging.ack([1])
-    waiting = asyncio.create_task(acknowledging.ack([2]))
+        acknowledger.delivered(tag)
+    await acknowledger.ack([1])
+    waiting = asyncio.create_task(acknowledger.ack([2]))
     await asyncio.sleep(0)
-    told = [written.get_nowait().payload]
+    payloads = [written.get_nowait().payload]
     rest = asyncio.create_task(_two(written))
-    # There is room now, which the one that waits for it has not noticed yet.
-    await acknowledging.ack([3])
+    # The queue has room now, and the waiting ack has not noticed it yet.
+    await acknowledger.ack([3])
     await waiting
-    assert told + await rest == [frames.acks(1, tag, ()) for tag in (1, 2, 3)]
+    assert payloads + await rest == [frames.acks(1, tag, ()) for tag in (1, 2, 3)]
 
 
-async def test_a_retired_channel_is_closed_after_the_last_acknowledgement_is_written(
+async def test_retired_channel_closes_after_its_last_ack(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_PASSED_ON_AFTER_S", 0.0)
@@ -41,14 +41,14 @@ async def test_a_retired_channel_is_closed_after_the_last_acknowledgement_is_wri
     async def close() -> None:
         closed.set()
 
-    acknowledging = Acknowledger(channel)
+    acknowledger = Acknowledger(channel)
     for tag in (1, 2):
-        acknowledging.delivered(tag)
-    await acknowledging.ack([1])
-    waiting = asyncio.create_task(acknowledging.ack([2]))
+        acknowledger.delivered(tag)
+    await acknowledger.ack([1])
+    waiting = asyncio.create_task(acknowledger.ack([2]))
     await asyncio.sleep(0)
-    # Nothing is held any more, and the last acknowledgement waits for room.
-    acknowledging.retire(close)
+    # Every delivery is acknowledged, and the last ack waits for room in the queue.
+    acknowledger.retire(close)
     for _ in range(3):
         await asyncio.sleep(0)
     assert not closed.is_set()

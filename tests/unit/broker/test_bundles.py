@@ -1,4 +1,4 @@
-"""Several copies in one message: packed, read, and told apart from what is none of ours."""
+"""Copies are packed into one message and unpacked again; a malformed or forged bundle is an error."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -69,7 +69,7 @@ def read(properties: Properties, body: bytes) -> list[Copy]:
 
 
 def alone(copy: Copy) -> Copy:
-    """The copy as it comes when it travels as a message of its own."""
+    """Returns the copy as it arrives when it travels as a single message."""
     properties = to_properties(copy, parked=True)
     return from_properties("ns/orders", properties, copy.envelope.body or b"", now_ms=NOW_MS, max_retry=9)
 
@@ -80,13 +80,13 @@ def packed(copies: Sequence[Copy]) -> tuple[Properties, bytes]:
 
 
 @given(st.lists(copies, min_size=2, max_size=8))
-def test_a_copy_out_of_a_bundle_is_the_one_that_comes_alone(sent: list[Copy]) -> None:
+def test_copy_out_of_a_bundle_equals_the_copy_that_travels_alone(sent: list[Copy]) -> None:
     (bundle,) = pack(sent)
 
     assert read(bundle.properties, bundle.body) == [alone(copy) for copy in sent]
 
 
-def test_a_bundle_says_what_it_is() -> None:
+def test_bundle_describes_itself_in_headers_and_first_line() -> None:
     properties, body = packed([COPY, replace(PLAIN, due_ms=NOW_MS + 1_200)])
 
     assert properties.headers == {"x-delay-topic": "ns/orders", "x-delay-due": NOW_MS + 1_200, "x-delay-bundle": 2}
@@ -98,7 +98,7 @@ def test_a_bundle_says_what_it_is() -> None:
     assert orjson.loads(first)[1] == "o-1"
 
 
-def test_one_copy_makes_no_bundle() -> None:
+def test_single_copy_is_not_packed() -> None:
     assert pack([]) == pack([COPY]) == []
 
 
@@ -121,20 +121,20 @@ def test_one_copy_makes_no_bundle() -> None:
         replace(PLAIN, envelope=Envelope(body=b"", content_type="t" * 256)),
     ],
 )
-def test_what_a_bundle_can_not_tell_travels_alone(odd: Copy) -> None:
+def test_copy_that_json_can_not_hold_travels_alone(odd: Copy) -> None:
     (bundle,) = pack([PLAIN, odd, COPY])
 
     assert bundle.indexes == (0, 2)
     assert pack([PLAIN, odd]) == []
 
 
-def test_a_bundle_is_bounded_by_its_copies() -> None:
+def test_bundle_holds_a_limited_number_of_copies() -> None:
     bundles = pack([replace(PLAIN, id=str(at)) for at in range(2 * MOST_COPIES + 1)])
 
     assert [len(bundle.indexes) for bundle in bundles] == [MOST_COPIES, MOST_COPIES]
 
 
-def test_a_bundle_is_bounded_by_its_bytes() -> None:
+def test_bundle_holds_a_limited_number_of_bytes() -> None:
     large = Envelope(body=b"x" * (MOST_BYTES // 4))
     bundles = pack([replace(PLAIN, id=str(at), envelope=large) for at in range(7)])
 
@@ -142,7 +142,7 @@ def test_a_bundle_is_bounded_by_its_bytes() -> None:
     assert all(len(bundle.body) <= MOST_BYTES + 200 for bundle in bundles)
 
 
-def test_the_topic_is_that_of_the_key() -> None:
+def test_topic_is_read_from_the_key() -> None:
     properties, body = packed([COPY, PLAIN])
 
     assert {copy.topic for copy in unpack("mails", properties, body, now_ms=NOW_MS)} == {"mails"}
@@ -157,7 +157,7 @@ def forged(*lines: Any, body: bytes = b"", count: Any = None) -> tuple[Propertie
 FAIR = [0, "o-1", 1, 2, 1, 3, NOW_MS, 0, NOW_MS]
 
 
-def test_what_is_forged_well_is_a_copy() -> None:
+def test_well_forged_line_is_a_copy() -> None:
     (copy,) = read(*forged(FAIR))
 
     assert (copy.id, copy.epoch, copy.nonce) == ("o-1", 1, 2)
@@ -176,14 +176,14 @@ def test_what_is_forged_well_is_a_copy() -> None:
         *((1, value) for value in ("", "a/b", "ä", "x" * 201, "a\n", 7, None)),
     ],
 )
-def test_a_forged_fact_has_the_bundle_refused(place: int, value: Any) -> None:
+def test_wrong_field_makes_the_bundle_unreadable(place: int, value: Any) -> None:
     line = [*FAIR[:place], value, *FAIR[place + 1 :]]
 
     with pytest.raises((ValueError, TypeError)):
         read(*forged(FAIR, line))
 
 
-def test_the_largest_facts_are_those_that_a_copy_travels_alone_with() -> None:
+def test_largest_fields_equal_those_of_a_copy_that_travels_alone() -> None:
     (copy,) = read(*forged([0, "x" * 200, 10**15 - 1, 2**48 - 1, 9, 9, NOW_MS, LATEST_INSTANT_MS, LATEST_INSTANT_MS]))
 
     came = alone(copy)
@@ -203,11 +203,11 @@ def test_the_largest_facts_are_those_that_a_copy_travels_alone_with() -> None:
 @example(facts={"x-delay-attempt": 2**62}, copy=None)
 @example(facts={"x-delay-max-retry": 2**62}, copy=None)
 @example(facts={}, copy="999999999999999.1")
-def test_whatever_a_client_says_of_its_message_spoils_no_bundle(facts: dict[str, Any], copy: str | None) -> None:
+def test_headers_of_a_client_never_spoil_a_bundle(facts: dict[str, Any], copy: str | None) -> None:
     headers = facts if copy is None else facts | {"x-delay-copy": copy}
     properties = Properties(headers=headers, message_id="strange", content_type="application/json")
     strange = from_properties(PLAIN.topic, properties, b"{}", now_ms=NOW_MS, max_retry=3)
-    # As its lease copy is.
+    # A lease copy of it, which has an epoch.
     strange = replace(strange, epoch=max(strange.epoch, 1) + 1, nonce=1, attempt=strange.attempt + 1, asked=0)
 
     packed = pack([PLAIN, strange, COPY])
@@ -215,7 +215,7 @@ def test_whatever_a_client_says_of_its_message_spoils_no_bundle(facts: dict[str,
     assert {"o-1", "o-2"} <= set(ids) <= {"o-1", "o-2", "strange"}
 
 
-def test_many_short_headers_travel_alone_before_they_fill_a_small_frame() -> None:
+def test_packed_headers_fit_the_smallest_frame() -> None:
     sizes = [
         len(CopyProperties(copy).encode())
         for count in range(500)
@@ -247,13 +247,13 @@ def test_many_short_headers_travel_alone_before_they_fill_a_small_frame() -> Non
         [],
     ],
 )
-def test_a_forged_line_has_the_bundle_refused(line: Any) -> None:
+def test_wrong_line_makes_the_bundle_unreadable(line: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         read(*forged(FAIR, line))
 
 
 @pytest.mark.parametrize("count", [0, -1, 1, 3, 2.0, "2", None, True, MOST_COPIES + 1, 2**60, [2]])
-def test_a_forged_count_has_the_bundle_refused(count: Any) -> None:
+def test_wrong_count_makes_the_bundle_unreadable(count: Any) -> None:
     headers = {"x-delay-bundle": count}
     _, body = packed([COPY, PLAIN])
 
@@ -262,7 +262,7 @@ def test_a_forged_count_has_the_bundle_refused(count: Any) -> None:
 
 
 @given(st.data())
-def test_a_bundle_that_lost_its_last_bytes_is_refused(data: st.DataObject) -> None:
+def test_truncated_bundle_is_unreadable(data: st.DataObject) -> None:
     properties, body = packed([COPY, PLAIN])
     cut = data.draw(st.integers(0, len(body) - 1))
 
@@ -271,7 +271,7 @@ def test_a_bundle_that_lost_its_last_bytes_is_refused(data: st.DataObject) -> No
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_refused_with_a_reason(body: bytes) -> None:
+def test_random_bytes_are_unreadable(body: bytes) -> None:
     with pytest.raises((ValueError, TypeError)):
         read(Properties(headers={"x-delay-bundle": 1}), body)
 

@@ -1,4 +1,4 @@
-"""What became of each message of a burst, in whatever order and however many at once the broker tells it."""
+"""Each message of a burst gets its result, whatever the order and grouping of the broker's answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLD = st.lists(st.tuples(st.integers(1, 14), st.booleans(), st.booleans()), max
 
 @settings(deadline=None)
 @given(st.integers(1, 4), st.integers(1, 10), TOLD)
-async def test_each_is_what_it_was_told_first(before: int, count: int, told: list[tuple[int, bool, bool]]) -> None:
+async def test_first_answer_for_a_message_counts(before: int, count: int, told: list[tuple[int, bool, bool]]) -> None:
     confirms = Confirms()
     confirms.begin([f"before-{at}" for at in range(before)])
     done = confirms.begin([str(at) for at in range(count)])
@@ -34,7 +34,7 @@ async def test_each_is_what_it_was_told_first(before: int, count: int, told: lis
     assert [error is AWAY for error in confirms.errors(AWAY)] == [at not in expected for at in range(count)]
 
 
-async def test_a_returned_message_is_unroutable_also_once_it_is_confirmed() -> None:
+async def test_returned_message_is_unroutable_although_it_is_confirmed() -> None:
     confirms = Confirms()
     done = confirms.begin(["a", "b"])
     confirms.returned("b", "NO_ROUTE")
@@ -49,5 +49,5 @@ async def test_a_returned_message_is_unroutable_also_once_it_is_confirmed() -> N
         raise second or AWAY
 
 
-async def test_of_nothing_all_is_told() -> None:
+async def test_empty_burst_is_answered_at_once() -> None:
     assert Confirms().begin([]).done()

@@ -1,4 +1,4 @@
-"""Copies as AMQP carries them, there and back."""
+"""Copies are converted to AMQP properties and back."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -44,11 +44,11 @@ def read(properties: Properties, body: bytes = b"hello") -> Copy:
         replace(COPY, envelope=Envelope(body=b"")),
     ],
 )
-def test_a_copy_comes_back_as_it_was(copy: Copy) -> None:
+def test_copy_survives_the_way_to_properties_and_back(copy: Copy) -> None:
     assert read(to_properties(copy), copy.envelope.body or b"") == copy
 
 
-def test_a_copy_is_persistent_and_says_what_a_consumer_wants_to_know() -> None:
+def test_copy_is_persistent_and_has_headers_for_consumers() -> None:
     properties = to_properties(COPY, live_for_ms=500, reason="rejected")
 
     assert properties.headers == {
@@ -67,14 +67,14 @@ def test_a_copy_is_persistent_and_says_what_a_consumer_wants_to_know() -> None:
     assert properties.timestamp_ms == NOW_MS - 5_000
 
 
-def test_a_copy_without_an_end_has_no_expiration() -> None:
+def test_copy_without_time_to_live_has_no_expiration() -> None:
     properties = to_properties(replace(COPY, expires_ms=0, asked=0))
 
     assert properties.expiration is None
     assert not {"x-delay-expires", "x-delay-asked", "x-delay-reason"} & (properties.headers or {}).keys()
 
 
-def test_a_clients_own_message_is_filled_in() -> None:
+def test_missing_properties_of_a_client_are_filled_in() -> None:
     copy = read(Properties(headers={"mine": 1}, content_type="text/csv", app_id="shop"))
 
     assert len(copy.id) == 26
@@ -96,11 +96,11 @@ def test_a_clients_own_message_is_filled_in() -> None:
 
 
 @pytest.mark.parametrize("message_id", ["", "a/b", "ä", "x" * 201, "a\n"])
-def test_an_id_that_is_none_of_ours_is_replaced(message_id: str) -> None:
+def test_invalid_id_is_replaced(message_id: str) -> None:
     assert len(read(Properties(message_id=message_id)).id) == 26
 
 
-def test_headers_that_route_or_tell_of_deaths_are_not_passed_on() -> None:
+def test_headers_of_the_broker_and_for_routing_are_not_restored() -> None:
     sent: dict[str, Any] = {
         "CC": ["other"],
         "BCC": ["other"],
@@ -124,7 +124,7 @@ ODD: list[Any] = [None, True, -1, 1.5, "1", b"1", [], {}, [1], {"a": 1}, datetim
 
 @pytest.mark.parametrize("value", ODD)
 @pytest.mark.parametrize("name", ["due", "attempt", "max-retry", "expires", "asked"])
-def test_a_number_of_a_wrong_type_is_taken_for_none(name: str, value: Any) -> None:
+def test_number_of_a_wrong_type_counts_as_absent(name: str, value: Any) -> None:
     copy = read(Properties(message_id="o-1", headers={f"x-delay-{name}": value}))
 
     assert replace(copy, envelope=Envelope()) == replace(read(Properties(message_id="o-1")), envelope=Envelope())
@@ -149,24 +149,24 @@ def test_a_number_of_a_wrong_type_is_taken_for_none(name: str, value: Any) -> No
         "1_0.1",
     ],
 )
-def test_a_forged_copy_is_taken_for_one_without_a_record(value: Any) -> None:
+def test_malformed_epoch_and_nonce_count_as_absent(value: Any) -> None:
     copy = read(Properties(headers={"x-delay-copy": value}))
 
     assert (copy.epoch, copy.nonce) == (0, 0)
 
 
-def test_a_forged_due_moment_is_no_later_than_the_longest_delay() -> None:
+def test_due_moment_is_capped_at_the_longest_delay() -> None:
     forged: dict[str, Any] = {"x-delay-copy": "1.a", "x-delay-due": 2**62}
 
     assert read(Properties(headers=forged)).due_ms == NOW_MS + 999 * 86_400_000
 
 
 @pytest.mark.parametrize(("live_for_ms", "expiration"), [(0, None), (1, "1"), (2**32 - 1, "4294967295"), (2**32, None)])
-def test_an_expiration_longer_than_the_broker_takes_is_left_out(live_for_ms: int, expiration: str | None) -> None:
+def test_expiration_beyond_the_limit_of_the_broker_is_left_out(live_for_ms: int, expiration: str | None) -> None:
     assert to_properties(COPY, live_for_ms=live_for_ms).expiration == expiration
 
 
-def test_a_priority_waits_in_a_header_while_the_copy_is_in_the_wheel() -> None:
+def test_priority_is_kept_in_a_header_in_the_wheel() -> None:
     properties = to_properties(COPY, parked=True)
 
     assert properties.priority is None

@@ -1,4 +1,4 @@
-"""Deliveries are taken off between the socket and aiormq, however the bytes come; all else is passed on as it came."""
+"""Deliveries and confirms are taken out of the byte stream; all other frames reach aiormq unchanged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def delivery(number: int, consumer: str, tag: int, body: bytes) -> list[bytes]:
 
 
 class World:
-    """A reader that is fed bytes, one consumer `ours`, and what arrived where."""
+    """Feeds bytes to a reader with one consumer, `ours`, and keeps what arrives at it and at aiormq."""
 
     def __init__(self) -> None:
         self.stream = asyncio.StreamReader()
@@ -48,7 +48,7 @@ class World:
         self.receiver = FrameReceiver(cast(asyncio.StreamReader, Reader(self.stream, self.fast_reader)))
 
     async def passed_on(self, *chunks: bytes) -> list[tuple[int, str]]:
-        """Channel and name of each frame that aiormq is given; without what stands in for deliveries."""
+        """Returns channel and name of each frame that aiormq gets, without the heartbeats of the reader."""
         found: list[tuple[int, str]] = []
 
         async def receive() -> None:
@@ -85,7 +85,7 @@ OTHERS: list[tuple[int, FrameTypes]] = [
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 100_000), max_size=8))
-async def test_deliveries_come_whole_and_in_order_however_the_bytes_are_cut(places: list[int]) -> None:
+async def test_deliveries_are_complete_and_in_order_however_bytes_are_split(places: list[int]) -> None:
     world = World()
     frames: list[bytes] = []
     for at, body in enumerate(BODIES):
@@ -103,7 +103,7 @@ async def test_deliveries_come_whole_and_in_order_however_the_bytes_are_cut(plac
     ]
 
 
-async def test_deliveries_of_two_channels_are_put_together_apart() -> None:
+async def test_interleaved_deliveries_of_two_channels_stay_apart() -> None:
     world = World()
     first, second = delivery(1, "ours", 1, b"a" * 40), delivery(2, "ours", 2, b"b" * 40)
 
@@ -112,7 +112,7 @@ async def test_deliveries_of_two_channels_are_put_together_apart() -> None:
     assert [(tag, body) for tag, _, _, body in world.told] == [(1, b"a" * 40), (2, b"b" * 40)]
 
 
-async def test_what_is_to_be_forgotten_is_taken_by_nobody_even_when_it_had_begun() -> None:
+async def test_delivery_is_ignored_after_forget_even_if_it_had_begun() -> None:
     world = World()
     begun = delivery(1, "ours", 1, b"a" * 40)
     world.fast_reader.consumers[b"other"] = (CHANNEL, lambda _: world.fast_reader.forget("ours"))
@@ -123,7 +123,7 @@ async def test_what_is_to_be_forgotten_is_taken_by_nobody_even_when_it_had_begun
     assert found == [(1, "Basic.Deliver"), (1, "ContentHeader")]
 
 
-async def test_a_consumer_that_fails_ends_no_connection() -> None:
+async def test_failing_consumer_does_not_end_the_connection() -> None:
     world = World()
     failures: list[dict[str, Any]] = []
 
@@ -153,7 +153,7 @@ def returned(message_id: str) -> bytes:
     return b"".join(marshal(part, 5) for part in (frame, header, ContentBody(b"abc")))
 
 
-async def test_who_publishes_is_told_what_became_of_each_and_aiormq_of_other_channels() -> None:
+async def test_confirms_go_to_their_publisher_and_others_to_aiormq() -> None:
     world = World()
     confirms = world.fast_reader.confirms[5] = Confirms()
     told = confirms.begin(["a", "b", "c", "d"])
@@ -174,7 +174,7 @@ async def test_who_publishes_is_told_what_became_of_each_and_aiormq_of_other_cha
     assert [type(error) for error in confirms.errors()] == [type(None), Unroutable, type(None), BrokerUnavailable]
 
 
-async def test_aiormq_sees_that_a_connection_lives_on_which_nothing_comes_but_deliveries() -> None:
+async def test_aiormq_gets_heartbeats_while_only_deliveries_arrive() -> None:
     world = World()
     world.stream.feed_data(b"".join(delivery(1, "ours", 1, b"x")))
 
@@ -183,7 +183,7 @@ async def test_aiormq_sees_that_a_connection_lives_on_which_nothing_comes_but_de
 
 
 @pytest.mark.parametrize("end", [b"\x00", b"\xcd"])
-async def test_a_frame_without_its_end_is_left_for_aiormq_to_refuse(end: bytes) -> None:
+async def test_frame_without_its_end_byte_goes_to_aiormq(end: bytes) -> None:
     world = World()
     frames = delivery(1, "ours", 1, b"x")
     world.stream.feed_data(b"".join([*frames[:2], frames[2][:-1] + end]))
@@ -193,7 +193,7 @@ async def test_a_frame_without_its_end_is_left_for_aiormq_to_refuse(end: bytes) 
     assert world.taken == []
 
 
-async def test_a_server_of_another_protocol_is_told_by_its_header() -> None:
+async def test_header_of_another_protocol_goes_to_aiormq() -> None:
     world = World()
     world.stream.feed_data(b"AMQP\x00\x01\x00\x00")
 

@@ -1,4 +1,4 @@
-"""What a look found, in words."""
+"""Findings are put into words for an operator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def capped(queue: str, length: int = 10) -> TopologyFinding:
     )
 
 
-def test_what_one_policy_does_to_many_queues_is_one_finding() -> None:
+def test_policy_on_many_queues_is_one_finding() -> None:
     assert in_words(map(capped, ("delay.1s", "delay.2s", "delay.3s"))) == [
         Finding(
             "warning",

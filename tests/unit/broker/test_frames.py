@@ -1,4 +1,4 @@
-"""Frames that are written by hand are, byte for byte, those that pamqp writes."""
+"""Frames encoded by hand equal those of pamqp, byte for byte."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ PLAIN = Copy(
 
 
 def packed(properties: Properties | CopyProperties) -> bytes | None:
-    """None: they can't be written."""
+    """Encodes properties. None: AMQP has no such value."""
     try:
         return encode_properties(properties)
     except _UNWRITABLE:
@@ -93,7 +93,7 @@ def packed(properties: Properties | CopyProperties) -> bytes | None:
 @given(COPIES, st.booleans(), st.integers(0, 2**33), st.just("") | st.text(max_size=20))
 @example(PLAIN, True, 0, "")
 @example(PLAIN, False, 1, "rejected")
-def test_a_copys_properties_are_those_that_pamqp_writes_or_refused_as_there(
+def test_properties_of_a_copy_are_encoded_or_refused_as_by_pamqp(
     copy: Copy, parked: bool, live_for_ms: int, reason: str
 ) -> None:
     given: dict[str, Any] = {"parked": parked, "live_for_ms": live_for_ms, "reason": reason}
@@ -110,7 +110,7 @@ def test_a_copys_properties_are_those_that_pamqp_writes_or_refused_as_there(
 
 @pytest.mark.parametrize("exchange", ["", "delay.ready", "no name!", "x" * 200])
 @pytest.mark.parametrize("key", ["", "orders", "0.0.0.0.30.5.2.ä", "k" * 255, "k" * 256, "\ud800"])
-def test_the_frame_of_a_publish_is_pamqps_or_refused_as_there(exchange: str, key: str) -> None:
+def test_publish_frame_is_encoded_or_refused_as_by_pamqp(exchange: str, key: str) -> None:
     try:
         expected = marshal(spec.Basic.Publish(exchange=exchange, routing_key=key, mandatory=True), 513)
     except _UNWRITABLE:
@@ -121,7 +121,7 @@ def test_the_frame_of_a_publish_is_pamqps_or_refused_as_there(exchange: str, key
 
 
 @pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 20, 25])
-def test_header_and_body_are_cut_into_frames_as_pamqp_does(size: int) -> None:
+def test_header_and_body_frames_are_those_of_pamqp(size: int) -> None:
     content = bytes(range(size))
     properties = spec.Basic.Properties(message_id="o-1", timestamp=datetime(2026, 1, 31, tzinfo=UTC))
 
@@ -133,7 +133,7 @@ def test_header_and_body_are_cut_into_frames_as_pamqp_does(size: int) -> None:
 
 
 @pytest.mark.parametrize(("up_to", "single"), [(0, ()), (5, ()), (0, (7,)), (2**40, (2**40 + 2, 2**40 + 3))])
-def test_acknowledgements_are_pamqps(up_to: int, single: tuple[int, ...]) -> None:
+def test_ack_frames_are_those_of_pamqp(up_to: int, single: tuple[int, ...]) -> None:
     expected = [spec.Basic.Ack(up_to, multiple=True)] if up_to else []
     expected += [spec.Basic.Ack(tag) for tag in single]
 

@@ -1,4 +1,4 @@
-"""Reading and writing properties as no client library of ours would write them."""
+"""Properties of other AMQP clients are read and written without an error."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def written(headers: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("value", [0.1, 1e300, -2.5e-300, b"\xff\xfe", [b"\xff", {"deep": 1e300}], "text", 2**62])
-def test_a_header_is_written_as_it_was_read(value: object) -> None:
+def test_header_is_written_as_it_was_read(value: object) -> None:
     properties = read(written({"kept": value}))
 
     assert (properties.headers, properties.message_id) == ({"kept": value}, "m-1")
 
 
-def test_properties_that_cant_be_read_are_none_with_the_reason() -> None:
+def test_unreadable_properties_are_absent_with_the_reason() -> None:
     header = ContentHeader(body_size=7).marshal()[:12]
     late = struct.pack(">Q", 1_753_000_000_000_000)
 
@@ -45,7 +45,7 @@ def test_properties_that_cant_be_read_are_none_with_the_reason() -> None:
 
 
 @pytest.mark.parametrize(("levels", "readable"), [(5, True), (60, False)])
-def test_only_tables_that_json_can_show_are_read(levels: int, readable: bool) -> None:
+def test_tables_nested_too_deep_are_unreadable(levels: int, readable: bool) -> None:
     value: Any = "core"
     for _ in range(levels):
         value = {"t": value}
@@ -53,5 +53,5 @@ def test_only_tables_that_json_can_show_are_read(levels: int, readable: bool) ->
     assert (read(written({"deep": value})).message_id == "m-1") == readable
 
 
-def test_what_is_not_changed_is_written_as_ever() -> None:
+def test_unpatched_types_are_written_as_before() -> None:
     assert decode.embedded_value(encode.encode_table_value(True)) == (2, True)

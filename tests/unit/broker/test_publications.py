@@ -1,4 +1,4 @@
-"""Which message carries a copy on its way."""
+"""Copies are published as single messages or as bundles."""
 
 from dataclasses import replace
 from typing import Any
@@ -36,7 +36,7 @@ def to_wheel(at: int, left_ms: float, topic: str = "orders", **further: Any) -> 
 
 
 def sent(*publications: Publication) -> list[tuple[tuple[int, ...], str, int | None]]:
-    """Of each message the places of what it carries, its key, and how many copies it counts."""
+    """Returns for each message the indexes of its copies, its key, and its count if it is a bundle."""
     return [
         (places, outgoing.routing_key, _count(outgoing.properties))
         for places, outgoing in _messages(NAMES, publications, bundled=True)
@@ -47,13 +47,13 @@ def _count(properties: object) -> Any:
     return (properties.headers or {})[COUNT_HEADER] if isinstance(properties, Properties) else None
 
 
-def test_copies_that_fall_due_in_the_same_tenth_of_a_second_share_a_bundle() -> None:
+def test_copies_due_in_the_same_tenth_of_a_second_share_a_bundle() -> None:
     found = sent(to_wheel(0, 5_250), to_wheel(1, 5_399), to_wheel(2, 5_400), to_wheel(3, 5_299.5))
 
     assert found == [((0, 3), "0.0.0.0.0.5.1.!plain-bundle.orders", 2), ((1,), *_plain("5.2")), ((2,), *_plain("5.3"))]
 
 
-def test_a_lone_copy_is_a_plain_message() -> None:
+def test_single_copy_is_a_plain_message() -> None:
     assert sent(to_wheel(0, 5_250)) == [((0,), *_plain("5.1"))]
 
 
@@ -63,7 +63,7 @@ def test_a_bundle_of_leases_has_their_kind() -> None:
     assert found == [((0, 1, 2), "0.0.0.0.0.30.0.!lease-bundle.orders", 3)]
 
 
-def test_what_is_not_to_share_travels_alone() -> None:
+def test_copy_that_may_not_share_travels_alone() -> None:
     ready = [Publication(copy=copy(at), route=Route.READY, shares=True) for at in (2, 3)]
     found = sent(*(to_wheel(at, 5_000, shares=False) for at in (0, 1)), *ready)
 
@@ -81,7 +81,7 @@ def test_topics_and_kinds_are_kept_apart() -> None:
     assert [count for _, _, count in found] == [None] * 3
 
 
-def test_a_bundle_is_bounded_and_the_rest_goes_alone() -> None:
+def test_copy_left_over_by_a_full_bundle_travels_alone() -> None:
     found = sent(*(to_wheel(at, 5_000) for at in range(MOST_COPIES + 1)))
 
     assert [count for _, _, count in found] == [MOST_COPIES, None]
@@ -96,7 +96,5 @@ def _plain(digits: str) -> tuple[str, None]:
     ("epoch", "delay_ms", "long"),
     [(1, 0, False), (1, 2_999, False), (1, 3_000, True), (2, 86_400_000, True), (0, 86_400_000, False)],
 )
-def test_a_copy_shows_its_topics_queues_to_be_old_if_it_was_sent_here_seconds_before_it_was_due(
-    epoch: int, delay_ms: int, long: bool
-) -> None:
+def test_copy_sent_seconds_before_due_shows_that_its_queues_are_old(epoch: int, delay_ms: int, long: bool) -> None:
     assert _sent_long_before(replace(copy(0), epoch=epoch, due_ms=NOW_MS + delay_ms)) is long

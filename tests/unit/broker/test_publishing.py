@@ -1,4 +1,4 @@
-"""What is decided before a burst is published."""
+"""Decisions before a burst is published: the stay in the wheel, and repeated ids."""
 
 import pytest
 
@@ -26,7 +26,7 @@ from bridge.broker.publications import parked_ms
         (-5, False, 0),
     ],
 )
-def test_the_wheel_aims_short_where_the_checkpoint_waits_for_the_moment(
+def test_exact_delay_ends_short_of_due_and_other_delays_are_rounded_up(
     left_ms: float, exact: bool, stay_ms: int
 ) -> None:
     assert parked_ms(left_ms, exact=exact) == stay_ms
@@ -44,7 +44,7 @@ def test_the_wheel_aims_short_where_the_checkpoint_waits_for_the_moment(
         ("baacab", [[0, 1, 3], [2, 5], [4]]),
     ],
 )
-def test_no_part_of_a_burst_has_an_id_twice_and_twins_keep_their_order(ids: str, parts: list[list[int]]) -> None:
+def test_burst_is_split_so_that_no_id_is_in_a_part_twice(ids: str, parts: list[list[int]]) -> None:
     messages = [Outgoing("", "q", Properties(message_id=message_id), b"") for message_id in ids]
 
     assert _without_repeated_ids(messages) == parts

@@ -1,4 +1,4 @@
-"""When confirms of new queues count."""
+"""A confirm of a new queue counts once the queue is old enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bridge.broker.declared.young_queues import YoungQueues
 
 @pytest.fixture
 def pass_s(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Lets the clock go on by so many seconds."""
+    """Advances the clock by so many seconds."""
     now_s = 0.0
 
     def on(seconds: float) -> None:
@@ -37,7 +37,7 @@ def pass_s(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         (("old", "forget"), True, True),
     ],
 )
-def test_confirms_count_once_the_queues_have_stood_for_a_while(
+def test_confirms_count_once_the_queues_are_old_enough(
     pass_s: Callable[[float], None], happens: tuple[str, ...], unsettled_at_once: bool, unsettled_later: bool
 ) -> None:
     queues = YoungQueues()

@@ -3,47 +3,47 @@
 from bridge.loops.checkpoint.bundle_refs import BundleRefs
 
 
-def test_a_lone_copy_is_done_at_once() -> None:
+def test_single_copy_is_acknowledged_at_once() -> None:
     assert BundleRefs(most=9).done([7, 8]) == [7, 8]
 
 
-def test_a_bundle_is_done_with_the_last_of_its_copies() -> None:
-    shares = BundleRefs(most=9)
-    shares.unpacked(3, 3)
+def test_bundle_is_acknowledged_after_its_last_copy() -> None:
+    refs = BundleRefs(most=9)
+    refs.unpacked(3, 3)
 
-    assert shares.done([3, 4, 3]) == [4]
-    assert shares.done([5]) == [5]
-    assert 3 in shares
-    assert shares.done([3]) == [3]
-    assert 3 not in shares
-
-
-def test_what_is_parted_and_not_done_with_is_counted() -> None:
-    shares = BundleRefs(most=9)
-    shares.unpacked(1, 2)
-    shares.unpacked(2, 3)
-    assert shares.copies == 5
-
-    shares.done([1, 7, 2, 2])
-    assert shares.copies == 2
-    shares.done([1, 1, 2])
-    assert shares.copies == 0
+    assert refs.done([3, 4, 3]) == [4]
+    assert refs.done([5]) == [5]
+    assert 3 in refs
+    assert refs.done([3]) == [3]
+    assert 3 not in refs
 
 
-def test_no_more_is_parted_while_too_much_is_not_done_with() -> None:
-    shares = BundleRefs(most=9)
-    assert shares.has_room(256)
+def test_unfinished_copies_are_counted() -> None:
+    refs = BundleRefs(most=9)
+    refs.unpacked(1, 2)
+    refs.unpacked(2, 3)
+    assert refs.copies == 5
 
-    shares.unpacked(1, 5)
-    assert [shares.has_room(copies) for copies in (4, 5)] == [True, False]
-    shares.done([1] * 5)
-    assert shares.has_room(256)
+    refs.done([1, 7, 2, 2])
+    assert refs.copies == 2
+    refs.done([1, 1, 2])
+    assert refs.copies == 0
+
+
+def test_bundle_has_no_room_while_too_many_copies_are_unfinished() -> None:
+    refs = BundleRefs(most=9)
+    assert refs.has_room(256)
+
+    refs.unpacked(1, 5)
+    assert [refs.has_room(copies) for copies in (4, 5)] == [True, False]
+    refs.done([1] * 5)
+    assert refs.has_room(256)
 
 
 def test_bundles_are_counted_apart() -> None:
-    shares = BundleRefs(most=9)
-    shares.unpacked(1, 2)
-    shares.unpacked(2, 1)
+    refs = BundleRefs(most=9)
+    refs.unpacked(1, 2)
+    refs.unpacked(2, 1)
 
-    assert shares.done([1, 2]) == [2]
-    assert shares.done([1]) == [1]
+    assert refs.done([1, 2]) == [2]
+    assert refs.done([1]) == [1]

@@ -1,4 +1,4 @@
-"""Copies that wait for their moment, and then for their topic's turn."""
+"""Copies wait until they are due, and then for their topic's turn."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bridge.loops.checkpoint.due_queue import DueQueue
 
 
 def holding(*due: tuple[float, str]) -> DueQueue[str]:
-    """What is held is named by its topic and its number there: a0, a1."""
+    """Items are named by topic and number: a0, a1."""
     held: DueQueue[str] = DueQueue()
     counts: dict[str, int] = {}
     for due_ms, topic in due:
@@ -31,7 +31,7 @@ def of(topic: str, *due: float) -> list[tuple[float, str]]:
         (of("a", 7.5, 7.4), 7.4, 9, "a1"),
     ],
 )
-def test_what_is_due_is_taken_earliest_first_and_in_order(
+def test_due_items_are_taken_earliest_first_and_in_order(
     due: list[tuple[float, str]], now_ms: float, most: int, taken: str
 ) -> None:
     held = holding(*due)
@@ -46,19 +46,19 @@ def test_what_is_due_is_taken_earliest_first_and_in_order(
         (of("a", 1, 1, 1, 1) + of("b", 2), ["a0 b0 a1", "a2 a3"]),
         (of("a", 1, 1, 1) + of("b", 1, 1, 1), ["a0 b0 a1", "b1 a2 b2"]),
         (of("a", 1, 1, 1, 1, 1, 1) + of("b", 3) + of("c", 2, 2), ["a0 c0 b0", "a1 c1 a2", "a3 a4 a5"]),
-        # It becomes due while the others are being taken, and waits for no more than a turn of each.
+        # It becomes due while the others are taken, and waits for one turn of each at most.
         (of("a", 1, 1, 1, 1, 1, 1) + of("b", 11), ["a0 a1 a2", "b0 a3 a4", "a5"]),
         (of("a", 1, 1, 1, 1) + of("b", 1, 1) + of("c", 11), ["a0 b0 a1", "b1 c0 a2", "a3"]),
     ],
 )
-def test_topics_take_turns_in_what_is_due(due: list[tuple[float, str]], taken: list[str]) -> None:
+def test_due_topics_take_turns(due: list[tuple[float, str]], taken: list[str]) -> None:
     held = holding(*due)
 
     assert [held.take_due(10 + call, 3) for call in range(len(taken))] == [each.split() for each in taken]
     assert len(held) == 0
 
 
-def test_a_topic_that_had_its_turn_and_comes_again_goes_behind_the_others() -> None:
+def test_returning_topic_waits_behind_the_others() -> None:
     held = holding(*of("a", 1), *of("b", 1, 1))
 
     assert held.take_due(1, 1) == ["a0"]
@@ -66,11 +66,11 @@ def test_a_topic_that_had_its_turn_and_comes_again_goes_behind_the_others() -> N
     assert held.take_due(1, 9) == ["b0", "again", "b1"]
 
 
-def test_what_can_be_taken_all_at_once_needs_no_turns() -> None:
+def test_items_that_fit_at_once_keep_their_order() -> None:
     assert holding(*of("a", 1, 1), *of("b", 1), *of("a", 1)).take_due(1, 4) == ["a0", "a1", "b0", "a2"]
 
 
-def test_the_next_moment_is_the_earliest_that_was_not_found_due() -> None:
+def test_next_moment_is_the_earliest_not_found_due() -> None:
     held = holding(*of("a", 5, 3), *of("b", 4))
 
     assert held.next_due_ms() == 3
@@ -83,7 +83,7 @@ def test_the_next_moment_is_the_earliest_that_was_not_found_due() -> None:
     assert (len(held), held.take_due(100, 9)) == (0, [])
 
 
-def test_a_bundle_is_as_many_turns_as_it_has_copies() -> None:
+def test_bundle_counts_as_many_turns_as_it_has_copies() -> None:
     held: DueQueue[str] = DueQueue()
     for number in range(3):
         held.add(1, "a", f"bundle{number}", 3)
@@ -94,7 +94,7 @@ def test_a_bundle_is_as_many_turns_as_it_has_copies() -> None:
     assert held.take_due(1, 9) == ["b6"]
 
 
-def test_a_bundle_may_go_beyond_what_is_taken_at_most() -> None:
+def test_last_bundle_may_exceed_the_limit() -> None:
     held: DueQueue[str] = DueQueue()
     for number in range(3):
         held.add(1, "a", f"bundle{number}", 200)
@@ -104,7 +104,7 @@ def test_a_bundle_may_go_beyond_what_is_taken_at_most() -> None:
 
 
 @pytest.mark.parametrize("copies", [1, 256])
-def test_behind_any_flood_a_message_waits_for_one_turn_of_each_topic(copies: int) -> None:
+def test_message_behind_a_flood_waits_one_turn_of_each_topic(copies: int) -> None:
     held: DueQueue[str] = DueQueue()
     for number in range(1_000):
         held.add(1, f"flood{number % 3}", "flood", copies)
@@ -118,7 +118,7 @@ def test_behind_any_flood_a_message_waits_for_one_turn_of_each_topic(copies: int
     assert after.index("behind") <= 3
 
 
-def test_a_topic_that_was_idle_has_not_saved_up_turns() -> None:
+def test_idle_topic_saves_no_turns() -> None:
     held = holding(*of("a", *[1] * 100))
     assert len(held.take_due(1, 90)) == 90
     for _ in range(100):
@@ -127,7 +127,7 @@ def test_a_topic_that_was_idle_has_not_saved_up_turns() -> None:
     assert held.take_due(1, 8) == ["b", "a90", "b", "a91", "b", "a92", "b", "a93"]
 
 
-def test_a_topic_that_has_a_bundle_due_ever_again_gives_others_their_turns() -> None:
+def test_topic_with_endless_bundles_lets_others_take_turns() -> None:
     held: DueQueue[str] = DueQueue()
     for number in range(5):
         held.add(1, "b", f"b{number}", 256)
