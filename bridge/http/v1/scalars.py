@@ -22,7 +22,7 @@ from bridge.model.message import ID_PATTERN, TOPIC_PATTERN, valid_id, valid_topi
 from bridge.model.values import MAX_DELAY_MS
 
 ID_FORM = 'must be 1-200 printable ASCII characters without "/"'
-TOPIC_FORM = "must be name or namespace/name, each of 1-100 characters out of A-Z a-z 0-9 _ . -"
+TOPIC_FORM = "must be a name or namespace/name, each of 1-100 characters from A-Z a-z 0-9 _ . -"
 MAX_RETRIES = 10_000
 _HOUR_MS = 3_600_000
 _WHOLE = re.compile(r"-?[0-9]{1,64}")
