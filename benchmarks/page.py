@@ -20,7 +20,7 @@ _OURS: Final = {
     "late p50": "lateness from schedule p50",
     "late p99": "lateness from schedule p99",
 }
-_OURS_ACCEPTED: Final = "a quorum queue has confirmed it and Redis has its record, both through to the disk"
+_OURS_ACCEPTED: Final = "a quorum queue has confirmed it and Redis has its record, both on the disk"
 
 
 def line(row: Row) -> str:
@@ -35,22 +35,23 @@ def line(row: Row) -> str:
 def page(found: Found, before: Found | None = None) -> str:
     """Returns the page. With `before`, it compares the figures with those of another document, row by row."""
     where = found["machine"]
-    said = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    compared = "" if before is None else " --before docs/benchmarks/before.json"
     minutes = sum(found.get("took_s", {}).values()) / 60
     parts = [
         "# Benchmarks",
-        'Made by `make bench ARGS="--peers --json-file docs/benchmarks/after.json --docs docs/benchmarks.md"`, and '
-        'made again from that JSON by `make bench ARGS="--from docs/benchmarks/after.json --docs docs/benchmarks.md"`. '
-        "[Profiles](profiles.md) say why a figure is missed and what it would take. All bodies are 200 bytes of JSON; "
-        "servers, bridges and clients share the machine; Redis and RabbitMQ write through to the disk before they "
-        "answer.",
+        "`make bench ARGS='--peers --json-file docs/benchmarks/after.json --docs docs/benchmarks.md'` makes this page. "
+        f"`make bench ARGS='--from docs/benchmarks/after.json{compared} --docs docs/benchmarks.md'` makes it again "
+        "from that JSON. "
+        "[Profiles](profiles.md) say why a goal is missed and what would reach it. All bodies are 200 bytes of JSON. "
+        "Servers, bridges and clients share the machine. Redis and RabbitMQ write to the disk before they answer.",
         f"{where['cpus']} x {where['cpu']}, {where['memory_gib']} GiB, {where['system']}; load {where['load'][0]} at "
         f"the end of the run{f', which took {minutes:.0f} minutes' if minutes else ''}. "
         f"Commit {found['commit'] or 'unknown'}.",
-        f"{said}.",
+        f"{versions}.",
     ]
     if found["quick"]:
-        parts.append("**A quick run: the figures say nothing.**")
+        parts.append("**A quick run: the figures mean nothing.**")
     parts += _goals(found)
     if found.get("peers"):
         parts += _peers(found)
@@ -58,7 +59,7 @@ def page(found: Found, before: Found | None = None) -> str:
         parts += _before_and_after(before, found)
     cpu = [row for row in found["rows"] if _CPU in row["row"] and row["value"] is not None]
     if cpu:
-        parts += ["## CPU", "CPU seconds for 1,000 messages, of each part.", "![CPU](plots/cpu.svg)", _cpu_table(cpu)]
+        parts += ["## CPU", "CPU seconds of each part for 1,000 messages.", "![CPU](plots/cpu.svg)", _cpu_table(cpu)]
     for name, says in found["runs"].items():
         parts += _run(found, name, says)
     return "\n\n".join(map(_wrapped, parts)) + "\n"
@@ -117,8 +118,10 @@ def _goals(found: Found) -> list[str]:
     if not judged:
         return []
     missed = [row["row"] for row in judged if row["met"] is False]
-    said = f"Missed: {', '.join(missed)}. [Profiles](profiles.md) say why." if missed else "All that were run are met."
-    return ["## Goals", said, _table(judged)]
+    summary = (
+        f"Missed: {', '.join(missed)}. [Profiles](profiles.md) say why." if missed else "Every measured goal is met."
+    )
+    return ["## Goals", summary, _table(judged)]
 
 
 def _peers(found: Found) -> list[str]:
@@ -131,7 +134,7 @@ def _peers(found: Found) -> list[str]:
     why = {row["not_run"] for row in found["rows"] if row["row"].startswith("peer ") and row["value"] is None}
     return [
         "## Beside peers",
-        "Messages a second; lateness in ms. Of the bridge, with its best number of processes.",
+        "Rates are messages a second, lateness is in ms. The bridge runs with its best number of processes.",
         "\n".join([head, *body]),
         *(["Not run: " + "; ".join(sorted(why)) + "."] if why else []),
         "![single sends](plots/peers-single.svg)\n![full cycle](plots/peers-cycle.svg)",
@@ -159,18 +162,15 @@ def _before_and_after(before: Found, after: Found) -> list[str]:
         ratio = f"{values[1] / values[0]:.2f}x" if values[0] and values[1] is not None else ""
         body.append(f"| {name} | {shown[0]} | {shown[1]} | {unit} | {ratio} |")
     table = ["| row | before | after | unit | |", "| --- | ---: | ---: | --- | ---: |", *body]
-    said = (
-        f"Before is commit {before['commit'] or 'unknown'}, after {after['commit'] or 'unknown'}, on the same machine."
-    )
+    former_commit, latter_commit = (document["commit"] or "unknown" for document in (before, after))
+    commits = f"Before is commit {former_commit}, after is {latter_commit}, on the same machine."
     note = before.get("note")
-    return ["## Before and after", f"{said} {note}" if note else said, "\n".join(table)]
+    return ["## Before and after", f"{commits} {note}" if note else commits, "\n".join(table)]
 
 
 def _run(found: Found, name: str, says: str) -> list[str]:
     parts = [f"## {name}", says]
-    parts += [
-        f"**{part}: could not be done.** {why}" for part, why in found["failed"].items() if part.split()[0] == name
-    ]
+    parts += [f"**{part} failed.** {why}" for part, why in found["failed"].items() if part.split()[0] == name]
     drawn = {"lateness": "lateness.svg", "backlog": "memory.svg"}.get(name)
     if drawn is not None and drawn in drawings(found):
         parts.append(f"![{name}](plots/{drawn})")

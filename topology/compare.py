@@ -234,7 +234,7 @@ def _arguments(name: str, found: Mapping[str, Any], required: Arguments) -> list
             f"{name}: {key}",
             found=found.get(key, "absent"),
             required=required.get(key, "absent"),
-            remedy=_REPLACE,
+            remedy="The queue keeps the limit that it was declared with" if key in harmless else _REPLACE,
         )
         for key in sorted(found.keys() | required.keys())
         if found.get(key) != required.get(key)

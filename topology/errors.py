@@ -3,12 +3,17 @@
 TopologyError
  +- TopologyConflict    an object exists with other arguments; arguments of an existing queue can't be changed
  +- TopologyMissing     the source or the destination of a binding does not exist
+ +- ConnectionFailed    the broker refused a connection, or a call over it
  +- BrokerUnsuitable    the broker is too old, is a broken version, or lacks a capability
 """
 
 
 class TopologyError(Exception):
     """The broker refused a part of the topology."""
+
+
+class ConnectionFailed(TopologyError):
+    """The broker refused a connection, or a call over it."""
 
 
 class TopologyMissing(TopologyError):

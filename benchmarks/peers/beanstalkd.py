@@ -65,9 +65,9 @@ class Beanstalkd(Queue):
     def __init__(self, folder: Path, installed: Path, *, fsync: bool, may_install: bool) -> None:
         self.name = "beanstalkd, fsync" if fsync else "beanstalkd, no fsync"
         self.accepted = (
-            "one server has it, and has written its binlog through to the disk (-f0)"
+            "one server has it, and has written its binlog to the disk (-f0)"
             if fsync
-            else "one server has handed it to the kernel, which writes it when it likes (-F)"
+            else "one server has it, and the kernel writes it to the disk later (-F)"
         )
         self._folder, self._installed, self._may_install = folder, installed, may_install
         self._fsync = "-f0" if fsync else "-F"

@@ -46,7 +46,7 @@ class Celery(ProgramPeer):
     """A worker with two processes that acknowledges late, and a producer with 64 threads."""
 
     name = "celery"
-    accepted = "a quorum queue has confirmed it, through to the disk"
+    accepted = "a quorum queue has confirmed it on the disk"
     whole_seconds = True
 
     def __init__(

@@ -25,8 +25,8 @@ _BODIES: Final = "peer:bodies"
 _AT_ONCE: Final = 1_000
 FSYNCS: Final[tuple[AppendFsync, ...]] = ("everysec", "always")
 SAYS: Final = {
-    "always": "one Redis has it, and has written its append-only file through to the disk (appendfsync always)",
-    "everysec": "one Redis has it in memory; the disk has it within a second or so (appendfsync everysec)",
+    "always": "one Redis has it, and has written its append-only file to the disk (appendfsync always)",
+    "everysec": "one Redis has it in memory, and writes it to the disk within about a second (appendfsync everysec)",
 }
 
 

@@ -17,10 +17,11 @@ from benchmarks.runs.filling import fill
 from benchmarks.stack import OwnStack
 
 SAYS = (
-    "A topic is filled with messages that are due in 1-20 h. Memory is looked at after each fifth, once RabbitMQ has "
-    "turned its write-ahead log into segments and collected its garbage; what a message costs is the growth between "
-    "the first fifth and the last. Then lists, counts, and the run of `lateness` once more. In the end the broker is "
-    "stopped and started: until it answers, and until a bridge beside it has delivered a message."
+    "The run fills a topic with messages that are due in 1-20 h. It measures memory after each fifth, once RabbitMQ "
+    "has turned its write-ahead log into segments and collected its garbage. The cost of a message is the growth "
+    "between the first fifth and the last. Then it measures lists, counts, and lateness as in the run `lateness`. At "
+    "the end it stops and starts the broker, and measures the time until the broker answers, and until a bridge has "
+    "delivered a message."
 )
 _HOUR_MS = 3_600_000
 _CALLS = 20

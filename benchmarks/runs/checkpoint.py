@@ -12,8 +12,9 @@ from benchmarks.errors import BenchError
 from benchmarks.runs.filling import fill
 
 SAYS = (
-    "Messages are sent, the bridge is stopped, all come due and pile up in the checkpoint's queue; then one bridge is "
-    "started. Measured from the last look at the empty ready queue to the first that finds them all in it."
+    "The run sends messages and stops the bridge, so that all due messages wait in the checkpoint's queue. Then it "
+    "starts one bridge. The time counts from the last check that finds the ready queue empty to the first that finds "
+    "all messages in it."
 )
 _CHECKPOINT_QUEUE = "delay.checkpoint"
 _SLOWEST_SENDS_PER_S = 2_000

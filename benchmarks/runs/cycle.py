@@ -11,11 +11,11 @@ from benchmarks.bodies import BODY
 from benchmarks.client import Api
 
 SAYS = (
-    "Four senders with batches of 100 over HTTP and a delay of 1 s, at most 20,000 messages on their way (so no more "
-    "than that a second), beside what takes them: `http` is four consumers that pull 100 with a lease of 30 s and ack "
-    "them in one request; `amqp` is one AMQP consumer of the ready queue that acknowledges what it has, of a "
-    "`checked` topic and of a `direct` one. Messages acknowledged by second, once all is in flow; with one bridge "
-    "process, then two; `best` is the better."
+    "Four senders send batches of 100 over HTTP with a delay of 1 s, with at most 20,000 messages in flight, and so "
+    "at most 20,000 a second. Consumers take them at the same time. `http`: four consumers pull 100 messages with a "
+    "lease of 30 s and acknowledge them in one request. `amqp`: one AMQP consumer of the ready queue acknowledges its "
+    "deliveries, for a `checked` topic and for a `direct` one. The figure is acknowledged messages a second once the "
+    "flow is steady, with one bridge process, then with two; `best` is the better result."
 )
 BATCH = 100
 SENDERS = TAKERS = 4

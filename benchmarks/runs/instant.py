@@ -11,8 +11,8 @@ from benchmarks.errors import BenchError
 from benchmarks.runs.filling import fill
 
 SAYS = (
-    "All messages have one `deliver_at`. `last` is how long after it an AMQP consumer of the ready queue has the last "
-    "one, `first` the first; `early` is how many came before it."
+    "All messages have the same `deliver_at`. `first` and `last` are the times from then until an AMQP consumer of "
+    "the ready queue has the first and the last message. `early` is the number of messages that came before it."
 )
 _SLOWEST_SENDS_PER_S = 2_000
 _MARGIN_S = 2.0

@@ -17,12 +17,13 @@ from benchmarks.errors import BenchError
 from benchmarks.figures import curve, percentiles
 
 SAYS = (
-    "500 messages a second: an open loop sends single messages with random delays of 1-5 s. Lateness is the moment a "
-    "plain AMQP consumer of the ready queue has the message, less its `x-delay-due`; `from schedule` counts from the "
-    "moment the send was to start plus the delay, so it holds the way in as well."
+    "500 messages a second: an open loop sends single messages with random delays of 1-5 s. Lateness is the moment "
+    "when a plain AMQP consumer of the ready queue has the message, minus its `x-delay-due`. `from schedule` counts "
+    "from the planned start of the send plus the delay, so it includes the time of the send."
 )
 FAST_SAYS = (
-    "The run of `lateness` with 2,000 messages a second, one bridge process and then two; `best` is the better of both."
+    "The run `lateness` with 2,000 messages a second, first with one bridge process and then with two. `best` is the "
+    "better result."
 )
 _LEAST_MS = 1_000
 _PATIENCE_S = 30.0

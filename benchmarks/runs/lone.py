@@ -15,8 +15,8 @@ from benchmarks.errors import BenchError
 from benchmarks.figures import percentiles
 
 SAYS = (
-    "20 sends a second on an idle stack, one at a time, at planned moments; from the planned moment to the answer, "
-    "which comes once a quorum queue has confirmed the message and Redis has its record."
+    "20 sends a second on an idle stack, one at a time, at planned moments. The figure is the time from the planned "
+    "moment to the answer. The answer comes once a quorum queue has confirmed the message and Redis has its record."
 )
 _SPIN_S = 0.003  # a timer may be a millisecond late, and that would count as the bridge's time
 _WARM = 20

@@ -11,9 +11,9 @@ from benchmarks.bodies import BODY
 from benchmarks.runs.filling import fill
 
 SAYS = (
-    "With BRIDGE_KEEP_BODY_MAX=0, and bodies of 200 bytes: the growth of memory by message that waits with an id of "
-    "26 characters, measured as in `backlog`. `per waiting message` is Redis' `used_memory` alone (less the buffers "
-    "of its clients and of its append-only file): record, index entry and all."
+    "With BRIDGE_KEEP_BODY_MAX=0 and bodies of 200 bytes: the growth of memory for each waiting message with an id of "
+    "26 characters, measured as in `backlog`. `per waiting message` is the growth of Redis' `used_memory` alone, "
+    "without the buffers of its clients and of its append-only file. It includes the record and the index entry."
 )
 _FIFTHS = 5
 

@@ -16,10 +16,10 @@ from benchmarks.figures import percentiles
 from benchmarks.runs.filling import fill
 
 SAYS = (
-    "No bridge runs while all messages of one topic come due and pile up; then one is started. `released at` is how "
-    "fast an AMQP consumer has them all, from the first to the last. From the bridge's first answer on, new messages "
-    "with delays of 1-2 s go to another topic, 50 a second, and to the same one; `others` and `same topic` is how "
-    "late they are. Their numbers say how many of them were due before the last overdue one had come."
+    "All messages of one topic become due while no bridge runs; then the run starts one. `released at` is the rate at "
+    "which an AMQP consumer receives them, from the first to the last. After the bridge's first answer, new messages "
+    "with delays of 1-2 s go to another topic and to the same one, 50 a second each. `others` and `same topic` are "
+    "their lateness. The counts beside them say how many were due before the last overdue message had come."
 )
 _SLOWEST_SENDS_PER_S = 3_000
 _STOPPED_WITHIN_S = 6.0

@@ -14,9 +14,9 @@ from benchmarks.peers.zset import FSYNCS, ZsetQueue
 from bridge.local.errors import LocalError
 
 SAYS = (
-    "Other delay queues on the same machine, one after the other, without a bridge: the same bodies, 64 clients, "
-    "batches of 100, delays and durations. Lateness counts from the planned moment of the send, plus the delay; of "
-    "those that know whole seconds only, the delays are whole seconds."
+    "Other delay queues on the same machine, one after the other, without a bridge, with the same bodies, 64 clients, "
+    "batches of 100, delays and durations. Lateness counts from the planned moment of the send plus the delay. Peers "
+    "that know only whole seconds get delays of whole seconds."
 )
 
 

@@ -15,10 +15,10 @@ from benchmarks.client import CREATED, UNAVAILABLE, Answer, Api
 from benchmarks.errors import BenchError
 
 SAYS = (
-    "A closed loop. Single: one message a request over 64 connections; batches: 100 messages a request over 8 "
-    "connections. Delays are random, 10-20 min; in `batches of 100, one delay` the messages of a batch have the same, "
-    "as the peers' have. Accepted means confirmed by a quorum queue and recorded in Redis, both through to the disk. "
-    "With one bridge process, then with more that share the port; `best` is the best of them."
+    "A closed loop. Single: one message a request over 64 connections. Batches: 100 messages a request over 8 "
+    "connections. Delays are random, 10-20 min. In `batches of 100, one delay` all messages of a batch have the same "
+    "delay, as with the peers. Accepted means that a quorum queue has confirmed the message and Redis has recorded "
+    "it, both on the disk. The run uses one bridge process, then more that share the port; `best` is the best result."
 )
 _SINGLE_CONNECTIONS = 64
 _BATCH_CONNECTIONS = 8

@@ -1,1 +1,1 @@
-"""RabbitMQ as the bridge uses it: connections, publishing with confirms, declared objects, taking from ready queues."""
+"""Uses RabbitMQ: connections, publishing with confirms, declared objects, taking from ready queues."""

@@ -1,17 +1,19 @@
-"""The parts of this package, put together from settings."""
+"""Connects to RabbitMQ and puts this package's parts together from settings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import randrange
 
 from bridge.broker.client import pamqp_patch
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.publisher import Publisher
+from bridge.broker.copies.classify import Arrival, classify
 from bridge.broker.declared.declare import NotAllowed
 from bridge.broker.declared.declared import Declared
-from bridge.broker.declared.findings import Finding, told
+from bridge.broker.declared.findings import Finding, in_words
 from bridge.broker.publications import CopyPublisher
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.taker import Taker
@@ -20,32 +22,31 @@ from bridge.model.errors import BrokerUnavailable, BrokerUnfit
 from bridge.settings.settings import Settings
 from topology import plan
 from topology.names import Names
-from topology.report import Finding as OfTopology
+from topology.report import Finding as TopologyFinding
 from topology.verify import check_server, managed, verify, vhost_of
 
 _VERIFY_TIMEOUT_S = 10.0
 
-
-# Of the loops, whom nobody waits for: what takes longer is taken for lost and done again.
+# For the loops, which no client waits for. After it a publish counts as lost and is made again.
 _RELEASE_TIMEOUT_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """`mended`: what was missing and was declared again."""
+class Inspection:
+    """The findings of one inspection. `mended`: objects that were missing and that it has declared again."""
 
     findings: list[Finding]
     mended: list[str]
 
 
 class Broker:
-    """RabbitMQ over three connections: for requests to publish, for the checkpoint to publish, and to consume.
+    """RabbitMQ over three connections: for requests to publish, for the loops to publish, and to consume.
 
-    The broker blocks publishers by connection, and acks must go on; a request gives up far sooner than the checkpoint.
+    RabbitMQ blocks publishers by connection, and acks have to go on. A request also gives up far sooner than a loop.
     """
 
     def __init__(self, settings: Settings) -> None:
-        names = Names(
+        self._names = Names(
             prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix, lanes=settings.lanes
         )
         timeout_ms = settings.broker_timeout
@@ -54,11 +55,12 @@ class Broker:
         self.breaker = Breaker()
 
         nodes = settings.amqp_url.split(",")
-        # Each process begins at another node, or the first would have all connections, and its end end them all.
+        # Each process begins at another node. Otherwise the first node would have all connections, and lose them at
+        # once.
         first = randrange(len(nodes))
         nodes = nodes[first:] + nodes[:first]
 
-        def link(purpose: str) -> BrokerConnection:
+        def connection(purpose: str) -> BrokerConnection:
             return BrokerConnection(
                 nodes,
                 purpose=purpose,
@@ -68,70 +70,78 @@ class Broker:
                 tls=settings.tls,
             )
 
-        self._publishing, self.consuming, self._releasing = link("publishing"), link("consuming"), link("releasing")
+        self._publishing = connection("publishing")
+        self.consuming = connection("consuming")
+        self._releasing = connection("releasing")
         self.declared = Declared(
-            self._publishing, names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
+            self._publishing, self._names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
         )
-        self.copy_publisher = CopyPublisher(
-            self.declared, Publisher(self._publishing, timeout_ms=timeout_ms), bundles=settings.bundles
-        )
-        self.releases = CopyPublisher(
-            self.declared, Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS), bundles=settings.bundles
-        )
+        self.copy_publisher = self._copy_publisher(Publisher(self._publishing, timeout_ms=timeout_ms))
+        self.releases = self._copy_publisher(Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS))
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
         self.dead_letter_search = DeadLetterSearch(self.consuming)
-        self._found: dict[str, list[OfTopology]] = {}  # by question: some are asked once only
+        # The latest answers of the management API, by question: some are asked only once.
+        self._answers: dict[str, list[TopologyFinding]] = {}
+
+    def _copy_publisher(self, publisher: Publisher) -> CopyPublisher:
+        return CopyPublisher(self.declared, self._names, publisher, bundles=self._settings.bundles)
 
     async def start(self) -> None:
-        """Declares the core, and sees whether the broker is one to work with.
+        """Declares everything but topics, and checks the broker.
 
         Raises:
             BrokerUnavailable
-            BrokerUnfit: the promises can't be kept on it: too old, broken, or a feature flag missing.
+            BrokerUnfit: the bridge can't keep its promises on it: too old, broken, or a feature flag is missing.
         """
         await self.declared.ensure_wheel()
         async with translated(_VERIFY_TIMEOUT_S):
-            report = await verify(await self._publishing.connection(), plan.Plan())
+            report = await verify(await self._publishing.raw_connection(), plan.Plan())
         if report.findings:
             raise BrokerUnfit("; ".join(str(finding) for finding in report.findings))
 
-    async def look(self, topics: Sequence[str], *, whole: bool) -> Look:
-        """Looks over what stands, and declares what is missing of it. `whole`: also at what can't change in place.
+    def classifier(self, lane: int) -> Callable[..., Arrival]:
+        """Returns `classify` for the deliveries of a lane's checkpoint; call it with the message and `now_ms`."""
+        return partial(classify, self._names.in_lane(lane), max_retry=self._settings.max_retry)
+
+    async def inspect(self, topics: Sequence[str], *, whole: bool) -> Inspection:
+        """Checks the objects on the broker, and declares those that are missing.
+
+        `whole`: also checks what can't change in place.
 
         Raises:
             BrokerUnavailable
         """
         wanted = self.declared.wanted(topics)
-        await self.declared.lanes.look()
-        connection = await self._publishing.connection()
+        await self.declared.lanes.refresh()
+        connection = await self._publishing.raw_connection()
         if self._settings.management_url is not None:
             async with translated(_VERIFY_TIMEOUT_S):
                 vhost = await vhost_of(connection)
                 url, tls = self._settings.management_url, self._settings.tls
-                answers = await managed(url, vhost, wanted, often=not whole, tls=tls)
-                self._found |= answers
-        found = [finding for findings in self._found.values() for finding in findings]
-        unbound = [finding for finding in found if finding.found == "missing"]
+                self._answers |= await managed(url, vhost, wanted, often=not whole, tls=tls)
+        findings = [finding for answer in self._answers.values() for finding in answer]
+        unbound = [finding for finding in findings if finding.found == "missing"]
         try:
             mended = await self.declared.mend(wanted) + [finding.name for finding in unbound]
         except NotAllowed:
-            return Look(findings=told(found), mended=[])
-        self.declared.know_standing(topics)
-        return Look(findings=told(finding for finding in found if finding not in unbound), mended=mended)
+            return Inspection(findings=in_words(findings), mended=[])
+        self.declared.note_existing(topics)
+        return Inspection(findings=in_words(one for one in findings if one not in unbound), mended=mended)
 
     async def check(self) -> None:
         """
         Raises:
-            BrokerUnavailable: it is away, or lets no publisher through.
+            BrokerUnavailable: RabbitMQ is away, or blocks publishers.
         """
         await self.declared.ensure_wheel()
         if self.breaker.state is not BreakerState.CLOSED:
-            # A connection that a frozen broker has not closed tells nothing.
-            await self._publishing.ask()
+            # A frozen broker may hold the connection open.
+            await self._publishing.ping()
         if await self._publishing.blocked():
             raise BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")
 
     async def close(self) -> None:
+        """Closes all connections. RabbitMQ requeues unacknowledged deliveries."""
         await self.consuming.drop()
         await self._releasing.drop()
         await self._publishing.drop()

@@ -1,6 +1,7 @@
-"""The ways a copy goes on the broker: into the wheel, to its topic's ready queue, to its dead-letter queue.
+"""Publishes copies: into the wheel, to the ready queue or to the dead-letter queue of their topic.
 
-Copies that may share a message and stay in the wheel for as long travel as one bundle; a lone one is a plain message.
+Copies that may share a message and stay in the wheel for the same time travel as one bundle. A single one is a plain
+message.
 """
 
 from __future__ import annotations
@@ -8,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import Enum
 
-from pamqp.commands import Basic
 from ulid import ULID
 
-from bridge.broker.client.delivery import Delivery
 from bridge.broker.client.encode_properties import CopyProperties
-from bridge.broker.client.publisher import Outgoing, Properties, Publisher
+from bridge.broker.client.publisher import Outgoing, Publisher
 from bridge.broker.copies import bundles
 from bridge.broker.copies.copies import as_refused
+from bridge.broker.copies.properties import Message, Properties
 from bridge.broker.declared.declared import Declared
 from bridge.model.errors import BrokerUnavailable, Unpublishable, Unroutable
 from bridge.model.fast_dataclass import fast_dataclass
@@ -24,12 +24,12 @@ from topology.names import Names
 from topology.wheel import ceil_to_tenth, floor_to_tenth, route
 
 LEAD_MS = 100
-"""How much short of due the wheel aims, so that the checkpoint can release at the moment itself."""
+"""How much short of due the wheel aims, so that the checkpoint can release at the exact moment."""
 
-_OLD_AFTER_MS = 3_000  # twice what a new queue takes to settle; copies say in whole seconds when they were made
+_OLD_AFTER_MS = 3_000  # twice what a new queue takes to settle; a copy's `created_ms` is in whole seconds
 
-Sharing = dict[tuple[str, CopyKind, int], list[int]]
-"""The places of those that may share a bundle, by topic, kind and stay in the wheel."""
+_BundleKey = tuple[str, CopyKind, int]
+"""Topic, kind and stay in the wheel (ms), which copies of one bundle have in common."""
 
 
 class Route(Enum):
@@ -40,13 +40,14 @@ class Route(Enum):
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Publication:
-    """A copy and the way it is to go.
+    """A copy and its route.
 
-    `left_ms`: for the wheel, what is left of its delay. `exact` aims short, for the checkpoint to wait for the moment;
-    without it the delay is rounded up to a tenth of a second, and a delay people choose is one hop.
-    `kind`: what the copy is, said in its key; a copy of a kind goes to the checkpoint also in a direct topic.
+    `left_ms`: for the wheel, what is left of its delay. `exact` aims short, and the checkpoint waits for the moment;
+    without it the delay is rounded up to a tenth of a second, and a usual delay is one hop.
+    `kind`: written in the key, unless it is plain; such a copy goes to the checkpoint also in a direct topic.
     `live_for_ms`: for a ready queue, what is left of its time to live, 0 for no end.
-    `shares`: for the wheel, it may travel in one bundle with others that are published with it.
+    `reason`: for a dead-letter queue, why the copy is a dead letter.
+    `shares`: for the wheel, the copy may travel in one bundle with others that are published with it.
     """
 
     copy: Copy
@@ -60,77 +61,80 @@ class Publication:
 
 
 def parked_ms(left_ms: float, *, exact: bool) -> int:
-    """How long the wheel keeps a copy that has so much left, in whole tenths of a second."""
+    """Returns how long the wheel keeps a copy with so much of its delay left, in whole tenths of a second."""
     return floor_to_tenth(left_ms - LEAD_MS) if exact else ceil_to_tenth(left_ms)
 
 
 class CopyPublisher:
-    """Publishes copies, after seeing to the objects they need."""
+    """Publishes copies, and first declares the queues that they need."""
 
-    def __init__(self, objects: Declared, publisher: Publisher, *, bundles: bool) -> None:
+    def __init__(self, declared: Declared, names: Names, publisher: Publisher, *, bundles: bool) -> None:
         """Without `bundles` every copy travels alone."""
-        self._declared = objects
-        self._bundles = bundles
+        self._declared = declared
+        self._names = names
         self._publisher = publisher
-        self._names = objects.names
+        self._bundles = bundles
 
     async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
-        """Publishes all in one burst; for each, None once it is confirmed for good, or why it is not."""
-        topics = {one.copy.topic for one in publications}
+        """Publishes all in one burst. Returns for each None once its confirm counts, or the error."""
         try:
-            for topic in topics:
+            for topic in {publication.copy.topic for publication in publications}:
                 await self._declared.ensure_topic(topic)
         except BrokerUnavailable as error:
             return [error] * len(publications)
-        messages = list(_messages(self._names, publications, _sharing(publications) if self._bundles else {}))
+        messages = list(_messages(self._names, publications, bundled=self._bundles))
         results = await self._publisher.publish([outgoing for _, outgoing in messages])
         missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
         if missing:
-            # Those of a bundle have their topic in common, and their way.
-            of_each = [publications[messages[at][0][0]] for at in missing]
-            again = await self._again(of_each, [messages[at][1] for at in missing])
-            for at, found in zip(missing, again, strict=True):
-                results[at] = found
-        released = [one.copy for one in publications if one.route is not Route.WHEEL]
+            # The copies of a bundle have topic and route in common, so the first stands for all.
+            firsts = [publications[messages[at][0][0]] for at in missing]
+            second_results = await self._publish_again(firsts, [messages[at][1] for at in missing])
+            for at, result in zip(missing, second_results, strict=True):
+                results[at] = result
+        released = [publication.copy for publication in publications if publication.route is not Route.WHEEL]
         old = {copy.topic for copy in released if _sent_long_before(copy)}
         await self._declared.settled({copy.topic for copy in released}, old=old)
         errors: list[BrokerUnavailable | None] = [None] * len(publications)
-        for (places, _), result in zip(messages, results, strict=True):
-            for at in places:
+        for (indexes, _), result in zip(messages, results, strict=True):
+            for at in indexes:
                 errors[at] = result
         return errors
 
-    async def refuse(self, message: Delivery | Copy, reason: str) -> None:
-        """Puts aside what can't be understood, for an operator to see; of a bundle, the copy that can't be published.
+    async def refuse(self, message: Message | Copy, reason: str) -> None:
+        """Puts a message aside, with the reason, for an operator to see.
+
+        `message`: a delivery that can't be read, or a copy out of a bundle that can't be published.
 
         Raises:
             BrokerUnavailable
         """
         await self._declared.ensure_wheel()
-        properties: Properties
+        properties: Properties | CopyProperties
         if isinstance(message, Copy):
             properties, body = CopyProperties(message, reason=reason), message.envelope.body or b""
         else:
-            properties, body = as_refused(message, reason), message.body
+            properties, body = as_refused(message.properties, reason), message.body
         try:
             await self._put_aside(properties, body)
         except Unroutable:
             await self._declared.renew_wheel()
             await self._put_aside(properties, body)
         except Unpublishable:
-            bare = Basic.Properties(message_id=str(ULID()), delivery_mode=2, headers={"x-delay-reason": reason})
+            bare = Properties(message_id=str(ULID()), delivery_mode=2, headers={"x-delay-reason": reason})
             await self._put_aside(bare, body)
 
-    async def _put_aside(self, properties: Properties, body: bytes) -> None:
+    async def _put_aside(self, properties: Properties | CopyProperties, body: bytes) -> None:
         await self._publisher.publish_one(Outgoing("", self._names.refused, properties, body))
 
-    async def _again(self, publications: list[Publication], outgoing: list[Outgoing]) -> list[BrokerUnavailable | None]:
-        """Declares anew what somebody has deleted, and publishes once more."""
+    async def _publish_again(
+        self, publications: list[Publication], outgoing: list[Outgoing]
+    ) -> list[BrokerUnavailable | None]:
+        """Declares again what somebody has deleted, and publishes a second time."""
         try:
-            if any(one.route is not Route.DEAD for one in publications):
+            if any(publication.route is not Route.DEAD for publication in publications):
                 # An exchange of the wheel may have lost its bindings.
                 await self._declared.renew_wheel()
-            for topic in {one.copy.topic for one in publications}:
+            for topic in {publication.copy.topic for publication in publications}:
                 await self._declared.renew_topic(topic)
         except BrokerUnavailable as error:
             return [error] * len(outgoing)
@@ -138,44 +142,48 @@ class CopyPublisher:
 
 
 def _sent_long_before(copy: Copy) -> bool:
-    """Whether it was sent seconds before it was due, and its topic's queues were declared then."""
-    # For messages of AMQP clients, which have no epoch, nothing is declared when they are sent.
+    """Returns whether a bridge sent the message seconds before it was due, and declared its topic's queues then."""
+    # Nobody declares queues when an AMQP client sends its own message, which has no epoch.
     return copy.epoch > 0 and copy.due_ms - copy.created_ms >= _OLD_AFTER_MS
 
 
 def _messages(
-    names: Names, publications: Sequence[Publication], sharing: Sharing
+    names: Names, publications: Sequence[Publication], *, bundled: bool
 ) -> Iterator[tuple[tuple[int, ...], Outgoing]]:
-    """The messages to publish, each with the places of what it carries."""
+    """Yields the messages to publish, each with the indexes of the publications that it carries."""
+    stays_ms = [
+        parked_ms(publication.left_ms, exact=publication.exact) if publication.route is Route.WHEEL else 0
+        for publication in publications
+    ]
     alone = dict.fromkeys(range(len(publications)))
-    for (topic, kind, stay_ms), places in sharing.items():
-        for bundle in bundles.pack([publications[at].copy for at in places]):
-            # Of its own id, so that however many lanes there are, it is full.
+    groups = _groups(publications, stays_ms) if bundled and len(publications) > 1 else {}
+    for (topic, kind, stay_ms), group in groups.items():
+        for bundle in bundles.pack([publications[at].copy for at in group]):
+            # The bundle's own id chooses the lane. By its copies' ids there would be smaller bundles, one for each
+            # lane.
             lane = names.lane_for(bundle.properties.message_id or "")
             way = route(lane, stay_ms, topic, bundles.kind_of_bundle(kind))
-            packed = tuple(places[at] for at in bundle.places)
-            for at in packed:
+            indexes = tuple(group[index] for index in bundle.indexes)
+            for at in indexes:
                 del alone[at]
-            yield packed, Outgoing(way.exchange, way.routing_key, bundle.properties, bundle.body)
+            yield indexes, Outgoing(way.exchange, way.routing_key, bundle.properties, bundle.body)
     for at in alone:
-        yield (at,), _outgoing(names, publications[at])
+        yield (at,), _outgoing(names, publications[at], stays_ms[at])
 
 
-def _sharing(publications: Sequence[Publication]) -> Sharing:
-    found: Sharing = {}
-    if len(publications) > 1:
-        for at, one in enumerate(publications):
-            if one.shares and one.route is Route.WHEEL:
-                stay_ms = parked_ms(one.left_ms, exact=one.exact)
-                found.setdefault((one.copy.topic, one.kind, stay_ms), []).append(at)
-    return {key: places for key, places in found.items() if len(places) > 1}
+def _groups(publications: Sequence[Publication], stays_ms: Sequence[int]) -> dict[_BundleKey, list[int]]:
+    """Returns the indexes of the copies that may share a bundle, where they are at least two."""
+    groups: dict[_BundleKey, list[int]] = {}
+    for at, publication in enumerate(publications):
+        if publication.shares and publication.route is Route.WHEEL:
+            groups.setdefault((publication.copy.topic, publication.kind, stays_ms[at]), []).append(at)
+    return {key: indexes for key, indexes in groups.items() if len(indexes) > 1}
 
 
-def _outgoing(names: Names, publication: Publication) -> Outgoing:
+def _outgoing(names: Names, publication: Publication, stay_ms: int) -> Outgoing:
     copy = publication.copy
     body = copy.envelope.body or b""
     if publication.route is Route.WHEEL:
-        stay_ms = parked_ms(publication.left_ms, exact=publication.exact)
         kind = None if publication.kind is CopyKind.PLAIN else publication.kind
         way = route(names.lane_for(copy.id), stay_ms, copy.topic, kind)
         return Outgoing(way.exchange, way.routing_key, CopyProperties(copy, parked=True), body)

@@ -12,17 +12,15 @@ from pathlib import Path
 from ssl import SSLContext
 from typing import Annotated, TypeVar
 
-import aio_pika
 import orjson
 import typer
-from aio_pika.abc import AbstractConnection
-from aio_pika.exceptions import AMQPError
 
 from bridge.cli.pool_option import POOL_HELP, settings_of
 from bridge.settings import amqp_urls
 from bridge.settings.tls import client_context, tls_failure
 from topology import plan
 from topology.channels import with_lanes_found
+from topology.connect import Connection, connected
 from topology.declare import apply as declare_all
 from topology.definitions import export as as_definitions
 from topology.drain import drain as move_all
@@ -201,7 +199,7 @@ def drain(
     old = _names(prefix=old_prefix, ready=old_ready_prefix or new.ready, dead=old_dead_prefix or new.dead)
     same = replace(old, lanes=new.lanes) == new
 
-    async def declare_and_move(connection: AbstractConnection) -> dict[str, int]:
+    async def declare_and_move(connection: Connection) -> dict[str, int]:
         existing = await with_lanes_found(connection, new if same else old)
         if existing == new:
             raise typer.BadParameter(
@@ -224,16 +222,14 @@ def _names(*, prefix: str, ready: str, dead: str, lanes: int = 1) -> Names:
         raise typer.BadParameter(str(exc)) from exc
 
 
-def _connected(options: Options, work: Callable[[AbstractConnection], Awaitable[Result]]) -> Result:
+def _connected(options: Options, work: Callable[[Connection], Awaitable[Result]]) -> Result:
     async def run() -> Result:
-        async with await aio_pika.connect(
-            options.amqp_url, timeout=CONNECT_TIMEOUT_S, ssl_context=options.tls
-        ) as connection:
+        async with connected(options.amqp_url, timeout_s=CONNECT_TIMEOUT_S, tls=options.tls) as connection:
             return await work(connection)
 
     try:
         return asyncio.run(run())
-    except (TopologyError, AMQPError, OSError, TimeoutError) as exc:
+    except (TopologyError, OSError, TimeoutError) as exc:
         broker = amqp_urls.without_password(options.amqp_url)
         typer.echo(f"{type(exc).__name__} at {broker}: {tls_failure(exc) or exc}", err=True)
         raise typer.Exit(2) from exc

@@ -13,10 +13,10 @@ from fastapi import FastAPI
 from bridge.access.access import Access
 from bridge.http import error_handlers
 from bridge.http.guard import Guard
+from bridge.http.request_id import RequestId
 from bridge.http.server.fast_path import FastPath
 from bridge.http.server.limits import BodyLimit
 from bridge.http.server.raw_path import RawPath
-from bridge.http.server.request_id import RequestId
 from bridge.http.v1 import (
     dead,
     health,

@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match
 
+from bridge.http import request_id
 from bridge.http.fields import field_errors
 from bridge.http.problems import (
     NO_SUCH_METHOD,
@@ -21,7 +22,6 @@ from bridge.http.problems import (
     shown,
     unforeseen,
 )
-from bridge.http.server import request_id
 from bridge.model.errors import BridgeError, InvalidRequest
 
 _METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")

@@ -12,9 +12,8 @@ from starlette.responses import Response
 
 from bridge.access import errors as access
 from bridge.access.token import masked
-from bridge.http import exact_json
+from bridge.http import exact_json, request_id
 from bridge.http.errors import BrokenJSON, TooLarge
-from bridge.http.server import request_id
 from bridge.model import errors
 from bridge.model.errors import BridgeError, FieldError
 

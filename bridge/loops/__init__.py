@@ -1,1 +1,1 @@
-"""Loops that run by themselves, beside the front end."""
+"""Runs the loops that work beside the front end: checkpoint, callbacks, audit, recorded acks, watch."""

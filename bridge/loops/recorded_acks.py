@@ -1,5 +1,8 @@
-"""Recorded acks: AMQP consumers say that they have finished a message by publishing an empty one to the exchange
-`delay.acks`, with the topic as routing key and the same `message_id`."""
+"""Records the acks that AMQP consumers publish.
+
+A consumer that has finished a message publishes an empty one to the exchange `delay.acks`, with the topic as routing
+key and the same `message_id`.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ _RETRY_S = 0.5
 
 
 class AckListener:
-    """Records acks in batches; the broker's copy of an ack goes once Redis has it."""
+    """Records acks in batches. It acknowledges the delivery of a recorded ack once Redis has recorded it."""
 
     name = "acks"
 
     def __init__(self, context: Context) -> None:
-        self._link = context.broker.consuming
+        self._connection = context.broker.consuming
         self._declared = context.broker.declared
         self._store = context.store
         self._records = context.records
@@ -38,7 +41,7 @@ class AckListener:
         self.state = "starting"
 
     async def run(self) -> None:
-        """Runs for ever; what goes away is waited for."""
+        """Runs for ever. While RabbitMQ or Redis is away, it tries again every half second."""
         while True:
             try:
                 await self._session()
@@ -47,49 +50,50 @@ class AckListener:
                 log.warning("acks.waiting", reason=str(error))
             await asyncio.sleep(_RETRY_S)
 
-    async def run_once(self, feed: Consumer) -> None:
-        """Waits for an ack, and records it with those that came along, a batch at the most."""
+    async def run_once(self, consumer: Consumer) -> None:
+        """Waits for an ack, and records a batch of those that have arrived."""
         batch = [await self._arrived.get()]
         while len(batch) < _BATCH and not self._arrived.empty():
             batch.append(self._arrived.get_nowait())
         acks = [
-            (one.routing_key, one.properties.message_id or "", one.delivery_tag)
-            for one in batch
-            if valid_topic(one.routing_key) and valid_id(one.properties.message_id or "")
+            (delivery.routing_key, delivery.properties.message_id or "", delivery.delivery_tag)
+            for delivery in batch
+            if valid_topic(delivery.routing_key) and valid_id(delivery.properties.message_id or "")
         ]
         if len(acks) < len(batch):
             log.warning("acks.unreadable", count=len(batch) - len(acks))
-        await feed.ack({one.delivery_tag for one in batch} - {tag for _, _, tag in acks})
+        await consumer.ack({delivery.delivery_tag for delivery in batch} - {tag for _, _, tag in acks})
         calls = [self._records.ack(topic, message_id, epoch=None, copy_gone=True) for topic, message_id, _ in acks]
         failure: StoreUnavailable | None = None
-        for places in self._store.apart([call.keys[0] for call in calls]):
+        for indexes in self._store.apart([call.keys[0] for call in calls]):
             try:
-                answers = await self._store.run([calls[at] for at in places])
+                answers = await self._store.run([calls[at] for at in indexes])
             except StoreUnavailable as error:
                 failure = error
                 continue
-            own = [acks[at] for at in places]
-            for (topic, message_id, _), answer in zip(own, answers, strict=True):
+            recorded = [acks[at] for at in indexes]
+            for (topic, message_id, _), answer in zip(recorded, answers, strict=True):
                 if read(topic, message_id, answer).verdict is Verdict.ACKED:
                     metrics.ACKED.add(topic)
-            await feed.ack([tag for _, _, tag in own])
+            await consumer.ack([tag for _, _, tag in recorded])
         if failure is not None:
             raise failure
 
     async def _session(self) -> None:
+        """Works over one channel until it is lost."""
         await self._declared.ensure_wheel()
         self._arrived = asyncio.Queue()
         try:
-            feed = await Consumer.open(
-                self._link, self._declared.names.acks, prefetch=_PREFETCH, received=self._arrived.put_nowait
+            consumer = await Consumer.open(
+                self._connection, self._declared.acks_queue, prefetch=_PREFETCH, received=self._arrived.put_nowait
             )
         except QueueMissing:
             # Somebody deleted it.
             await self._declared.renew_wheel()
             raise
         self.state = "ok"
-        closed = asyncio.create_task(feed.until_closed())
-        working = asyncio.create_task(self._work(feed))
+        closed = asyncio.create_task(consumer.until_closed())
+        working = asyncio.create_task(self._work(consumer))
         try:
             await asyncio.wait((closed, working), return_when=asyncio.FIRST_COMPLETED)
             if working.done():
@@ -99,8 +103,8 @@ class AckListener:
             closed.cancel()
             working.cancel()
             with suppress(BrokerUnavailable):
-                await feed.close()
+                await consumer.close()
 
-    async def _work(self, feed: Consumer) -> None:
+    async def _work(self, consumer: Consumer) -> None:
         while True:
-            await self.run_once(feed)
+            await self.run_once(consumer)

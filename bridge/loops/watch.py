@@ -1,5 +1,7 @@
-"""The watch: looks the broker and Redis over again and again, declares anew what somebody has taken away, and tells
-what would break a promise: an operator's policy, a changed argument, a Redis that evicts."""
+"""Inspects RabbitMQ and Redis regularly, declares objects that are missing, and reports what would break a promise.
+
+Examples are an operator's policy, a changed argument, and a Redis that evicts keys.
+"""
 
 from __future__ import annotations
 
@@ -27,27 +29,27 @@ class Watch:
         self._store = context.store
         self._topics = context.topics
         self._every_s = context.settings.verify_every / 1_000
-        self._whole = True  # the next look is at all there is, and not only at what changes
+        self._whole = True  # the next inspection also checks what can't change in place
         self.findings: tuple[Finding, ...] = ()
         self.policies = "looked at" if context.settings.management_url else "not looked at: set BRIDGE_MANAGEMENT_URL"
         self.state = "starting"
 
     @property
     def broken(self) -> list[Finding]:
-        """Those of the findings that break a promise."""
+        """The findings that break a promise."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
     async def run(self) -> None:
-        """Runs for ever; what goes away is waited for."""
-        looked, away = False, False
+        """Runs for ever. While RabbitMQ or Redis is away, it tries again every second."""
+        inspected, away = False, False
         while True:
             pause_s = self._every_s
             try:
                 await self.run_once()
-                self.state, looked, away = "ok", True, False
+                self.state, inspected, away = "ok", True, False
             except Unavailable as error:
-                # A look in vain is no reason to be unready: the servers are parts of their own.
-                self.state = "ok" if looked else waiting(error)
+                # A failed inspection does not make the process unready: health shows the servers as parts.
+                self.state = "ok" if inspected else waiting(error)
                 if not away:
                     log.warning("watch.waiting", reason=str(error))
                 away = True
@@ -55,22 +57,22 @@ class Watch:
             await (asyncio.sleep(pause_s) if pause_s else asyncio.get_running_loop().create_future())
 
     async def run_once(self) -> None:
-        """One look.
+        """Inspects once.
 
         Raises:
-            Unavailable: `findings` are those of the look before.
+            Unavailable: `findings` are those of the inspection before.
         """
         topics = await self._topics.names()
         for topic in topics:
-            await self._topics.policy(topic)  # whether it is bound past the checkpoint
-        look = await self._broker.look(topics, whole=self._whole)
-        # What was missing may have stood again in another form by the time it was declared.
-        self._whole = bool(look.mended)
-        if look.mended:
-            log.warning("topology.mended", missing=look.mended[:10], count=len(look.mended))
-        findings = list(look.findings)
+            await self._topics.policy(topic)  # which notes for the broker whether the topic is direct
+        inspection = await self._broker.inspect(topics, whole=self._whole)
+        # Somebody may have declared a missing object with other arguments, just before this did.
+        self._whole = bool(inspection.mended)
+        if inspection.mended:
+            log.warning("topology.mended", missing=inspection.mended[:10], count=len(inspection.mended))
+        findings = list(inspection.findings)
         try:
-            # Anew, as Redis may have been emptied since, and another bridge have come first.
+            # Agrees again: Redis may have been emptied, and another bridge may have set other values first.
             await self._store.agree()
         except StoreUnfit as error:
             findings.append(Finding("error", str(error)))
@@ -78,13 +80,13 @@ class Watch:
             findings.append(
                 Finding(
                     "warning",
-                    f"Redis' maxmemory-policy is {policy}: full, it throws away what is known of messages, and deletes"
-                    " and topics' policies with it; required is noeviction",
+                    f"Redis' maxmemory-policy is {policy}: when full, it evicts records of messages, of deletes and of"
+                    " topics' policies; required is noeviction",
                 )
             )
-        self._tell(tuple(findings))
+        self._report(tuple(findings))
 
-    def _tell(self, findings: tuple[Finding, ...]) -> None:
+    def _report(self, findings: tuple[Finding, ...]) -> None:
         for finding in findings:
             if finding not in self.findings:
                 log.warning("broker.finding", severity=finding.severity, finding=finding.says)
@@ -92,7 +94,7 @@ class Watch:
             if finding not in findings:
                 log.info("broker.finding_cleared", severity=finding.severity, finding=finding.says)
         for severity in ("error", "warning"):
-            # Other pools are watched in this process too.
-            before, now = (sum(one.severity == severity for one in found) for found in (self.findings, findings))
+            # The gauge is shared with the watches of other pools.
+            before, now = (sum(one.severity == severity for one in some) for some in (self.findings, findings))
             metrics.FINDINGS.labels(severity).inc(now - before)
         self.findings = findings

@@ -50,7 +50,7 @@ class Dead:
             BrokerUnavailable
         """
         try:
-            return await self._declared.depth(self._declared.names.dead_queue(topic))
+            return await self._declared.depth(self._declared.dead_queue(topic))
         except QueueMissing:
             return 0
 
@@ -62,7 +62,7 @@ class Dead:
         """
         await self._store.learn_clock(self._records.keys.homes(topic))
         try:
-            taken = await self._taker.take(self._declared.names.dead_queue(topic), 1)
+            taken = await self._taker.take(self._declared.dead_queue(topic), 1)
         except QueueMissing:
             return None
         for delivery in taken:
@@ -145,7 +145,7 @@ class Dead:
         left = limit
         while left > 0:
             try:
-                taken = await self._taker.take(self._declared.names.dead_queue(topic), min(left, _GROUP))
+                taken = await self._taker.take(self._declared.dead_queue(topic), min(left, _GROUP))
             except QueueMissing:
                 await self._declared.renew_topic(topic)
                 break
@@ -170,7 +170,7 @@ class Dead:
             # A crash may leave a message in the queue twice, and the record names one of the two copies.
             return (copy.id, copy.epoch, copy.nonce) == (record.id, record.epoch, record.nonce)
 
-        return self._dead_letter_search.find(self._declared.names.dead_queue(record.topic), is_named)
+        return self._dead_letter_search.find(self._declared.dead_queue(record.topic), is_named)
 
     def _replay(
         self, letter: Copy, delivery: Taken | None, *, max_retry: int | None = None, ttl_ms: int | None = None

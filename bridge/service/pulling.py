@@ -92,7 +92,7 @@ class Pulling:
             policy = await self._topics.policy(topic)
             while not policy.paused and len(leased) < limit:
                 try:
-                    taken = await self._taker.take(self._declared.names.ready_queue(topic), limit - len(leased))
+                    taken = await self._taker.take(self._declared.ready_queue(topic), limit - len(leased))
                     if not taken:
                         break
                     leased += await self._leasing.lease(topic, taken, terms, policy)
@@ -109,7 +109,7 @@ class Pulling:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), min(wait_ms, 1_000) / 1_000)
             return []
-        queues = {self._declared.names.ready_queue(topic): topic for topic in open_topics}
+        queues = {self._declared.ready_queue(topic): topic for topic in open_topics}
         arrived = await self._taker.wait(list(queues), wait_ms, self._ending)
         taken = sorted(arrived, key=lambda delivery: list(queues).index(delivery.queue))
         return await self._kept(self._lease_first(taken, limit, queues, terms))

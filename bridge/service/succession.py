@@ -129,22 +129,25 @@ class Succession:
             publishing = [at for at, step in enumerate(steps) if step.publication is not None]
             for at, error in zip(publishing, errors, strict=True):
                 results[at] = error
-        failed = [step for step, error in zip(steps, results, strict=True) if error is not None]
-        if failed:
-            await self._perform_instead(failed)
+        if any(errors):
+            await self._perform_instead([step for step, error in zip(steps, results, strict=True) if error is not None])
 
     async def _name(self, steps: Sequence[Step], results: list[Result]) -> None:
-        naming = [(at, step.name) for at, step in enumerate(steps) if step.name is not None and results[at] is None]
-        if not naming:
+        naming = [at for at, step in enumerate(steps) if step.name is not None and results[at] is None]
+        calls = [call for at in naming if (call := steps[at].name) is not None]
+        if not calls:
             return
         try:
-            outcomes = await self._outcomes([call for _, call in naming])
+            outcomes = await self._outcomes(calls)
         except StoreUnavailable as error:
-            for at, _ in naming:
+            for at in naming:
                 results[at] = error
-            await self._perform_instead([steps[at] for at, _ in naming if steps[at].delivery is not None])
+            await self._perform_instead([steps[at] for at in naming if steps[at].delivery is not None])
             return
-        for (at, _), outcome in zip(naming, outcomes, strict=True):
+        if len(outcomes) == len(results):
+            results[:] = outcomes
+            return
+        for at, outcome in zip(naming, outcomes, strict=True):
             results[at] = outcome
 
     async def _outcomes(self, calls: list[Call]) -> list[Outcome]:

@@ -219,8 +219,8 @@ class Topics:
             waiting_by_due=dict(zip((*_EDGES_MS, "beyond"), by_due, strict=True)),
             lateness_ms=metrics.lateness_ms(topic),
             policy=policy,
-            ready_queue=self._declared.names.ready_queue(topic),
-            dead_queue=self._declared.names.dead_queue(topic),
+            ready_queue=self._declared.ready_queue(topic),
+            dead_queue=self._declared.dead_queue(topic),
         )
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bridge.loops.checkpoint.loop import _AT_ONCE
+from bridge.loops.checkpoint.flight import AT_ONCE
 from bridge.model.message import Envelope
 from bridge.model.values import Draft
 from bridge.service.service import Service
@@ -41,7 +41,7 @@ async def test_message_overtakes_another_topics_flood_that_was_read_before_it(
             gate.open()
             while not await asyncio.to_thread(all_is_released, stage):
                 await pause()
-    assert in_flight == _AT_ONCE
+    assert in_flight == AT_ONCE
     # The other topic's message is in the first batch after those in flight.
     assert [at for at, ids in enumerate(gate.begun) if f"{other}-0" in ids] == [in_flight]
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pamqp import commands as spec
 
-from bridge.broker.copies.classify import Back, Due, Strange, read
+from bridge.broker.copies.classify import Due, Returned, Unusable, classify
 from bridge.broker.copies.copies import from_properties, to_properties
+from bridge.broker.copies.properties import Properties
 from bridge.http import exact_json
 from bridge.http.v1 import queries
 from bridge.model.durations import parse_duration_ms, parse_instant_ms
@@ -56,16 +57,24 @@ TABLES = st.dictionaries(OURS | st.text(max_size=20), FIELDS, max_size=6) | st.f
 KEYS = st.text(max_size=60) | st.sampled_from(["orders", "0.0.0.0.30.5.2.orders", "0.0.0.0.0.0.0.!lease.a/b", "0.0."])
 
 
+@dataclass
+class Delivered:
+    routing_key: str
+    properties: Properties
+    body: bytes
+    delivery_tag: int = 7
+
+
 @given(KEYS, TABLES, st.none() | st.text(max_size=80), st.binary(max_size=20))
 @examples(300)
-def test_any_table_of_headers_is_due_back_or_strange(
+def test_any_table_of_headers_is_due_returned_or_unusable(
     key: str, headers: dict[str, Any], message_id: str | None, body: bytes
 ) -> None:
-    properties = spec.Basic.Properties(message_id=message_id, headers=headers)
-    found = read(NAMES, key, properties, body, now_ms=NOW_MS, max_retry=3)
+    message = Delivered(key, Properties(message_id=message_id, headers=headers), body)
+    found = classify(NAMES, message, now_ms=NOW_MS, max_retry=3)
 
-    assert isinstance(found, Due | Back | Strange)
-    if not isinstance(found, Strange):
+    assert isinstance(found, Due | Returned | Unusable)
+    if not isinstance(found, Unusable):
         assert valid_id(found.copy.id)
         assert found.copy.attempt >= 1
         assert found.copy.envelope.body == body

@@ -58,17 +58,17 @@ async def test_a_topic_gets_its_queue_all_the_same(
 ) -> None:
     await objects.settled(["orders"], old=())
     assert not objects.unsettled("orders")
-    deleted_before_bound(monkeypatch, amqp, objects.names.ready_queue("orders"), times=1)
+    deleted_before_bound(monkeypatch, amqp, objects.ready_queue("orders"), times=1)
     await objects.renew_topic("orders")
-    await amqp.publish(objects.names.ready_exchange, "orders")
-    assert await objects.depth(objects.names.ready_queue("orders")) == 1
+    await amqp.publish("delay.ready", "orders")
+    assert await objects.depth(objects.ready_queue("orders")) == 1
     assert objects.unsettled("orders")  # it is a new one, whose confirms do not count yet
 
 
 async def test_the_wheel_gets_its_queue_all_the_same(
     objects: Declared, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deleted_before_bound(monkeypatch, amqp, objects.names.checkpoint, times=1)
+    deleted_before_bound(monkeypatch, amqp, objects.checkpoint_queue(0), times=1)
     await objects.renew_wheel()
     assert await objects.checkpoint_depth() == 0
 
@@ -76,7 +76,7 @@ async def test_the_wheel_gets_its_queue_all_the_same(
 async def test_what_is_deleted_each_time_is_told(
     objects: Declared, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queue = objects.names.ready_queue("orders")
+    queue = objects.ready_queue("orders")
     deleted_before_bound(monkeypatch, amqp, queue, times=2)
     with pytest.raises(BrokerUnavailable, match=queue):
         await objects.renew_topic("orders")

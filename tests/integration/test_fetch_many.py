@@ -10,9 +10,8 @@ from uuid import uuid4
 import aio_pika
 import pytest
 import pytest_asyncio
-from aiormq import Channel
-from pamqp import commands as spec
 
+from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.client.fast_reader import Reader
 from bridge.broker.ready import fetch_many
@@ -31,12 +30,12 @@ pytestmark = pytest.mark.timeout(45)
 
 
 @pytest_asyncio.fixture(scope="module")
-async def link(rabbit: RabbitNode) -> AsyncIterator[BrokerConnection]:
-    link = BrokerConnection(
+async def connection(rabbit: RabbitNode) -> AsyncIterator[BrokerConnection]:
+    connection = BrokerConnection(
         [rabbit.amqp_url], purpose="test", timeout_ms=10_000, check=lambda _: None, breaker=Breaker()
     )
-    yield link
-    await link.drop()
+    yield connection
+    await connection.drop()
 
 
 @pytest_asyncio.fixture
@@ -68,23 +67,23 @@ async def left(amqp: Amqp, queue: str) -> list[tuple[int, bool]]:
 
 
 async def test_many_come_in_order_and_the_others_are_not_handed_out(
-    link: BrokerConnection, amqp: Amqp, queue: str
+    connection: BrokerConnection, amqp: Amqp, queue: str
 ) -> None:
-    taken = await Taker(link, timeout_ms=10_000).take(queue, 100)
+    taken = await Taker(connection, timeout_ms=10_000).take(queue, 100)
 
     assert numbers(taken) == list(range(100))
     assert await left(amqp, queue) == [(at, False) for at in range(100, 120)]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 9, 10, 120, 500])
-async def test_as_many_come_as_are_wanted_and_there_are(link: BrokerConnection, queue: str, limit: int) -> None:
-    taken = await Taker(link, timeout_ms=10_000).take(queue, limit)
+async def test_as_many_come_as_are_wanted_and_there_are(connection: BrokerConnection, queue: str, limit: int) -> None:
+    taken = await Taker(connection, timeout_ms=10_000).take(queue, limit)
 
     assert sorted(numbers(taken)) == list(range(min(limit, 120)))
 
 
-async def test_two_who_take_at_once_share_what_is_there(link: BrokerConnection, queue: str) -> None:
-    taker = Taker(link, timeout_ms=10_000)
+async def test_two_who_take_at_once_share_what_is_there(connection: BrokerConnection, queue: str) -> None:
+    taker = Taker(connection, timeout_ms=10_000)
 
     shares = await asyncio.gather(*(taker.take(queue, 100) for _ in range(3)))
 
@@ -92,9 +91,9 @@ async def test_two_who_take_at_once_share_what_is_there(link: BrokerConnection, 
 
 
 async def test_what_was_acknowledged_is_not_replaced_and_a_channel_is_used_again(
-    link: BrokerConnection, amqp: Amqp, queue: str
+    connection: BrokerConnection, amqp: Amqp, queue: str
 ) -> None:
-    taker = Taker(link, timeout_ms=10_000)
+    taker = Taker(connection, timeout_ms=10_000)
     for start in (0, 40):
         taken = await taker.take(queue, 40)
         assert numbers(taken) == list(range(start, start + 40))
@@ -105,19 +104,19 @@ async def test_what_was_acknowledged_is_not_replaced_and_a_channel_is_used_again
     assert await left(amqp, queue) == [(at, False) for at in range(100, 120)]
 
 
-async def test_more_than_there_is_is_not_waited_for(link: BrokerConnection, amqp: Amqp, queue: str) -> None:
-    gathered = await Fetcher(link, timeout_ms=40_000).gather(queue, 200)
+async def test_more_than_there_is_is_not_waited_for(connection: BrokerConnection, amqp: Amqp, queue: str) -> None:
+    fetched = await Fetcher(connection, timeout_ms=40_000).fetch(queue, 200)
 
-    assert [int(one.body) for one in gathered] == list(range(120))
+    assert [int(one.body) for one in fetched] == list(range(120))
     await amqp.publish("", queue, b"120")
     assert await left(amqp, queue) == [(120, False)]
 
 
 async def test_what_had_come_to_who_is_cancelled_is_back_in_the_queue(
-    link: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
+    connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch_many, "_STILL_S", 40.0)  # it waits for those that are not there
-    taking = asyncio.create_task(Fetcher(link, timeout_ms=40_000).gather(queue, 200))
+    taking = asyncio.create_task(Fetcher(connection, timeout_ms=40_000).fetch(queue, 200))
     while await amqp.count(queue):
         await pause()
     taking.cancel()
@@ -128,7 +127,7 @@ async def test_what_had_come_to_who_is_cancelled_is_back_in_the_queue(
 
 
 async def test_what_was_handed_out_and_never_came_is_back_when_all_that_came_is_acknowledged(
-    link: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
+    connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = {b"3", b"50", b"99"}
     read = Reader._delivered
@@ -138,7 +137,7 @@ async def test_what_was_handed_out_and_never_came_is_back_when_all_that_came_is_
             read(self, *delivery)
 
     monkeypatch.setattr(Reader, "_delivered", without_lost)
-    taken = await Taker(link, timeout_ms=10_000).take(queue, 120)
+    taken = await Taker(connection, timeout_ms=10_000).take(queue, 120)
     assert numbers(taken) == [at for at in range(120) if str(at).encode() not in lost]
     await ack_all(taken)
 
@@ -148,19 +147,12 @@ async def test_what_was_handed_out_and_never_came_is_back_when_all_that_came_is_
 
 
 async def test_what_was_handed_to_a_long_poll_and_never_came_is_back_when_the_poll_is_over(
-    link: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
+    connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    received = Channel._on_deliver_frame
-    handed_out = asyncio.Event()
-
-    async def lost(self: Channel, frame: spec.Basic.Deliver) -> None:
-        self.consumers = {}
-        await received(self, frame)
-        handed_out.set()
-
-    monkeypatch.setattr(Channel, "_on_deliver_frame", lost)
-    poller = LongPoll(link, timeout_ms=10_000)
-    assert await poller.wait([queue], 60_000, handed_out) == []
+    delivered = asyncio.Event()
+    monkeypatch.setattr(Reader, "_delivered", lambda *_: delivered.set())
+    poller = LongPoll(connection, timeout_ms=10_000)
+    assert await poller.wait([queue], 60_000, delivered) == []
     monkeypatch.undo()
 
     while await amqp.count(queue) != 120:
@@ -168,9 +160,9 @@ async def test_what_was_handed_to_a_long_poll_and_never_came_is_back_when_the_po
     assert len(await poller.wait([queue], 60_000, asyncio.Event())) == 1
 
 
-async def test_a_queue_that_is_gone_is_told(link: BrokerConnection) -> None:
+async def test_a_queue_that_is_gone_is_told(connection: BrokerConnection) -> None:
     with pytest.raises(QueueMissing):
-        await Fetcher(link, timeout_ms=10_000).gather(f"gathering-{uuid4().hex[:12]}", 20)
+        await Fetcher(connection, timeout_ms=10_000).fetch(f"gathering-{uuid4().hex[:12]}", 20)
 
 
 async def test_a_pull_of_many_over_http_comes_in_the_order_of_the_queue(topic: Topic) -> None:
@@ -182,8 +174,8 @@ async def test_a_pull_of_many_over_http_comes_in_the_order_of_the_queue(topic: T
 class Watched(LongPoll):
     """Says when its long poll was handed a message, and ends its consumers."""
 
-    def __init__(self, link: BrokerConnection) -> None:
-        super().__init__(link, timeout_ms=10_000)
+    def __init__(self, connection: BrokerConnection) -> None:
+        super().__init__(connection, timeout_ms=10_000)
         self.handed = asyncio.Event()
 
     async def _stop(self, channel: Channel, tags: list[str]) -> None:
@@ -192,9 +184,9 @@ class Watched(LongPoll):
 
 
 async def test_a_long_poll_that_is_left_as_it_is_handed_a_message_puts_it_back(
-    amqp: Amqp, link: BrokerConnection, queue: str
+    amqp: Amqp, connection: BrokerConnection, queue: str
 ) -> None:
-    poller = Watched(link)
+    poller = Watched(connection)
     poll = asyncio.create_task(poller.wait([queue], 10_000, asyncio.Event()))
     await poller.handed.wait()
     poll.cancel()

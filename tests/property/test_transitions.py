@@ -108,7 +108,7 @@ class Transitions(RuleBasedStateMachine):
         packed = bundles.pack(copies)
         assert bool(packed) == (len(copies) > 1)
         for bundle in packed:
-            copies = bundles.part(topic, bundle.properties, bundle.body, now_ms=self.world.now_ms)
+            copies = bundles.unpack(topic, bundle.properties, bundle.body, now_ms=self.world.now_ms)
         number = next(self.world.bundles) if packed else 0
         parked = [
             self.put(one.copy.id, replace(one, copy=copy), recorded=True)

@@ -1,17 +1,17 @@
-// Runs in Node: the loads of BullMQ. Started by benchmarks/peers/bullmq.py, told what to do as JSON on its input.
+// Runs the loads of BullMQ in Node. benchmarks/peers/bullmq.py starts it and writes the options to its input as JSON.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 
-const told = JSON.parse(readFileSync(0, "utf8"));
-const { Queue, Worker } = createRequire(told.modules)("bullmq");
-const connection = { host: "127.0.0.1", port: told.port, maxRetriesPerRequest: null };
+const options = JSON.parse(readFileSync(0, "utf8"));
+const { Queue, Worker } = createRequire(options.modules)("bullmq");
+const connection = { host: "127.0.0.1", port: options.port, maxRetriesPerRequest: null };
 const queue = new Queue("bench", { connection });
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const now = () => performance.timeOrigin + performance.now();
 const FAR_MS = 600_000;
 const job = (delay, planned) => ({
   name: "bench",
-  data: { due: planned + delay, body: told.body },
+  data: { due: planned + delay, body: options.body },
   opts: { delay, removeOnComplete: true },
 });
 
@@ -24,7 +24,7 @@ async function send(count, delay) {
   }
 }
 
-// A closed loop of clients, whose sends are counted after the warm-up.
+// A closed loop of clients. It counts their sends after the warm-up.
 async function sends(count) {
   let sent = 0;
   let going = true;
@@ -34,11 +34,11 @@ async function sends(count) {
       sent += count;
     }
   };
-  const clients = Array.from({ length: told.clients }, client);
-  await sleep(told.warm_s * 1_000);
+  const clients = Array.from({ length: options.clients }, client);
+  await sleep(options.warm_s * 1_000);
   const before = sent;
   const begun = now();
-  await sleep(told.seconds * 1_000);
+  await sleep(options.seconds * 1_000);
   const perSecond = ((sent - before) / (now() - begun)) * 1_000;
   going = false;
   await Promise.all(clients);
@@ -53,48 +53,48 @@ async function cycle() {
   worker.on("completed", () => { taken += 1; });
   const client = async () => {
     while (going) {
-      if (sent - taken >= told.window) {
+      if (sent - taken >= options.window) {
         await sleep(5);
         continue;
       }
-      await send(told.batch, told.delay_ms);
-      sent += told.batch;
+      await send(options.batch, options.delay_ms);
+      sent += options.batch;
     }
   };
-  for (let at = 0; at < told.clients; at += 1) client();
-  await sleep(told.delay_ms + told.warm_s * 1_000);
+  for (let at = 0; at < options.clients; at += 1) client();
+  await sleep(options.delay_ms + options.warm_s * 1_000);
   const before = taken;
   const begun = now();
-  await sleep(told.seconds * 1_000);
+  await sleep(options.seconds * 1_000);
   const perSecond = ((taken - before) / (now() - begun)) * 1_000;
   going = false;
   return perSecond;
 }
 
-// An open loop: each moment is the planned one.
+// An open loop: lateness counts from the planned moment.
 async function lateness() {
   const late = [];
   const worker = new Worker("bench", async (one) => { late.push(now() - one.data.due); }, { connection, concurrency: 100 });
   await worker.waitUntilReady();
   const start = now() + 200;
   const failed = [];
-  for (let at = 0; at < told.delays_ms.length; at += 1) {
-    const planned = start + (at * 1_000) / told.rate_per_s;
+  for (let at = 0; at < options.delays_ms.length; at += 1) {
+    const planned = start + (at * 1_000) / options.rate_per_s;
     const left = planned - now();
     if (left > 0) await sleep(left);
-    const one = job(told.delays_ms[at], planned);
+    const one = job(options.delays_ms[at], planned);
     queue.add(one.name, one.data, one.opts).catch((error) => failed.push(error));
   }
-  const giveUp = now() + told.give_up_s * 1_000;
-  while (late.length < told.delays_ms.length) {
+  const giveUp = now() + options.give_up_s * 1_000;
+  while (late.length < options.delays_ms.length) {
     if (failed.length) throw failed[0];
-    if (now() > giveUp) throw new Error(`${told.delays_ms.length - late.length} jobs did not come`);
+    if (now() > giveUp) throw new Error(`${options.delays_ms.length - late.length} jobs did not come`);
     await sleep(50);
   }
   return late;
 }
 
 await queue.waitUntilReady();
-const loads = { single: () => sends(1), batches: () => sends(told.batch), cycle, lateness };
-const found = JSON.stringify(await loads[told.what]());
+const loads = { single: () => sends(1), batches: () => sends(options.batch), cycle, lateness };
+const found = JSON.stringify(await loads[options.what]());
 process.stdout.write(found, () => process.exit(0));

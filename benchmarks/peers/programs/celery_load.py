@@ -68,13 +68,13 @@ def _came() -> int:
     return os.path.getsize(ARRIVALS) // LINE_BYTES if os.path.exists(ARRIVALS) else 0
 
 
-def _send(told: dict[str, Any], delay_s: int, planned_s: float) -> None:
-    task.apply_async((planned_s + delay_s, told["body"]), countdown=delay_s)
+def _send(options: dict[str, Any], delay_s: int, planned_s: float) -> None:
+    task.apply_async((planned_s + delay_s, options["body"]), countdown=delay_s)
 
 
-def _clients(told: dict[str, Any], delay_s: int, until_s: Callable[[], bool], window: int | None) -> list[int]:
-    """Starts threads that send; the list is how many each has sent."""
-    sent = [0] * told["clients"]
+def _clients(options: dict[str, Any], delay_s: int, until_s: Callable[[], bool], window: int | None) -> list[int]:
+    """Starts threads that send. Each item of the returned list counts the sends of one thread."""
+    sent = [0] * options["clients"]
     first = _came()
 
     def client(at: int) -> None:
@@ -82,36 +82,36 @@ def _clients(told: dict[str, Any], delay_s: int, until_s: Callable[[], bool], wi
             if window is not None and sum(sent) - (_came() - first) >= window:
                 time.sleep(0.01)
                 continue
-            _send(told, delay_s, time.time())
+            _send(options, delay_s, time.time())
             sent[at] += 1
 
-    for at in range(told["clients"]):
+    for at in range(options["clients"]):
         threading.Thread(target=client, args=(at,), daemon=True).start()
     return sent
 
 
-def single(told: dict[str, Any]) -> float:
-    end_s = time.time() + told["warm_s"] + told["seconds"]
-    sent = _clients(told, FAR_S, lambda: time.time() < end_s, None)
-    time.sleep(told["warm_s"])
+def single(options: dict[str, Any]) -> float:
+    end_s = time.time() + options["warm_s"] + options["seconds"]
+    sent = _clients(options, FAR_S, lambda: time.time() < end_s, None)
+    time.sleep(options["warm_s"])
     before, begun_s = sum(sent), time.time()
-    time.sleep(told["seconds"])
+    time.sleep(options["seconds"])
     return (sum(sent) - before) / (time.time() - begun_s)
 
 
-def cycle(told: dict[str, Any]) -> float:
-    delay_s = told["delay_ms"] // 1_000
-    end_s = time.time() + delay_s + told["warm_s"] + told["seconds"]
-    _clients(told, delay_s, lambda: time.time() < end_s, told["window"])
-    time.sleep(delay_s + told["warm_s"])
+def cycle(options: dict[str, Any]) -> float:
+    delay_s = options["delay_ms"] // 1_000
+    end_s = time.time() + delay_s + options["warm_s"] + options["seconds"]
+    _clients(options, delay_s, lambda: time.time() < end_s, options["window"])
+    time.sleep(delay_s + options["warm_s"])
     before, begun_s = _came(), time.time()
-    time.sleep(told["seconds"])
+    time.sleep(options["seconds"])
     return (_came() - before) / (time.time() - begun_s)
 
 
-def lateness(told: dict[str, Any]) -> list[float]:
-    """An open loop: 64 threads share the plan, and each moment is the planned one whenever a thread comes to it."""
-    delays_s = [delay_ms // 1_000 for delay_ms in told["delays_ms"]]
+def lateness(options: dict[str, Any]) -> list[float]:
+    """An open loop: 64 threads share the plan. Lateness counts from the planned moment, even if a thread sends late."""
+    delays_s = [delay_ms // 1_000 for delay_ms in options["delays_ms"]]
     first, start_s = _came(), time.time() + 0.2
     places = iter(range(len(delays_s)))
     lock = threading.Lock()
@@ -122,13 +122,13 @@ def lateness(told: dict[str, Any]) -> list[float]:
                 at = next(places, None)
             if at is None:
                 return
-            planned_s = start_s + at / told["rate_per_s"]
+            planned_s = start_s + at / options["rate_per_s"]
             time.sleep(max(0.0, planned_s - time.time()))
-            _send(told, delays_s[at], planned_s)
+            _send(options, delays_s[at], planned_s)
 
     for _ in range(64):
         threading.Thread(target=client, daemon=True).start()
-    give_up_s = start_s + len(delays_s) / told["rate_per_s"] + told["give_up_s"]
+    give_up_s = start_s + len(delays_s) / options["rate_per_s"] + options["give_up_s"]
     while _came() - first < len(delays_s):
         if time.time() > give_up_s:
             raise SystemExit(f"{len(delays_s) - _came() + first} of {len(delays_s)} tasks did not come")
@@ -143,5 +143,5 @@ if __name__ == "__main__":
     found = {"single": single, "cycle": cycle, "lateness": lateness}[given["what"]](given)
     sys.stdout.write(json.dumps(found))
     sys.stdout.flush()
-    # Threads that are still in the middle of a send are not waited for.
+    # The program does not wait for threads that are still sending.
     os._exit(0)

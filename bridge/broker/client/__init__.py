@@ -1,1 +1,1 @@
-"""Talks AMQP: the only home of aiormq, pamqp and aio-pika in the bridge."""
+"""Speaks AMQP. No other package of the bridge imports aiormq, pamqp or aio-pika."""

@@ -1,4 +1,4 @@
-"""Which deliveries are outstanding, and how what is done is acknowledged: by multiple, where that is right. Pure."""
+"""Keeps the unacknowledged delivery tags of a channel, and finds where one multiple-ack can settle many. Pure."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Acks:
-    """`up_to`: one acknowledgement for this and all before it (0: none); `single`: one each."""
+    """`up_to`: one multiple-ack settles this tag and all before it (0: none). `single`: tags with an ack each."""
 
     up_to: int
     single: tuple[int, ...]
 
 
 class AckWindow:
-    """The delivery tags of one channel that are not acknowledged yet, in the order of delivery."""
+    """The unacknowledged delivery tags of one channel, in the order of delivery."""
 
     def __init__(self) -> None:
         self._outstanding: dict[int, None] = {}
         self._last = 0
-        self.held = 0  # of them, those that were noted
+        self.held = 0  # outstanding tags that `delivered` was called with
 
     def delivered(self, tag: int) -> None:
         self.held += 1
-        # What nobody has noted before it stays outstanding: one acknowledgement for many would lose it.
-        for one in range(self._last + 1, tag + 1):
-            self._outstanding[one] = None
+        # A tag that nobody noted stays outstanding: a multiple-ack would acknowledge a message that nobody has seen.
+        for skipped_or_new in range(self._last + 1, tag + 1):
+            self._outstanding[skipped_or_new] = None
         self._last = tag
 
     def done(self, tags: Iterable[int]) -> Acks:
-        """Takes note of tags that are done with; what to tell the broker. It hears of none twice."""
+        """Removes finished tags. Returns the acks to send, each tag once."""
         finished = self._outstanding.keys() & set(tags)
         up_to = 0
         for tag in self._outstanding:

@@ -1,4 +1,4 @@
-"""What the broker says of the publishes on one channel: confirmed, refused, returned. No future a message."""
+"""Collects the publisher confirms, refusals and returns of one channel, without a future for each message."""
 
 from __future__ import annotations
 
@@ -9,58 +9,61 @@ from bridge.model.errors import BrokerUnavailable, Unroutable
 
 
 class Confirms:
-    """Of a channel that has one burst under way at a time. A burst's messages are told by their places in it."""
+    """The confirms of a channel that has one burst in flight at a time. Messages are known by their index in it."""
 
     def __init__(self) -> None:
-        self._last = 0  # the delivery tag of the latest publish; the channel counts from 1
+        self._last = 0  # delivery tag of the latest publish; the channel counts from 1
         self._ids: Sequence[str] = ()
         self._errors: list[BrokerUnavailable | None] = []
-        self._open: dict[int, None] = {}  # tags of which nothing is known yet, in their order
-        self._told: asyncio.Future[None] | None = None
-        self.any_refused = False  # of the burst
+        self._open: dict[int, None] = {}  # tags without an answer yet, in order
+        self._all_answered: asyncio.Future[None] | None = None
+        self.any_refused = False  # in the burst
 
     def begin(self, ids: Sequence[str]) -> asyncio.Future[None]:
-        """Of a burst that is about to be written. Its messages are returned by their ids, of which none is twice.
-        Done when all of it is told."""
+        """Begins a burst that is about to be written. No id may be in it twice, since a return names only the id.
+
+        The future ends when RabbitMQ has answered for every message.
+        """
         first, self._last = self._last + 1, self._last + len(ids)
         self._ids = ids
         self.any_refused = False
         self._errors = [None] * len(ids)
         self._open = dict.fromkeys(range(first, self._last + 1))
-        self._told = asyncio.get_running_loop().create_future()
+        self._all_answered = asyncio.get_running_loop().create_future()
         if not ids:
-            self._told.set_result(None)
-        return self._told
+            self._all_answered.set_result(None)
+        return self._all_answered
 
-    def errors(self, otherwise: BrokerUnavailable | None = None) -> list[BrokerUnavailable | None]:
-        """Why each message of the burst is not confirmed; `otherwise` for those of which nothing is known."""
+    def errors(self, unanswered: BrokerUnavailable | None = None) -> list[BrokerUnavailable | None]:
+        """Returns why each message is not confirmed; `unanswered` for those without an answer."""
         errors = self._errors.copy()
         for tag in self._open:
-            place = tag - self._last - 1  # from the end
-            errors[place] = errors[place] or otherwise
+            index = tag - self._last - 1  # from the end
+            errors[index] = errors[index] or unanswered
         return errors
 
     def confirmed(self, tag: int, *, multiple: bool) -> None:
-        """All up to this one, or this one."""
-        for done in self._up_to(tag) if multiple else (tag,):
-            self._open.pop(done, None)
-        if not self._open and self._told is not None and not self._told.done():
-            self._told.set_result(None)
+        """Notes an ack of the broker for one tag, or for all up to it."""
+        for answered in self._up_to(tag) if multiple else (tag,):
+            self._open.pop(answered, None)
+        if not self._open and self._all_answered is not None and not self._all_answered.done():
+            self._all_answered.set_result(None)
 
     def refused(self, tag: int, *, multiple: bool) -> None:
-        """As `confirmed`, for what the broker did not take."""
-        for done in self._up_to(tag) if multiple else (tag,):
-            if done in self._open:
-                self._errors[done - self._last - 1] = BrokerUnavailable("RabbitMQ did not take the message")
+        """Notes a nack of the broker for one tag, or for all up to it."""
+        for answered in self._up_to(tag) if multiple else (tag,):
+            if answered in self._open:
+                self._errors[answered - self._last - 1] = BrokerUnavailable("RabbitMQ refused the message with a nack")
                 self.any_refused = True
         self.confirmed(tag, multiple=multiple)
 
     def returned(self, message_id: str | None, reason: str) -> None:
-        """No queue takes it. It is confirmed all the same, after that."""
+        """Notes that a message is unroutable. RabbitMQ confirms it all the same, after that."""
         if message_id in self._ids:
-            self._errors[self._ids.index(message_id)] = Unroutable(f"no queue takes it: {reason}")
+            error = Unroutable(f"RabbitMQ returned the message, no queue takes it: {reason}")
+            self._errors[self._ids.index(message_id)] = error
 
     def _up_to(self, tag: int) -> list[int]:
         if tag >= self._last:
             return list(self._open)
-        return [one for one in self._open if one <= tag]
+        return [earlier for earlier in self._open if earlier <= tag]

@@ -1,8 +1,8 @@
-"""A connection to RabbitMQ that is opened when it is needed, and anew after it was lost.
+"""Opens a connection to RabbitMQ when a call needs it, and opens another after it was lost.
 
-Connections and channels are plain ones, not aio-pika's robust kind: that one would declare again what an operator
-deleted, and would let a request wait for a broker that is away. Here a request fails within its time limit, and the
-next one connects.
+Connections and channels are aio-pika's plain ones. Its robust ones would declare objects that an operator deleted, and
+would make a request wait for a broker that is away. Here a request fails within its time limit, and the next request
+connects.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from ssl import SSLContext
 from typing import Any, cast
 
 import aio_pika
-from aiormq import Channel
+import aiormq
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity
 from yarl import URL
 
-from bridge.broker.client.fast_reader import Connection, FastReader
+from bridge.broker.client.channel import Channel
+from bridge.broker.client.fast_reader import FastReader, RawConnection
 from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.tls import tls_failure
 from topology.errors import TopologyError
 
-_HEARTBEAT_S = 5  # a silent server is given up after some 20 s, a silent client after 10; the default is 60
+_HEARTBEAT_S = 5  # finds a silent server after some 20 s, a silent client after 10; the default is 60
 _CLOSED_WITHIN_S = 0.2
 
 Check = Callable[[dict[str, Any]], None]
-"""Looks at a broker's server properties and raises where the promises can't be kept on it."""
+"""Gets a broker's server properties, and raises where the bridge can't keep its promises on that broker."""
 
 
-class Refused(BrokerUnavailable):
-    """The breaker refused the call, so it was not made."""
+class BreakerOpen(BrokerUnavailable):
+    """The breaker refused the call, so nothing was sent."""
 
 
 @asynccontextmanager
 async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
-    """Turns what aio-pika and aiormq raise, and a time limit passed, into `BrokerUnavailable`; a queue that does not
-    stand into `QueueMissing`."""
+    """Turns the errors of aio-pika and aiormq, and a passed time limit, into `BrokerUnavailable` or `QueueMissing`."""
     try:
         async with asyncio.timeout(limit_s):
             yield
@@ -47,27 +47,27 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
     except asyncio.CancelledError:
         if (task := asyncio.current_task()) is None or task.cancelling():
             raise
-        # Nobody has cancelled this task: aiormq cancels what still waits for a connection that is lost.
+        # Nobody has cancelled this task: aiormq cancels the calls that wait for a connection that is lost.
         raise BrokerUnavailable("the connection to RabbitMQ was lost") from None
     except ChannelNotFoundEntity as error:
-        raise QueueMissing(f"RabbitMQ has it no more: {error}") from error
-    # A lost connection shows as ChannelInvalidStateError, which is a RuntimeError and no AMQPError.
-    # And one that ends before the broker has said a word as the end of an iteration.
+        raise QueueMissing(f"RabbitMQ has no such queue: {error}") from error
+    # A lost connection shows as ChannelInvalidStateError, which is a RuntimeError and no AMQPError. A connection that
+    # ends before the broker has sent a frame shows as StopAsyncIteration.
     except (AMQPError, ChannelInvalidStateError, ConnectionError, OSError, StopAsyncIteration) as error:
         reason = tls_failure(error) or f"{type(error).__name__} {error}"
         raise BrokerUnavailable(f"RabbitMQ is away or refused: {reason}") from error
     except Exception as error:
-        # What aiormq fails a future with whose connection was lost for no reason that it knows.
+        # aiormq sets a plain Exception on the futures of a connection that was lost for an unknown reason.
         if type(error) is not Exception:
             raise
         raise BrokerUnavailable("the connection to RabbitMQ was lost") from error
 
 
 class BrokerConnection:
-    """One connection for one purpose: publishing and consuming are kept apart, since the broker blocks by connection.
+    """One connection for one purpose. RabbitMQ blocks publishers by connection, so consumers use another.
 
-    `nodes` are the addresses of one cluster: they are tried in turn. While the breaker refuses, calls fail at once;
-    what is open stays open.
+    `nodes` are the addresses of one cluster, tried in turn. While the breaker is open, calls fail at once, and an open
+    connection stays open.
     """
 
     def __init__(
@@ -80,160 +80,199 @@ class BrokerConnection:
         breaker: Breaker,
         tls: SSLContext | None = None,
     ) -> None:
-        self._urls = [_with_heartbeat(part.strip()) for part in nodes]
+        self._urls = [_with_heartbeat(node.strip()) for node in nodes]
         self._purpose = purpose
         self._timeout_s = timeout_ms / 1_000
         self._check = check
         self._breaker = breaker
         self._tls = tls
-        self._connection: Connection | None = None
+        self._raw: RawConnection | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._opening = asyncio.Lock()
-        self._tries = -1  # the next node's turn comes with the next try
-        self.generation = 0  # counts the connections: what was declared on an earlier one is declared again
+        self._tries = -1  # each try goes to the next node
+        self.generation = 0  # counts the connections: a new one declares again what an earlier one declared
 
     @property
-    def several(self) -> bool:
-        """Whether there is another node to go to."""
+    def has_other_nodes(self) -> bool:
+        """Whether there is another node to connect to."""
         return len(self._urls) > 1
 
     @property
-    def open(self) -> bool:
-        # aio-pika holds a connection that was lost for open until it is closed from here.
-        transport = None if self._connection is None else self._connection.transport
+    def is_open(self) -> bool:
+        # aio-pika holds a lost connection for open until we close it.
+        transport = None if self._raw is None else self._raw.transport
         return transport is not None and not transport.connection.is_closed
 
-    async def connection(self) -> Connection:
-        """The open connection.
+    async def raw_connection(self) -> RawConnection:
+        """Returns the open connection of aio-pika; opens one where none is open.
 
         Raises:
             BrokerUnavailable: no node could be reached in time.
-            BrokerUnfit: the promises can't be kept on the one that was.
+            BrokerUnfit: the bridge can't keep its promises on the node that was reached.
         """
-        if self._connection is not None and self.open:
-            return self._connection
+        if self._raw is not None and self.is_open:
+            return self._raw
         async with self._opening:
-            if self._connection is not None and self.open:
-                return self._connection
+            if self._raw is not None and self.is_open:
+                return self._raw
             await self.drop()
             async with self.asking(self._timeout_s):
-                # Not for a call that is refused: it would take the turn of the node that answers, perhaps each time.
+                # Counted after the breaker: a refused call would take the turn of the node that answers, perhaps each
+                # time.
                 self._tries += 1
-                connection = await aio_pika.connect(
+                raw = await aio_pika.connect(
                     self._urls[self._tries % len(self._urls)],
                     timeout=self._timeout_s,
                     client_properties={"connection_name": f"delaybridge {self._purpose}"},
                     ssl_context=self._tls,
-                    connection_class=Connection,
+                    connection_class=RawConnection,
                 )
             try:
-                self._check(_server_properties(connection))
+                self._check(_server_properties(raw))
             except TopologyError as error:
-                await connection.close()
+                await raw.close()
                 raise BrokerUnfit(str(error)) from error
-            self._connection = connection
+            self._raw = raw
             self.generation += 1
-            return connection
+            return raw
 
-    async def channel(self, *, confirms: bool = False) -> Channel:
-        """A new channel, of the low-level kind that bursts are written to.
+    async def raw_channel(self, *, confirms: bool = False) -> aiormq.Channel:
+        """Opens a channel of aiormq, to which bursts can be written.
 
         Raises:
             BrokerUnavailable
         """
-        connection = await self.connection()
+        raw = await self.raw_connection()
         async with self.asking(self._timeout_s):
-            channel = connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
+            channel = raw.channel(publisher_confirms=confirms, on_return_raises=confirms)
             try:
                 await channel.initialize()
-                return cast(Channel, await channel.get_underlay_channel())
+                return cast(aiormq.Channel, await channel.get_underlay_channel())
             except RuntimeError as error:
-                if self.open:
+                if self.is_open:
                     raise
-                # All that aiormq says of a connection that was lost a moment ago.
+                # aiormq says no more of a connection that was lost a moment ago.
                 raise BrokerUnavailable(f"RabbitMQ is away: {error}") from error
 
+    async def channel(self) -> Channel:
+        """Opens a channel for taking messages out of queues.
+
+        Raises:
+            BrokerUnavailable
+        """
+        raw = await self.raw_channel()
+        return Channel(raw, self.reader_of(raw))
+
     async def close(self, channel: Channel) -> None:
-        """Closes a channel; what it holds is back in its queues."""
+        """Closes a channel. RabbitMQ requeues its unacknowledged deliveries."""
         with suppress(BrokerUnavailable):
             async with translated(self._timeout_s):
                 await channel.close()
 
-    def intake(self, channel: Channel) -> FastReader:
-        """What takes the deliveries of a channel.
+    async def queue_exists(self, queue: str, limit_s: float) -> bool:
+        """Returns whether RabbitMQ has the queue.
 
         Raises:
-            BrokerUnavailable: its connection is gone.
+            BrokerUnavailable
         """
-        connection = self._connection
-        transport = None if connection is None else connection.transport
-        if connection is None or transport is None or transport.connection is not channel.connection:
+        try:
+            await self.depth(queue, limit_s)
+        except QueueMissing:
+            return False  # and RabbitMQ has closed the channel
+        return True
+
+    async def depth(self, queue: str, limit_s: float) -> int:
+        """Returns how many messages are ready in the queue, without those that consumers hold.
+
+        Raises:
+            BrokerUnavailable
+            QueueMissing
+        """
+        channel = await self.channel()
+        async with translated(limit_s):
+            depth = await channel.depth(queue)
+            await channel.close()
+        return depth
+
+    def reader_of(self, channel: aiormq.Channel) -> FastReader:
+        """Returns the reader that takes the deliveries of the channel.
+
+        Raises:
+            BrokerUnavailable: the channel's connection is gone.
+        """
+        raw = self._raw
+        transport = None if raw is None else raw.transport
+        if raw is None or transport is None or transport.connection is not channel.connection:
             raise BrokerUnavailable("the connection to RabbitMQ was lost")
-        return connection.intake
+        return raw.reader
 
     @asynccontextmanager
     async def asking(self, limit_s: float) -> AsyncIterator[GuardedCall]:
-        """`translated`, for one call of the broker that it has to answer in time, by the breaker's leave. Not to be
-        nested: there is leave for one call.
+        """Does as `translated` for one call that the broker has to answer in time, if the breaker allows the call.
 
-        A broker that blocks publishers is not away. A node that does not answer is left where there are others: it may
-        be frozen, or cut off from the majority, and then it answers some calls and never those that need a queue.
+        Do not nest it: the breaker allows one call at a time when it is half open.
+
+        A broker that blocks publishers is not away. A node that does not answer is left where there are others. It may
+        be frozen or cut off from the majority; then it answers some calls, but never those that need a queue.
         """
         generation = self.generation
         async with translated():
-            with guarded(self._breaker, "RabbitMQ", Refused) as call:
+            with guarded(self._breaker, "RabbitMQ", BreakerOpen) as call:
                 try:
                     async with asyncio.timeout(limit_s):
                         yield call
                 except TimeoutError:
                     call.conclusive = not await self.blocked()
-                    if call.conclusive and self.several:
+                    if call.conclusive and self.has_other_nodes:
                         await self.drop(generation)
                     raise
 
-    async def ask(self) -> None:
-        """Has the broker answer.
+    async def ping(self) -> None:
+        """Opens and closes a channel, so that the broker has to answer.
 
         Raises:
             BrokerUnavailable
         """
-        channel = await self.channel()
+        channel = await self.raw_channel()
         async with translated(self._timeout_s):
             await channel.close()
 
     async def blocked(self) -> bool:
-        """Whether the broker lets no publisher through now (memory or disk alarm)."""
-        if self._connection is None or self._connection.transport is None:
+        """Returns whether the broker blocks publishers now (memory or disk alarm)."""
+        if self._raw is None or self._raw.transport is None:
             return False
         try:
             async with asyncio.timeout(0):
-                await self._connection.transport.connection.ready()
+                await self._raw.transport.connection.ready()
         except TimeoutError:
             return True
         return False
 
     async def drop(self, generation: int | None = None) -> None:
-        """Closes the connection; what was unacknowledged on it comes again. A later one than `generation` stays."""
+        """Closes the connection, and RabbitMQ redelivers its unacknowledged messages.
+
+        `generation`: close that connection only, and not a later one.
+        """
         if generation not in (None, self.generation):
             return
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            # A frozen broker answers no close; the socket goes all the same. In a task of its own, since a close that
-            # does not end, whatever the time limit, would hold up everybody who wants a new connection.
-            closing = asyncio.create_task(_closed(connection))
+        raw, self._raw = self._raw, None
+        if raw is not None:
+            # A frozen broker answers no close; the socket closes all the same. This is a task, since a close that does
+            # not end, whatever its time limit, would block everybody who wants a new connection.
+            closing = asyncio.create_task(_close(raw))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
             await asyncio.wait({closing}, timeout=2 * _CLOSED_WITHIN_S)
 
 
-async def _closed(connection: Connection) -> None:
+async def _close(raw: RawConnection) -> None:
     with suppress(BrokerUnavailable):
         async with translated(_CLOSED_WITHIN_S):
-            await connection.close()
+            await raw.close()
 
 
-def _server_properties(connection: Connection) -> dict[str, Any]:
-    transport = connection.transport
+def _server_properties(raw: RawConnection) -> dict[str, Any]:
+    transport = raw.transport
     return dict(transport.connection.server_properties) if transport is not None else {}
 
 

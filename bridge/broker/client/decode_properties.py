@@ -1,123 +1,104 @@
-"""The properties of a delivery, read by hand: what pamqp reads, in an eighth of its time. Pure.
+"""Decodes the properties of a delivery by hand: the result of pamqp, in an eighth of its time. Pure.
 
-pamqp cuts the rest of the bytes off anew for each value, and most of the values are those of `x-death`, which are
-looked at where a message has gone astray. Here the usual types are read in place, deaths are kept as they came, and
-all else is pamqp's: other types, and whatever does not fit, so that poison is read as `codec` has it.
+pamqp copies the rest of the bytes for each value. Most values are those of `x-death`, which matter only where a message
+has gone astray. Here the usual types are read in place, and deaths are kept as bytes. pamqp decodes all other types,
+and all bytes that do not fit. So unreadable properties get the same result as in `pamqp_patch`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
 from pamqp import decode
 from pamqp.commands import Basic
-from pamqp.common import FieldTable, FieldValue
+from pamqp.common import FieldTable
 from pamqp.header import ContentHeader
 
 from bridge.broker.client.pamqp_patch import DEEPEST, FAULTS, too_deep
-from topology.deaths import Death
-from topology.deaths import deaths as read_deaths
-from topology.deaths import latest_death as read_latest_death
+from bridge.broker.copies.properties import Properties, UnreadDeaths
 
-_FLAGS_AT: Final = 12  # behind class, weight and size of the body
+_FLAGS_AT: Final = 12  # after class, weight and size of the body
 
-_U16, _U32 = Struct(">H"), Struct(">I")
+_U16, _U32, _U64 = Struct(">H"), Struct(">I"), Struct(">Q")
 _TEXT, _ARRAY, _NOTHING = ord("S"), ord("A"), ord("V")
 _SIZED: Final = frozenset(b"SAFx")  # types whose values begin with their size, in four bytes
 _WIDTHS: Final = dict(zip(b"tbBsuIilLfdDTV", (1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 5, 8, 0), strict=True))
 _NUMBERS: Final = {ord(kind): Struct(">" + as_python) for kind, as_python in zip("lIisubd", "qiIhHbd", strict=True)}
 
+_FIELDS: Final = {name: f"{name}_ms" if name == "timestamp" else name for name in Basic.Properties.flags}
+"""The field of `Properties` for each property of pamqp."""
 
-def read(content: bytes) -> Basic.Properties:
-    """The properties in a header frame's payload; what can't be read is none of them, with the reason."""
+
+def decode_properties(content: bytes) -> Properties:
+    """Decodes a header frame's payload. Unreadable properties are all absent, with the reason in a header."""
     try:
-        return _read(content)
+        return _decode(content)
     except FAULTS:
         header = ContentHeader()
         header.unmarshal(content)
-        return header.properties
+        return from_pamqp(header.properties)
 
 
-class RawDeaths:
-    """The value of `x-death` as it came."""
+def from_pamqp(properties: Basic.Properties) -> Properties:
+    """Converts properties that pamqp has decoded."""
+    timestamp = properties.timestamp
+    values = {field: getattr(properties, name) for name, field in _FIELDS.items() if name != "timestamp"}
+    values["cluster_id"] = properties.cluster_id or None
+    return Properties(**values, timestamp_ms=None if timestamp is None else int(timestamp.timestamp() * 1_000))
+
+
+class RawDeaths(UnreadDeaths):
+    """The value of `x-death` as the broker sent it: an array, which is its size in four bytes and its values."""
 
     __slots__ = ("_raw",)
 
     def __init__(self, raw: bytes) -> None:
-        self._raw = raw  # an array: its size in four bytes, its values
+        self._raw = raw
 
-    def read(self) -> FieldValue:
-        """
-        Raises:
-            ValueError: it can't be read.
-        """
+    def read(self) -> object:
         try:
             return decode.field_array(self._raw)[1]
         except FAULTS as error:
             raise ValueError(f"x-death: {type(error).__name__}: {error}") from error
 
     def latest(self) -> tuple[str, str] | None:
-        """Queue and reason of the first one; None where that takes reading it all."""
-        found: dict[bytes, str] = {}
+        texts: dict[bytes, str] = {}
         try:
-            for name, text in _texts_of_first(self._raw):
+            for name, text in _texts_of_first_table(self._raw):
                 if name in (b"queue", b"reason"):
-                    found[name] = text.decode(errors="replace")
-                    if len(found) == 2:
-                        return found[b"queue"], found[b"reason"]
+                    texts[name] = text.decode(errors="replace")
+                    if len(texts) == 2:
+                        return texts[b"queue"], texts[b"reason"]
         except FAULTS:
             pass
         return None
 
 
-def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    """The queue a message left last, and why. None: it left none.
-
-    Raises:
-        ValueError: it can't be read.
-    """
-    died = (headers or {}).get("x-death")
-    if not isinstance(died, RawDeaths):
-        return read_latest_death(headers)
-    return died.latest() or read_latest_death({"x-death": died.read()})
-
-
-def deaths(headers: Mapping[str, Any] | None) -> list[Death]:
-    """The deaths a message has died, the latest first.
-
-    Raises:
-        ValueError: they can't be read.
-    """
-    died = (headers or {}).get("x-death")
-    return read_deaths({"x-death": died.read()} if isinstance(died, RawDeaths) else headers)
-
-
-def _read(content: bytes) -> Basic.Properties:
+def _decode(content: bytes) -> Properties:
     (flags,) = _U16.unpack_from(content, _FLAGS_AT)
     at = _FLAGS_AT + _U16.size
-    properties = Basic.Properties()
-    for name, read_value in _present(flags):
-        value, at = read_value(content, at)
-        setattr(properties, name, value)
+    properties = Properties()
+    for field, decode_value in _present(flags):
+        value, at = decode_value(content, at)
+        setattr(properties, field, value)
     if at != len(content):
-        raise ValueError("not as long as it says")
+        raise ValueError("the header frame is not as long as it says")
     return properties
 
 
 @lru_cache(maxsize=256)
-def _present(flags: int) -> tuple[tuple[str, _ReadValue], ...]:
-    """Which properties there are, in their order, and what reads each."""
+def _present(flags: int) -> tuple[tuple[str, _Decode], ...]:
+    """Returns the field of each property that is present, in order, and the function that decodes it."""
     known = [(name, flag) for name, flag in Basic.Properties.flags.items() if flags & flag]
     if sum(flag for _, flag in known) != flags:
-        raise ValueError("more properties than there are")
-    return tuple((name, _READ[Basic.Properties.amqp_type(name)]) for name, _ in known)
+        raise ValueError("the flags name a property that AMQP does not have")
+    return tuple((_FIELDS[name], _DECODERS[Basic.Properties.amqp_type(name)]) for name, _ in known)
 
 
-def _short(content: bytes, at: int) -> tuple[str, int]:
+def _short_text(content: bytes, at: int) -> tuple[str, int]:
     end = at + 1 + content[at]
     return content[at + 1 : end].decode(), end
 
@@ -126,8 +107,12 @@ def _octet(content: bytes, at: int) -> tuple[int, int]:
     return content[at], at + 1
 
 
-def _timestamp(content: bytes, at: int) -> tuple[datetime, int]:
-    return decode.timestamp(content[at : at + 8])[1], at + 8
+def _timestamp_ms(content: bytes, at: int) -> tuple[int, int]:
+    (value,) = _U64.unpack_from(content, at)
+    if value <= 0xFFFF_FFFF:
+        return value * 1_000, at + 8
+    # pamqp reads a number beyond the year 2106 as milliseconds, and refuses one beyond the year 9999.
+    return int(decode.timestamp(content[at : at + 8])[1].timestamp() * 1_000), at + 8
 
 
 def _table(content: bytes, at: int) -> tuple[FieldTable, int]:
@@ -169,14 +154,14 @@ def _table(content: bytes, at: int) -> tuple[FieldTable, int]:
     return table, at
 
 
-_ReadValue = Callable[[bytes, int], tuple[Any, int]]
-_READ: Final[dict[str, _ReadValue]] = {
-    "shortstr": _short, "octet": _octet, "timestamp": _timestamp, "table": _table,
+_Decode = Callable[[bytes, int], tuple[Any, int]]
+_DECODERS: Final[dict[str, _Decode]] = {
+    "shortstr": _short_text, "octet": _octet, "timestamp": _timestamp_ms, "table": _table,
 }  # fmt: skip
 
 
-def _texts_of_first(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Name and value of each text in the table that an array begins with; nothing where it begins with no table."""
+def _texts_of_first_table(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yields name and value of each text in an array's first value; nothing where that value is no table."""
     if raw[4:5] != b"F":
         return
     at = 9

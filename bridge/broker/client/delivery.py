@@ -1,34 +1,71 @@
-"""A delivery: what came, and on which channel it is to be acknowledged."""
+"""Holds a delivery with the channel that acknowledges it, and acknowledges or requeues deliveries."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-from aiormq import Channel
-from aiormq.abc import DeliveredMessage
-from pamqp.commands import Basic
+import aiormq
+from aiormq.abc import ChannelFrame, DeliveredMessage
+from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 
+from bridge.broker.client import frames
 from bridge.broker.client.acknowledger import Acknowledger
+from bridge.broker.client.decode_properties import from_pamqp
+from bridge.broker.copies.properties import Properties
+from bridge.model.errors import BrokerUnavailable
 
 
 @dataclass(slots=True)
 class Delivery:
-    channel: Channel
+    """One delivered message. `acknowledger` is that of its channel, where many are acknowledged with one frame."""
+
+    channel: aiormq.Channel
     delivery_tag: int
     routing_key: str
-    properties: Basic.Properties
+    properties: Properties
     body: bytes
-    acknowledging: Acknowledger | None = None
-    """Its channel's, where many are acknowledged together."""
+    acknowledger: Acknowledger | None = None
 
 
 def delivery_of(message: DeliveredMessage) -> Delivery:
-    """One that aiormq has read."""
+    """Converts a message that aiormq has read."""
     return Delivery(
-        channel=cast(Channel, message.channel),
+        channel=cast(aiormq.Channel, message.channel),
         delivery_tag=message.delivery_tag or 0,
         routing_key=message.routing_key or "",
-        properties=message.header.properties,
+        properties=from_pamqp(message.header.properties),
         body=message.body,
     )
+
+
+async def acknowledge(deliveries: Iterable[Delivery]) -> None:
+    """Acknowledges deliveries, with one frame for all of a channel that came one after the other.
+
+    On a lost channel there is nothing to do: RabbitMQ redelivers, and the checkpoint finds a ghost.
+    """
+    one_by_one: dict[aiormq.Channel, list[int]] = {}
+    together: dict[Acknowledger, list[int]] = {}
+    for delivery in deliveries:
+        if delivery.acknowledger is not None:
+            together.setdefault(delivery.acknowledger, []).append(delivery.delivery_tag)
+        else:
+            one_by_one.setdefault(delivery.channel, []).append(delivery.delivery_tag)
+    for channel, tags in one_by_one.items():
+        if not channel.is_closed:
+            payload = frames.acks(channel.number, 0, tags)
+            await channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
+    for acknowledger, tags in together.items():
+        with suppress(BrokerUnavailable):
+            await acknowledger.ack(tags)
+
+
+async def requeue(delivery: Delivery) -> None:
+    """Requeues a delivery at its place, which counts as one of the queue's deliveries."""
+    with suppress(AMQPError, ChannelInvalidStateError, OSError):
+        if delivery.acknowledger is not None:
+            await delivery.acknowledger.requeue(delivery.delivery_tag)
+        else:
+            await delivery.channel.basic_reject(delivery.delivery_tag, requeue=True, wait=False)

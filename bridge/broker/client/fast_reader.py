@@ -1,8 +1,9 @@
-"""Deliveries and confirms on their short way: from the socket to who takes them, past aiormq.
+"""Takes deliveries and confirms out of the byte stream, before aiormq reads it.
 
-aiormq awaits each frame in three parts, hands it to a task of its channel, and makes a task of each delivery: 100 us,
-of which 40 are pamqp's. Here frames are read as many as came at once, and those that are many are taken out. All
-others go on to aiormq as they came: this stands where it has its stream, for which it lets itself be given a factory.
+aiormq awaits each frame in three parts, hands it to a task of its channel, and makes a task for each delivery. That is
+100 us a delivery, of which 40 are pamqp's. Here all frames that have arrived are read at once, and deliveries and
+confirms are taken out. All other frames go on to aiormq unchanged. `Reader` is the stream that aiormq reads: aiormq
+accepts a factory for its streams.
 """
 
 from __future__ import annotations
@@ -21,152 +22,159 @@ from aiormq.connection import TCPTransportFactory, TLSTransportFactory
 from pamqp.commands import Basic
 from yarl import URL
 
-from bridge.broker.client import decode_properties
 from bridge.broker.client.confirms import Confirms
+from bridge.broker.client.decode_properties import decode_properties
 from bridge.broker.client.delivery import Delivery
 
 Received = Callable[[Delivery], None]
 
-_CHUNK = 65_536  # bytes that are read at once: some 100 deliveries, after which others have their turn
-_TELL_EVERY_S = 1.0
+_CHUNK = 65_536  # bytes per read: some 100 deliveries, after which other tasks run
+_HEARTBEAT_EVERY_S = 1.0
 
-_FRAME: Final = Struct(">BHI")  # kind, channel, size of what stands between it and the end
+_FRAME: Final = Struct(">BHI")  # kind, channel, size of the payload between this and the end
 _U32: Final = Struct(">I")
 _U64: Final = Struct(">Q")
-_TOLD: Final = Struct(">QB")  # tag, whether it stands for all before it
+_TAG_AND_MULTIPLE: Final = Struct(">QB")
 _OVERHEAD: Final = _FRAME.size + 1
 _END: Final = 0xCE
 _METHOD, _HEADER, _BODY = 1, 2, 3
 _DELIVER, _RETURN = Basic.Deliver.index, Basic.Return.index
 _ACK, _NACK = Basic.Ack.index, Basic.Nack.index
 _HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-_REFUSAL: Final = b"A"  # of a server that speaks another protocol: no frame, but its own header
+_REFUSAL: Final = b"A"  # a server that speaks another protocol sends no frame, but its own protocol header
 
 
-class Connection(aio_pika.Connection):
-    """A connection whose deliveries can be taken off on the short way."""
+class RawConnection(aio_pika.Connection):
+    """A connection of aio-pika with a `FastReader` for its deliveries and confirms."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.intake = FastReader()
-        self.kwargs["transport_factory"] = self.intake
+        self.reader = FastReader()
+        self.kwargs["transport_factory"] = self.reader
 
     def __del__(self) -> None:
-        # aio-pika's makes a close of what never opened too, for which there may be no loop any more. Who opens one of
-        # these closes it.
+        # aio-pika's destructor closes a connection that never opened too, perhaps without an event loop. Whoever opens
+        # one of these connections closes it.
         pass
 
 
 class FastReader(TransportFactory):
-    """Of one connection: its consumers, by tags that are never used again, and who publishes, by number of channel."""
+    """The consumers and publishing channels of one connection. Consumer tags are never used again."""
 
     def __init__(self) -> None:
-        self.consumers: dict[bytes, tuple[Channel, Received]] = {}
-        self.confirms: dict[int, Confirms] = {}
+        self.consumers: dict[bytes, tuple[Channel, Received]] = {}  # by consumer tag
+        self.confirms: dict[int, Confirms] = {}  # by channel number
 
     async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Opens the streams of a connection. aiormq calls this."""
         factory = TLSTransportFactory() if url.scheme == "amqps" else TCPTransportFactory()
         reader, writer = await factory.create(url, **kwargs)
         return cast(asyncio.StreamReader, Reader(reader, self)), writer
 
-    async def consume(self, channel: Channel, queue: str, received: Received) -> str:
-        """Has `received` called with each delivery, until it is to `forget`; the consumer's tag.
+    async def consume(self, channel: Channel, queue: str, received: Received, tag: str = "") -> str:
+        """Calls `received` with each delivery until `forget`. Returns the consumer's tag, by default a new one.
 
-        Raises: as `basic_consume` does.
+        Raises: the errors of `basic_consume`.
         """
-        tag = f"bridge-{uuid4().hex}"
+        tag = tag or new_tag()
         self.consumers[tag.encode()] = (channel, received)
         try:
-            await channel.basic_consume(queue, _nothing, consumer_tag=tag)
+            await channel.basic_consume(queue, _ignore, consumer_tag=tag)
         except BaseException:
             self.forget(tag)
             raise
         return tag
 
     def publisher(self, channel: Channel) -> Confirms:
-        """What the broker says of all that is published on the channel from now on."""
+        """Returns an object that collects the confirms of all later publishes on the channel."""
         confirms = self.confirms[channel.number] = Confirms()
         return confirms
 
     def forget(self, tag: str) -> None:
-        """What is delivered from now on goes nowhere: for a consumer that is cancelled, or whose channel closes."""
+        """Ignores further deliveries of a consumer that is cancelled, or whose channel closes."""
         self.consumers.pop(tag.encode(), None)
 
 
-async def _nothing(_: DeliveredMessage) -> None:
-    """Stands in aiormq's register of consumers, where deliveries arrive that are to be forgotten."""
+def new_tag() -> str:
+    """Returns a consumer tag that was never used."""
+    return f"bridge-{uuid4().hex}"
 
 
-class _Begun:
-    """A message of which some frames are still to come. `done` is called with its properties, packed, and its body."""
+async def _ignore(_: DeliveredMessage) -> None:
+    """Receives the deliveries that aiormq reads after `forget`."""
 
-    __slots__ = ("body", "content", "done", "left")
+
+class _Incomplete:
+    """A message whose frames have not all arrived. `done` gets the payload of its header frame, and its body."""
+
+    __slots__ = ("body", "content", "done", "missing_bytes")
 
     def __init__(self, done: Callable[[bytes, bytes], None]) -> None:
         self.done = done
         self.content = b""
         self.body: list[bytes] = []
-        self.left = 0  # bytes of the body
+        self.missing_bytes = 0  # of the body
 
     def add(self, kind: int, payload: bytes) -> bool:
-        """Whether it is whole."""
+        """Adds a frame. Returns whether the message is complete."""
         if kind == _HEADER:
             self.content = payload
-            (self.left,) = _U64.unpack_from(payload, 4)
+            (self.missing_bytes,) = _U64.unpack_from(payload, 4)
         else:
             self.body.append(payload)
-            self.left -= len(payload)
-        return self.left <= 0
+            self.missing_bytes -= len(payload)
+        return self.missing_bytes <= 0
 
     def end(self) -> None:
         self.done(self.content, self.body[0] if len(self.body) == 1 else b"".join(self.body))
 
 
 class Reader:
-    """What aiormq reads of a `StreamReader`, without what is taken off."""
+    """The part of `StreamReader` that aiormq uses, without the frames that are taken out."""
 
-    def __init__(self, stream: asyncio.StreamReader, intake: FastReader) -> None:
+    def __init__(self, stream: asyncio.StreamReader, fast_reader: FastReader) -> None:
         self._stream = stream
-        self._consumers = intake.consumers
-        self._confirms = intake.confirms
+        self._consumers = fast_reader.consumers
+        self._confirms = fast_reader.confirms
         self._data = b""
         self._at = 0
-        self._begun: dict[int, _Begun] = {}  # by number of the channel
-        self._passed_on = b""  # a frame that aiormq is reading
-        self._read = 0  # of it
-        self._taken = False  # since the last frame that was passed on
-        self._told_s = 0.0
+        self._incomplete: dict[int, _Incomplete] = {}  # by channel number
+        self._passed_on = b""  # the frame that aiormq is reading
+        self._passed_on_at = 0  # in that frame
+        self._took_out = False  # since the last frame that was passed on
+        self._heartbeat_s = 0.0
 
     def at_eof(self) -> bool:
-        return self._stream.at_eof() and self._at == len(self._data) and self._read == len(self._passed_on)
+        return self._stream.at_eof() and self._at == len(self._data) and self._passed_on_at == len(self._passed_on)
 
     async def read(self) -> bytes:
-        """All there is, of what are no frames."""
-        rest = self._passed_on[self._read :] + self._data[self._at :] + await self._stream.read()
+        """Returns all remaining bytes, when they are no frames."""
+        rest = self._passed_on[self._passed_on_at :] + self._data[self._at :] + await self._stream.read()
         self._passed_on = self._data = b""
-        self._read = self._at = 0
+        self._passed_on_at = self._at = 0
         return rest
 
     async def readexactly(self, size: int) -> bytes:
-        if self._read == len(self._passed_on):
-            self._passed_on = await self._next()
-            self._read = 0
-        start = self._read
-        self._read = start + size
+        """Returns the next bytes of a frame that is passed on."""
+        if self._passed_on_at == len(self._passed_on):
+            self._passed_on = await self._next_frame()
+            self._passed_on_at = 0
+        start = self._passed_on_at
+        self._passed_on_at = start + size
         return self._passed_on[start : start + size]
 
-    async def _next(self) -> bytes:
-        """The next frame that takes no short way."""
+    async def _next_frame(self) -> bytes:
+        """Reads until there is a frame for aiormq."""
         while True:
             frame = self._next_of_data()
             if frame is not None:
-                self._taken = False
+                self._took_out = False
                 return frame
-            if self._taken:
+            if self._took_out:
                 now_s = asyncio.get_running_loop().time()
-                if now_s - self._told_s >= _TELL_EVERY_S:
-                    # aiormq gives a connection up on which it sees nothing arrive.
-                    self._told_s, self._taken = now_s, False
+                if now_s - self._heartbeat_s >= _HEARTBEAT_EVERY_S:
+                    # aiormq closes a connection on which it sees nothing arrive.
+                    self._heartbeat_s, self._took_out = now_s, False
                     return _HEARTBEAT
                 await asyncio.sleep(0)
             chunk = await self._stream.read(_CHUNK)
@@ -176,8 +184,8 @@ class Reader:
             self._at = 0
 
     def _next_of_data(self) -> bytes | None:
-        """Takes off what it can, up to a frame to pass on; None where more has to be read first."""
-        data, begun = self._data, self._begun
+        """Takes out frames up to one that has to be passed on. None: more bytes have to be read first."""
+        data, incomplete = self._data, self._incomplete
         if data.startswith(_REFUSAL, self._at):
             self._at, frame = len(data), data[self._at :]
             return frame
@@ -192,18 +200,18 @@ class Reader:
             if data[end - 1] != _END:
                 return data[at:end]
             if kind == _METHOD:
-                begun.pop(number, None)
+                incomplete.pop(number, None)
                 if not self._method(number, data, start):
                     return data[at:end]
-            elif number in begun and kind in (_HEADER, _BODY):
-                if begun[number].add(kind, data[start : end - 1]):
-                    begun.pop(number).end()
+            elif number in incomplete and kind in (_HEADER, _BODY):
+                if incomplete[number].add(kind, data[start : end - 1]):
+                    incomplete.pop(number).end()
             else:
                 return data[at:end]
         return None
 
     def _method(self, number: int, data: bytes, at: int) -> bool:
-        """Whether it is taken off here."""
+        """Handles a method frame. False: it has to be passed on."""
         (index,) = _U32.unpack_from(data, at)
         at += _U32.size
         if index == _DELIVER:
@@ -214,10 +222,10 @@ class Reader:
         if index == _RETURN:
             self._return(confirms, number, data, at)
             return True
-        tag, bits = _TOLD.unpack_from(data, at)
-        tell = confirms.confirmed if index == _ACK else confirms.refused
-        tell(tag, multiple=bool(bits & 1))
-        self._taken = True
+        tag, bits = _TAG_AND_MULTIPLE.unpack_from(data, at)
+        note = confirms.confirmed if index == _ACK else confirms.refused
+        note(tag, multiple=bool(bits & 1))
+        self._took_out = True
         return True
 
     def _deliver(self, number: int, data: bytes, at: int) -> bool:
@@ -229,7 +237,7 @@ class Reader:
         at = end + _U64.size + 1
         at += 1 + data[at]  # the exchange
         key = data[at + 1 : at + 1 + data[at]].decode(errors="replace")
-        self._begun[number] = _Begun(partial(self._delivered, consumer, tag, key))
+        self._incomplete[number] = _Incomplete(partial(self._delivered, consumer, tag, key))
         return True
 
     def _return(self, confirms: Confirms, number: int, data: bytes, at: int) -> None:
@@ -237,17 +245,17 @@ class Reader:
         reason = data[at + 1 : at + 1 + data[at]].decode(errors="replace")
 
         def returned(content: bytes, _: bytes) -> None:
-            confirms.returned(decode_properties.read(content).message_id, reason)
+            confirms.returned(decode_properties(content).message_id, reason)
 
-        self._begun[number] = _Begun(returned)
+        self._incomplete[number] = _Incomplete(returned)
 
     def _delivered(self, consumer: bytes, tag: int, key: str, content: bytes, body: bytes) -> None:
-        self._taken = True
+        self._took_out = True
         if consumer not in self._consumers:
             return
         channel, received = self._consumers[consumer]
         try:
-            received(Delivery(channel, tag, key, decode_properties.read(content), body))
+            received(Delivery(channel, tag, key, decode_properties(content), body))
         except Exception as error:  # noqa: BLE001 - it would end the connection, and with it all other consumers
             asyncio.get_running_loop().call_exception_handler(
                 {"message": "A delivery's consumer failed", "exception": error}

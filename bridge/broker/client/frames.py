@@ -1,7 +1,8 @@
-"""The frames of a publish, and acknowledgements, as bytes: what pamqp writes, in a fifth of its time. Pure.
+"""Encodes the frames of publishes and acks: the bytes that pamqp writes, in a fifth of its time. Pure.
 
-pamqp builds an object for each frame and asks each attribute for its type: 20 us for a copy. What is the same for many
-is made once here, by pamqp itself; lengths and numbers are put around it. Values of any other type go through pamqp.
+pamqp builds an object for each frame and asks each attribute for its type, which takes 20 us for a copy. Here pamqp
+encodes once what is the same for many frames, and lengths and numbers are put around it. pamqp encodes all values of
+other types.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _END: Final = b"\xce"
 _METHOD, _HEADER, _BODY = 1, 2, 3
 _BASIC: Final = 60
 
-_FRAME: Final = Struct(">BHI")  # kind, channel, size of what stands between it and the end
-_ACK: Final = Struct(">BHIIQBB")  # the same, and method, tag, whether it stands for all before it, end
+_FRAME: Final = Struct(">BHI")  # kind, channel, size of the payload between this and the end
+_ACK: Final = Struct(">BHIIQBB")  # the same, and method, tag, multiple, end
 _CONTENT: Final = Struct(">BHIHxxQ")  # the same, and class, weight and size of the body
 _LONG: Final = Struct(">I")
 _LONG_LONG: Final = Struct(">q")
@@ -28,71 +29,74 @@ _SMALL: Final = tuple(encode.encode_table_value(number) for number in range(128)
 
 @lru_cache(maxsize=256)
 def _publish_to(exchange: str) -> bytes:
-    """
+    """Encodes the part of a publish's frame that is the same for all publishes to an exchange.
+
     Raises:
-        ValueError, TypeError: it is no name of an exchange.
+        ValueError, TypeError: no exchange can have this name.
     """
     payload = Basic.Publish(exchange=exchange, mandatory=True).marshal()
     return _LONG.pack(Basic.Publish.index) + payload[:-2]  # without the empty key and the bits
 
 
 def publish(number: int, exchange: str, routing_key: str) -> bytes:
-    """The frame of a mandatory publish on the channel of that number.
+    """Encodes the frame of a mandatory publish on the channel of that number.
 
     Raises:
-        ValueError, TypeError: the broker would not take such a name.
+        ValueError, TypeError: RabbitMQ would refuse the name.
     """
     payload = _publish_to(exchange) + short_text(routing_key)
     return _FRAME.pack(_METHOD, number, len(payload) + 1) + payload + b"\x01" + _END
 
 
 def header(number: int, properties: bytes, body_size: int) -> bytes:
-    """The frame of a content's header. `properties`: with their flags, as they `marshal`."""
+    """Encodes the frame of a content header. `properties`: as `encode_properties` returns them, with their flags."""
     return _CONTENT.pack(_HEADER, number, 12 + len(properties), _BASIC, body_size) + properties + _END
 
 
 def body(number: int, content: bytes, frame_size: int) -> Iterator[bytes]:
-    """What makes up the frames of a body, each with up to `frame_size` bytes of it."""
+    """Yields the pieces of a body's frames. Each frame holds up to `frame_size` bytes of the body."""
     for start in range(0, len(content), frame_size):
-        part = content if len(content) <= frame_size else content[start : start + frame_size]
-        yield _FRAME.pack(_BODY, number, len(part))
-        yield part
+        piece = content if len(content) <= frame_size else content[start : start + frame_size]
+        yield _FRAME.pack(_BODY, number, len(piece))
+        yield piece
         yield _END
 
 
 def acks(number: int, up_to: int, single: Iterable[int]) -> bytes:
-    """Acknowledgements on the channel of that number: one for a tag and all before it (0: none), and one each."""
+    """Encodes acks on the channel of that number: a multiple-ack for `up_to` (0: none), and one for each `single`."""
     frames = [_ACK.pack(_METHOD, number, 13, Basic.Ack.index, up_to, 1, _END[0])] if up_to else []
     frames += [_ACK.pack(_METHOD, number, 13, Basic.Ack.index, tag, 0, _END[0]) for tag in single]
     return b"".join(frames)
 
 
 def short_text(text: str) -> bytes:
-    """
+    """Encodes a text of up to 255 bytes, with its length in one byte.
+
     Raises:
-        ValueError: it is no Unicode, or longer than 255 bytes.
+        ValueError: the text is not valid Unicode, or longer than 255 bytes.
     """
     packed = text.encode()
     if len(packed) > 255:
-        raise ValueError("string exceeds maximum length of 255 bytes")
+        raise ValueError(f"a text of {len(packed)} bytes; AMQP allows 255 here")
     return b"%c%b" % (len(packed), packed)
 
 
 def long(size: int) -> bytes:
+    """Encodes a size in four bytes."""
     return _LONG.pack(size)
 
 
 def text_value(text: str) -> bytes:
-    """A text as a value in a table."""
+    """Encodes a text as a value in a table."""
     packed = text.encode()
     return b"S" + _LONG.pack(len(packed)) + packed
 
 
 def whole_value(number: int) -> bytes:
-    """A whole number as a value in a table, in the smallest type that holds it, as pamqp chooses.
+    """Encodes a whole number as a value in a table, in the smallest type that holds it, as pamqp chooses.
 
     Raises:
-        TypeError: none holds it.
+        TypeError: no type holds it.
     """
     if 0 <= number < 128:
         return _SMALL[number]

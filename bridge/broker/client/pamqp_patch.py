@@ -1,12 +1,12 @@
-"""Reading and writing what any AMQP client may have put into the properties of a message.
+"""Makes pamqp read and write the properties of any AMQP client's message without an error.
 
-The client library ends the connection on properties it can't decode: a timestamp in microseconds is a year it does not
-know, a name may be no UTF-8, tables may be nested too deep. The message then comes again, to every bridge, and ends
-every connection it comes over: one message would stop them all. So such properties are read as none, with a header that
-says why, and the checkpoint puts the message aside.
+aiormq ends the connection on properties that pamqp can't decode. Examples are a timestamp in microseconds, a name that
+is not UTF-8, and tables nested too deep. RabbitMQ then redelivers the message to every bridge, and each loses its
+connection: one message would stop them all. So pamqp gives such a message no properties but a header with the reason,
+and the checkpoint puts the message aside.
 
-Some of what it reads it can't write: text that is no UTF-8, and numbers beyond 32-bit floats, to which it rounds all
-others.
+pamqp can't write some values that it reads: text that is not UTF-8, and numbers beyond 32-bit floats. It rounds all
+other floats to 32 bits.
 """
 
 from __future__ import annotations
@@ -19,27 +19,25 @@ from pamqp.commands import Basic
 from pamqp.common import FieldValue, Struct
 from pamqp.header import ContentHeader
 
-UNREADABLE: Final = "x-delay-unreadable"
-"""The header that says why the properties of a delivery could not be read. A client may forge it, to no other end than
-to have its message put aside."""
+from bridge.broker.copies.properties import UNREADABLE
 
 DEEPEST: Final = 32
-"""Levels of tables in headers; JSON, which HTTP answers are, holds 254."""
+"""Levels of tables in headers. An HTTP answer is JSON, which nests up to 254 levels."""
 
 FAULTS: Final = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError, struct.error)
-"""What comes of bytes that are not what they say they are. Any of it would end the connection."""
+"""The errors that malformed bytes cause. Each of them would end the connection."""
 
 _unmarshal = ContentHeader.unmarshal
 _encode = encode.encode_table_value
 
 
 def install() -> None:
-    """Makes every connection of this process read and write so."""
-    ContentHeader.unmarshal = _read  # type: ignore[assignment,method-assign]
-    encode.encode_table_value = _write
+    """Patches pamqp for every connection of this process."""
+    ContentHeader.unmarshal = _read_header  # type: ignore[assignment,method-assign]
+    encode.encode_table_value = _encode_value
 
 
-def _read(header: ContentHeader, data: bytes) -> None:
+def _read_header(header: ContentHeader, data: bytes) -> None:
     try:
         _unmarshal(header, data)
         reason = f"tables nested deeper than {DEEPEST}" if too_deep(header.properties.headers, DEEPEST) else ""
@@ -50,14 +48,14 @@ def _read(header: ContentHeader, data: bytes) -> None:
 
 
 def too_deep(value: object, levels: int) -> bool:
-    """Whether tables and arrays are nested in more than so many levels."""
+    """Returns whether tables and arrays are nested in more than `levels` levels."""
     if not isinstance(value, dict | list):
         return False
-    inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(too_deep(one, levels - 1) for one in inner)
+    members = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(too_deep(member, levels - 1) for member in members)
 
 
-def _write(value: FieldValue) -> bytes:
+def _encode_value(value: FieldValue) -> bytes:
     if isinstance(value, bytes):
         return b"S" + Struct.integer.pack(len(value)) + value
     if isinstance(value, float):

@@ -1,7 +1,7 @@
-"""Publishing in bursts: persistent, mandatory, confirmed, within a time limit; returned messages are an error.
+"""Publishes messages in bursts: persistent, mandatory, confirmed, within a time limit.
 
 A burst writes the frames of all its messages at once and waits for their confirms together. aio-pika's `publish` costs
-100 µs a message, most of it for a task, a lock and a drained socket each; pamqp's frames another 20.
+100 µs a message, most of it for a task, a lock and a drained socket each; pamqp's frames cost another 20.
 """
 
 from __future__ import annotations
@@ -10,43 +10,31 @@ import asyncio
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from aiormq import Channel
 from aiormq.abc import ChannelFrame
 
 from bridge.broker.client import frames
 from bridge.broker.client.confirms import Confirms
-from bridge.broker.client.connection import BrokerConnection, Refused
+from bridge.broker.client.connection import BreakerOpen, BrokerConnection
+from bridge.broker.client.encode_properties import CopyProperties, encode_properties
+from bridge.broker.copies.properties import Properties
 from bridge.model.errors import BrokerUnavailable, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
 
 
-class Properties(Protocol):
-    """Those of a message, as pamqp has them or `copies` writes them."""
-
-    @property
-    def message_id(self) -> str | None: ...
-
-    def marshal(self) -> bytes:
-        """
-        Raises:
-            TypeError, ValueError, ArithmeticError, struct.error: they can't be written.
-        """
-
-
 @fast_dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message to publish. `properties.message_id` is set: a return is told by it."""
+    """A message to publish. `properties.message_id` has to be set: a return names only this id."""
 
     exchange: str
     routing_key: str
-    properties: Properties
+    properties: Properties | CopyProperties
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _PublishingChannel:
     """A channel for one burst at a time."""
 
     channel: Channel
@@ -54,45 +42,46 @@ class _Place:
 
 
 class _Unwritable(Exception):
-    """Nothing of a burst was written, since some of it can't be. `errors`: by place."""
+    """Some messages of a burst can't be encoded, so none was written. `errors`: by index in the burst."""
 
     def __init__(self, errors: dict[int, Unpublishable]) -> None:
         self.errors = errors
 
 
 class Publisher:
-    """Publishes over a few channels of one link, one burst at a time on each."""
+    """Publishes over a few channels of one connection, one burst at a time on each."""
 
-    def __init__(self, link: BrokerConnection, *, timeout_ms: int, channels: int = 8) -> None:
-        self._link = link
+    def __init__(self, connection: BrokerConnection, *, timeout_ms: int, channels: int = 8) -> None:
+        self._connection = connection
         self._timeout_s = timeout_ms / 1_000
-        self._free: asyncio.Queue[_Place | None] = asyncio.Queue()
+        self._free: asyncio.Queue[_PublishingChannel | None] = asyncio.Queue()
         for _ in range(channels):
             self._free.put_nowait(None)
 
     async def publish(self, messages: Sequence[Outgoing]) -> list[BrokerUnavailable | None]:
-        """Publishes all; for each, None once it is confirmed, or why it is not (then it may stand all the same).
+        """Publishes all messages. Returns for each None once it is confirmed, or the error.
 
-        An `Unroutable` says that the broker has no queue for the message, an `Unpublishable` that it can't be written.
+        With an error the message may be in its queue all the same. `Unroutable`: the broker has no queue for the
+        message. `Unpublishable`: the message can't be encoded.
         """
         errors: list[BrokerUnavailable | None] = [None] * len(messages)
-        for part in _without_twins(messages):
-            found = await self._writable([messages[at] for at in part])
-            for at, error in zip(part, found, strict=True):
+        for indexes in _without_repeated_ids(messages):
+            burst_errors = await self._publish_writable([messages[at] for at in indexes])
+            for at, error in zip(indexes, burst_errors, strict=True):
                 errors[at] = error
         return errors
 
     async def publish_one(self, message: Outgoing) -> None:
-        """Publishes one.
+        """Publishes one message.
 
         Raises:
-            BrokerUnavailable: it was not confirmed.
+            BrokerUnavailable: the message was not confirmed.
         """
         (error,) = await self.publish([message])
         if error is not None:
             raise error
 
-    async def _writable(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
+    async def _publish_writable(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
         try:
             return await self._burst(messages)
         except _Unwritable as unwritable:
@@ -104,108 +93,112 @@ class Publisher:
         return errors
 
     async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
-        if await self._link.blocked():
-            # Waiting would only have callers wait behind each other.
+        if await self._connection.blocked():
+            # To wait would make callers wait behind each other.
             return [BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")] * len(messages)
         try:
             async with asyncio.timeout(self._timeout_s):
-                place = await self._free.get()
+                free = await self._free.get()
         except TimeoutError:
             return [BrokerUnavailable("all publishing channels are waiting for RabbitMQ")] * len(messages)
-        generation = self._link.generation
+        generation = self._connection.generation
         written = False
         try:
-            if place is None or place.channel.is_closed:
-                place = None
-                channel = await self._link.channel(confirms=True)
-                place = _Place(channel, self._link.intake(channel).publisher(channel))
-                generation = self._link.generation
-            async with self._link.asking(self._timeout_s):
+            if free is None or free.channel.is_closed:
+                free = None
+                channel = await self._connection.raw_channel(confirms=True)
+                free = _PublishingChannel(channel, self._connection.reader_of(channel).publisher(channel))
+                generation = self._connection.generation
+            async with self._connection.asking(self._timeout_s):
                 # Waits while the broker blocks publishers.
-                await place.channel.connection.ready()
-                await _write(place.channel, messages)
-                told = place.confirms.begin([message.properties.message_id or "" for message in messages])
+                await free.channel.connection.ready()
+                await _write(free.channel, messages)
+                all_answered = free.confirms.begin([message.properties.message_id or "" for message in messages])
                 written = True
-                await _settled(place.channel, told)
-                if place.confirms.any_refused:
+                await _until_answered(free.channel, all_answered)
+                if free.confirms.any_refused:
                     # A channel whose first publish to a quorum queue found the leader's node down asks that node for
-                    # ever, whoever leads since (RabbitMQ 3.10); a new one asks who leads.
-                    await place.channel.close()
-            return place.confirms.errors()
-        except Refused as error:
-            # The connection is left alone: another call may be trying it.
+                    # ever, whoever is leader since (RabbitMQ 3.10). A new channel asks for the leader.
+                    await free.channel.close()
+            return free.confirms.errors()
+        except BreakerOpen as error:
+            # The connection stays open: another call may be trying it.
             return [error] * len(messages)
         except BrokerUnavailable as error:
             errors: list[BrokerUnavailable | None] = [error] * len(messages)
-            if place is not None and written:
-                errors = place.confirms.errors(error)
-            place = None
-            # A connection that did not confirm is left, unless the broker only blocks it: it would hold ever more.
-            if not await self._link.blocked():
-                await self._link.drop(generation)
+            if free is not None and written:
+                errors = free.confirms.errors(error)
+            free = None
+            # A connection that did not confirm is closed, unless the broker only blocks it: unconfirmed messages would
+            # pile up on it.
+            if not await self._connection.blocked():
+                await self._connection.drop(generation)
             return errors
         finally:
-            self._free.put_nowait(place)
+            self._free.put_nowait(free)
 
 
-def _without_twins(messages: Sequence[Outgoing]) -> list[list[int]]:
-    """Indexes in parts in which no message id is twice, since a return names nothing but the message id."""
+def _without_repeated_ids(messages: Sequence[Outgoing]) -> list[list[int]]:
+    """Groups the messages so that no message id is in a group twice, since a return names only the message id.
+
+    Returns lists of indexes.
+    """
     ids = [message.properties.message_id for message in messages]
     if len(set(ids)) == len(ids):
         return [list(range(len(ids)))]
-    parts: list[list[int]] = []
+    groups: list[list[int]] = []
     seen: dict[str | None, int] = {}
     for at, message_id in enumerate(ids):
-        turn = seen.get(message_id, 0)
-        seen[message_id] = turn + 1
-        if turn == len(parts):
-            parts.append([])
-        parts[turn].append(at)
-    return parts
+        repeats = seen.get(message_id, 0)
+        seen[message_id] = repeats + 1
+        if repeats == len(groups):
+            groups.append([])
+        groups[repeats].append(at)
+    return groups
 
 
 async def _write(channel: Channel, messages: list[Outgoing]) -> None:
-    """Writes all frames as one. Once it returns, and not before, the broker may answer.
+    """Writes all frames at once. The broker can't answer before this returns.
 
     Raises:
-        _Unwritable: before anything is written.
+        _Unwritable: nothing was written.
     """
-    parts: list[bytes] = []
+    pieces: list[bytes] = []
     unwritable: dict[int, Unpublishable] = {}
     for at, message in enumerate(messages):
         try:
-            parts += _frames(channel, message)
+            pieces += _frames(channel, message)
         except (TypeError, ValueError, ArithmeticError, struct.error) as error:
-            unwritable[at] = Unpublishable(f"it can't be written as AMQP: {error}")
+            unwritable[at] = Unpublishable(f"the message can't be written as AMQP: {error}")
     if unwritable:
         raise _Unwritable(unwritable)
     async with channel.lock:
-        await channel.write_queue.put(ChannelFrame(payload=b"".join(parts), should_close=False))
+        await channel.write_queue.put(ChannelFrame(payload=b"".join(pieces), should_close=False))
 
 
 def _frames(channel: Channel, message: Outgoing) -> list[bytes]:
-    number, most = channel.number, channel.max_content_size
-    header = frames.header(number, message.properties.marshal(), len(message.body))
-    if len(header) > most:
+    number, frame_size = channel.number, channel.max_content_size
+    header = frames.header(number, encode_properties(message.properties), len(message.body))
+    if len(header) > frame_size:
         # The broker ends a connection over it.
-        raise ValueError(f"its headers are {len(header)} bytes, and a frame holds {most}")
+        raise ValueError(f"its headers are {len(header)} bytes, and a frame holds {frame_size}")
     return [
         frames.publish(number, message.exchange, message.routing_key),
         header,
-        *frames.body(number, message.body, most),
+        *frames.body(number, message.body, frame_size),
     ]
 
 
-async def _settled(channel: Channel, told: asyncio.Future[None]) -> None:
-    """Waits until all of a burst is told.
+async def _until_answered(channel: Channel, all_answered: asyncio.Future[None]) -> None:
+    """Waits until RabbitMQ has answered for every message of a burst.
 
     Raises:
-        BrokerUnavailable: the channel is gone, and the rest will never be told.
+        BrokerUnavailable: the channel closed, and the other answers will never come.
     """
     closing = channel.closing
     try:
-        await asyncio.wait((told, closing), return_when=asyncio.FIRST_COMPLETED)
-        if not told.done():
+        await asyncio.wait((all_answered, closing), return_when=asyncio.FIRST_COMPLETED)
+        if not all_answered.done():
             raise BrokerUnavailable("the channel closed before RabbitMQ confirmed")
     finally:
         if not closing.done():

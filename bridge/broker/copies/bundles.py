@@ -1,143 +1,144 @@
-"""Bundles: several copies of one topic that come due together, as one AMQP message. Pure.
+"""Packs several copies of one topic that are due together into one AMQP message, a bundle. Pure.
 
-Its key says that it is one: `!lease-bundle.orders`, of lease copies, `!plain-bundle.orders`, of copies of no kind. So
-it goes to the checkpoint whatever its topic's release is by then, and to a bridge that knows no bundles it is no key,
-and is put aside. To whoever looks at it in the management UI it says what it is by its content type, by the headers
-`x-delay-bundle` (how many copies), `x-delay-topic` and `x-delay-due` (of the earliest), and by its first line. Then
-each copy has a line of JSON and its body:
+The key names the kind of its copies: `!lease-bundle.orders` for lease copies, `!plain-bundle.orders` for plain
+copies. Such a key leads to the checkpoint whatever the topic's release is by then. A bridge that does not know bundles
+finds no valid key and puts the bundle aside. In the management UI an operator sees the content type, the headers
+`x-delay-bundle` (how many copies), `x-delay-topic` and `x-delay-due` (of the earliest), and the first line. Then each
+copy has a line of JSON and its body:
 
     3 copies for orders: for each a line of JSON, which begins with the length of the body behind it
     [14,"o-1001",1,181352341,1,3,1769850000000,0,1769849990000]
     {"order":1001}
     ...
 
-The numbers are epoch, nonce, attempt, retries, and when it is due, expires and was made, in Unix ms. Behind them stand
-the content type, the headers and the other AMQP properties of a message that has any beyond JSON.
+The numbers after the id are epoch, nonce, attempt, retries, and the moments at which the copy is due, expires and was
+made, in Unix ms. The content type, the headers and the other AMQP properties follow if a message has more than a JSON
+body.
 
-Its topic is never read from it but from its key, for which the broker has checked the publisher's rights: a client that
-forges a bundle can do what it could by publishing forged copies one by one, and no more.
+The topic is read from the key and never from the body, since the broker has checked the publisher's rights for the key.
+So a client that forges a bundle can do no more than by publishing forged copies one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final, TypeGuard
 
 import orjson
-from pamqp import commands as spec
 from ulid import ULID
 
-from bridge.broker.copies.copies import KEPT_PROPERTIES, OWN_PREFIX
+from bridge.broker.copies.copies import KEPT_PROPERTIES, NEVER_RESTORED, OWN_PREFIX
+from bridge.broker.copies.properties import Properties
 from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.message import JSON_TYPE, Copy, CopyKind, Envelope, valid_id
-from topology.deaths import BROKER_HEADERS
 from topology.wheel import MAX_DELAY_MS
 
 _BUNDLE: Final = "-bundle"
-_FORMER_BUNDLE: Final = "-parcel"  # bundles had this name before; some may wait for months
+_FORMER_BUNDLE: Final = "-parcel"  # the former name; such bundles may wait in the wheel for months
 _KINDS: Final = {str(kind): kind for kind in CopyKind}
 COUNT_HEADER: Final = "x-delay-bundle"
 _FORMER_COUNT_HEADER: Final = "x-delay-parcel"
 CONTENT_TYPE: Final = "application/vnd.delaybridge.bundle"
 
 MOST_COPIES: Final = 256
-"""Bundles with more are refused, so it must never be lowered while any wait."""
+"""A larger bundle is refused, so never lower this while bundles wait."""
 
 MOST_BYTES: Final = 64 * 1024
-"""Of a body. The checkpoint may hold its whole prefetch of them; and one frame holds it."""
+"""The largest body of a bundle: one frame holds it. The checkpoint may hold its whole prefetch of them."""
 
-# Each copy is published alone in the end, and its headers have to fit a frame then, of which operators may allow 4 KiB.
-# As AMQP has them they are at most twice as long.
+# At the end each copy is published alone, and its headers have to fit one frame. Operators may set frames of 4 KiB.
+# Encoded as AMQP, headers are at most twice as long as in JSON.
 _LONGEST_LINE: Final = 1_536
 _LONGEST_NAME: Final = 128
-_LARGEST: Final = 2**53 - 1  # that Lua and JSON hold exactly
-# What the headers of a copy that travels alone can say, and is read of them.
+_LARGEST: Final = 2**53 - 1  # Lua and JSON hold it exactly
+# The largest values that the headers of a copy that travels alone can hold.
 _LAST_EPOCH: Final = 10**15 - 1
 _LAST_NONCE: Final = 2**48 - 1
 _INT64: Final = range(-(2**63), 2**63)
-# What no copy is read with: the broker's own, and what would route a copy at once and past its delay.
-_NEVER_PASSED_ON: Final = BROKER_HEADERS | {"CC", "BCC"}
 _PROPERTIES: Final = frozenset(KEPT_PROPERTIES)
 _PERSISTENT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
-    """`places`: those of its copies in what was packed."""
+class Packed:
+    """A bundle to publish. `indexes`: those of its copies among the copies that were packed."""
 
-    places: tuple[int, ...]
-    properties: spec.Basic.Properties
+    indexes: tuple[int, ...]
+    properties: Properties
     body: bytes
 
 
-def pack(copies: Sequence[Copy]) -> list[Bundle]:
-    """Copies of one topic in as few bundles as hold them. What is in none travels alone: a copy that is left over, is
-    large, or has what JSON does not hold as AMQP does."""
-    bundles: list[Bundle] = []
-    places: list[int] = []
+def pack(copies: Sequence[Copy]) -> list[Packed]:
+    """Packs copies of one topic into as few bundles as hold them.
+
+    Some copies are in no bundle and travel alone: a single one that is left over, a large one, and one with values that
+    JSON does not hold as AMQP does.
+    """
+    packed: list[Packed] = []
+    indexes: list[int] = []
     entries: list[bytes] = []
     size_bytes = 0
-    for place, copy in enumerate(copies):
+    for index, copy in enumerate(copies):
         entry = _entry(copy)
         if entry is None or len(entry) > MOST_BYTES // 2:
             continue
-        if len(places) == MOST_COPIES or size_bytes + len(entry) > MOST_BYTES:
-            bundles.append(_bundle(copies, places, entries))
-            places, entries, size_bytes = [], [], 0
-        places.append(place)
+        if len(indexes) == MOST_COPIES or size_bytes + len(entry) > MOST_BYTES:
+            packed.append(_packed(copies, indexes, entries))
+            indexes, entries, size_bytes = [], [], 0
+        indexes.append(index)
         entries.append(entry)
         size_bytes += len(entry)
-    if len(places) > 1:
-        bundles.append(_bundle(copies, places, entries))
-    return bundles
+    if len(indexes) > 1:
+        packed.append(_packed(copies, indexes, entries))
+    return packed
 
 
 def kind_of_bundle(kind: CopyKind) -> str:
-    """What the key of a bundle of such copies says."""
+    """Returns the kind for the key of a bundle of such copies."""
     return f"{kind}{_BUNDLE}"
 
 
 def is_of_bundle(kind: str | None) -> TypeGuard[str]:
+    """Returns whether the kind in a key says that the message is a bundle."""
     return kind is not None and kind.endswith((_BUNDLE, _FORMER_BUNDLE))
 
 
 def kind_within(kind: str) -> CopyKind:
-    """What the copies of a bundle of that kind are."""
+    """Returns the kind of the copies in a bundle of that kind."""
     return kind_of(kind.removesuffix(_BUNDLE).removesuffix(_FORMER_BUNDLE))
 
 
 def kind_of(kind: str | None) -> CopyKind:
-    """The kind that a key says. A kind that this version does not know is treated as plain."""
+    """Returns the kind that a key names. A kind that this version does not know is treated as plain."""
     return _KINDS.get(kind, CopyKind.PLAIN) if kind is not None else CopyKind.PLAIN
 
 
-def due_ms(properties: spec.Basic.Properties) -> int:
-    """When the earliest copy is due.
+def due_ms(properties: Properties) -> int:
+    """Returns when the earliest copy is due, in Unix ms.
 
     Raises:
-        ValueError: it does not say.
+        ValueError: the bundle does not say.
     """
     return _number((properties.headers or {}).get("x-delay-due"))
 
 
-def count(properties: spec.Basic.Properties) -> int:
-    """How many copies it holds.
+def count(properties: Properties) -> int:
+    """Returns how many copies the bundle holds.
 
     Raises:
-        ValueError: it does not say, or they are more than are put into one.
+        ValueError: the bundle does not say, or says more than a bundle may hold.
     """
     headers = properties.headers or {}
     return _number(headers.get(COUNT_HEADER, headers.get(_FORMER_COUNT_HEADER)), least=1, most=MOST_COPIES)
 
 
-def part(topic: str, properties: spec.Basic.Properties, body: bytes, *, now_ms: int) -> list[Copy]:
-    """The copies in a bundle.
+def unpack(topic: str, properties: Properties, body: bytes, *, now_ms: int) -> list[Copy]:
+    """Returns the copies in a bundle.
 
     Raises:
-        ValueError, TypeError: it is none, or none of ours.
+        ValueError, TypeError: the body is no bundle, or a forged one.
     """
     latest_ms = now_ms + MAX_DELAY_MS
     copies = []
@@ -147,57 +148,57 @@ def part(topic: str, properties: spec.Basic.Properties, body: bytes, *, now_ms: 
         size, *fields = orjson.loads(body[at : start - 1])
         end = start + _number(size)
         if body[end : end + 1] != b"\n":
-            raise ValueError("a body in the bundle is not as long as its line says")
+            raise ValueError(f"a body in the bundle is not {size} bytes long, as its line says")
         copies.append(_copy(topic, fields, body[start:end], latest_ms))
         at = end + 1
     if at != len(body):
-        raise ValueError("there is more in the bundle than its copies")
+        raise ValueError(f"the bundle has {len(body) - at} bytes behind its last copy")
     return copies
 
 
-def _bundle(copies: Sequence[Copy], places: list[int], entries: list[bytes]) -> Bundle:
-    first = copies[places[0]]
-    says = f"{len(places)} copies for {first.topic}: for each a line of JSON, which begins with the length of the body"
-    return Bundle(
-        places=tuple(places),
-        properties=spec.Basic.Properties(
+def _packed(copies: Sequence[Copy], indexes: list[int], entries: list[bytes]) -> Packed:
+    first = copies[indexes[0]]
+    head = f"{len(indexes)} copies for {first.topic}: for each a line of JSON, which begins with the length of the body"
+    return Packed(
+        indexes=tuple(indexes),
+        properties=Properties(
             message_id=str(ULID()),
             content_type=CONTENT_TYPE,
             headers={
                 "x-delay-topic": first.topic,
-                "x-delay-due": min(copies[place].due_ms for place in places),
-                COUNT_HEADER: len(places),
+                "x-delay-due": min(copies[index].due_ms for index in indexes),
+                COUNT_HEADER: len(indexes),
             },
             delivery_mode=_PERSISTENT,
-            timestamp=datetime.fromtimestamp(first.created_ms // 1_000, UTC),
+            timestamp_ms=first.created_ms // 1_000 * 1_000,
         ),
-        body=b"".join((f"{says} behind it\n".encode(), *entries)),
+        body=b"".join((f"{head} behind it\n".encode(), *entries)),
     )
 
 
 def _entry(copy: Copy) -> bytes | None:
-    """A copy's line and body; None: it can't be told in a bundle."""
+    """Encodes a copy's line and body. None: the copy has a value that a bundle can't hold."""
     envelope = copy.envelope
     body = envelope.body or b""
-    facts: list[Any] = [
+    fields: list[Any] = [
         *(len(body), copy.id, copy.epoch, copy.nonce, copy.attempt, copy.max_retry),
         *(copy.due_ms, copy.expires_ms, copy.created_ms),
     ]
     if copy.asked or not 0 < copy.epoch <= _LAST_EPOCH:
         return None
     if envelope.headers or envelope.properties or envelope.content_type != JSON_TYPE:
-        if not _told(envelope):
+        if not _fits_bundle(envelope):
             return None
-        facts += (envelope.content_type, dict(envelope.headers), dict(envelope.properties))
+        fields += (envelope.content_type, dict(envelope.headers), dict(envelope.properties))
     try:
-        line = orjson.dumps(facts)
+        line = orjson.dumps(fields)
     except TypeError:
         return None
     return b"%b\n%b\n" % (line, body) if len(line) <= _LONGEST_LINE else None
 
 
-def _told(envelope: Envelope) -> bool:
-    """Whether JSON holds it as AMQP does, and AMQP holds it for certain."""
+def _fits_bundle(envelope: Envelope) -> bool:
+    """Returns whether JSON holds all values as AMQP does, and AMQP holds them for certain."""
     return (
         len(envelope.content_type) <= _LONGEST_NAME
         and envelope.content_type.isascii()
@@ -208,7 +209,7 @@ def _told(envelope: Envelope) -> bool:
 
 
 def _is_name(name: str) -> bool:
-    if name.startswith(OWN_PREFIX) or name in _NEVER_PASSED_ON:
+    if name.startswith(OWN_PREFIX) or name in NEVER_RESTORED:
         return False
     return len(name) <= _LONGEST_NAME and name.isascii()
 
@@ -222,7 +223,7 @@ def _holds(value: object) -> bool:
 def _copy(topic: str, fields: list[Any], body: bytes, latest_ms: int) -> Copy:
     message_id, epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, *rest = fields
     if type(message_id) is not str or not valid_id(message_id):
-        raise ValueError("a copy in the bundle has no id that a message can have")
+        raise ValueError(f"a copy in the bundle has the id {str(message_id)[:40]!r}, which no message can have")
     return Copy(
         topic=topic,
         id=message_id,
@@ -239,14 +240,14 @@ def _copy(topic: str, fields: list[Any], body: bytes, latest_ms: int) -> Copy:
 
 def _envelope(body: bytes, content_type: Any, headers: Any, properties: Any) -> Envelope:
     if type(content_type) is not str or type(headers) is not dict or type(properties) is not dict:
-        raise TypeError("a copy in the bundle has another envelope than messages have")
+        raise TypeError("a copy in the bundle has no text and two tables for content type, headers and properties")
     envelope = Envelope(content_type=content_type, headers=headers, body=body, properties=properties)
-    if not _told(envelope):
-        raise ValueError("a copy in the bundle has headers that none is packed with")
+    if not _fits_bundle(envelope):
+        raise ValueError("a copy in the bundle has headers or properties that are never packed")
     return envelope
 
 
 def _number(value: object, *, least: int = 0, most: int = _LARGEST) -> int:
     if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"a number in the bundle is {str(value)[:40]!r}")
+        raise ValueError(f"a number in the bundle is {str(value)[:40]!r}; allowed is {least} to {most}")
     return value

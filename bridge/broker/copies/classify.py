@@ -1,59 +1,54 @@
-"""What a delivery at the checkpoint is: due, short of a slot, back from its ready queue, or a bundle. Pure."""
+"""Decides what a delivery at the checkpoint is: due, returned from its ready queue, a bundle, or unusable. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from pamqp import commands as spec
-
-from bridge.broker.client.decode_properties import deaths, latest_death
-from bridge.broker.client.pamqp_patch import UNREADABLE
 from bridge.broker.copies import bundles
 from bridge.broker.copies.copies import from_properties
+from bridge.broker.copies.properties import UNREADABLE, Message, Properties, deaths, latest_death
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind
 from topology.deaths import left_of_key_ms
 from topology.names import Names
 from topology.wheel import parse_key
 
-_ON_TIME_MS = 1_000  # what is due sooner has missed no slot worth declaring again, so its deaths need not be read
+_ON_TIME_MS = 1_000  # a copy that is due sooner has missed no slot worth declaring again, so its deaths are not read
+
+# The errors of malformed properties and bodies. Raised in the consumer's callback, they would lose the delivery.
+_FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, OSError)
 
 
 @fast_dataclass(frozen=True, slots=True)
 class Due:
-    """A copy out of the wheel. `stranded_ms` is what its key has left where a slot was missing on its way; `kind` is
-    what its key says it is."""
+    """A copy out of the wheel.
 
+    `tag` acknowledges it. `original` is put aside if the copy can't be published: the message as it was delivered, or
+    the copy itself if it came in a bundle. `stranded_ms` is what its key has left where a slot was missing on its way.
+    `kind` is the kind in its key.
+    """
+
+    tag: int
+    original: Message | Copy
     copy: Copy
     stranded_ms: int = 0
     kind: CopyKind = CopyKind.PLAIN
 
+    @property
+    def topic(self) -> str:
+        return self.copy.topic
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
-    """Copies out of the wheel in one message, to be parted once the earliest is due: until then they are bytes."""
-
-    topic: str
-    kind: CopyKind  # of its copies
-    due_ms: int
-    count: int
-    stranded_ms: int
-    properties: spec.Basic.Properties
-    body: bytes
-
-    def parted(self, *, now_ms: int) -> list[Due]:
-        """
-        Raises:
-            ValueError, TypeError: it can't be read.
-        """
-        copies = bundles.part(self.topic, self.properties, self.body, now_ms=now_ms)
-        return [Due(copy, self.stranded_ms, self.kind) for copy in copies]
+    @property
+    def count(self) -> int:
+        return 1
 
 
-@dataclass(frozen=True, slots=True)
-class Back:
-    """A copy that left its ready queue undelivered or undone: `reason` is the broker's."""
+@fast_dataclass(frozen=True, slots=True)
+class Returned:
+    """A copy that its ready queue has dead-lettered. `reason` is the broker's; `tag`, `original` as in `Due`."""
 
+    tag: int
+    original: Message | Copy
     copy: Copy
     reason: str
 
@@ -61,45 +56,102 @@ class Back:
     def by_ttl(self) -> bool:
         return self.reason == "expired"
 
+    @property
+    def topic(self) -> str:
+        return self.copy.topic
 
-@dataclass(frozen=True, slots=True)
-class Strange:
-    """Something whose topic can't be told."""
+    @property
+    def count(self) -> int:
+        return 1
 
+
+@fast_dataclass(frozen=True, slots=True)
+class Unusable:
+    """A message that can't be read, or a copy that can't be published. The checkpoint puts `original` aside."""
+
+    tag: int
+    original: Message | Copy
     reason: str
 
+    @property
+    def topic(self) -> str:
+        return ""
 
-Arrival = Due | Back | Bundle | Strange
+    @property
+    def count(self) -> int:
+        return 1
 
 
-def read(
-    names: Names, routing_key: str, properties: spec.Basic.Properties, body: bytes, *, now_ms: int, max_retry: int
-) -> Arrival:
-    """Reads a delivery. An AMQP client's own message has no headers of ours: its key says what it is.
+@fast_dataclass(frozen=True, slots=True)
+class Bundle:
+    """`count` copies of one kind out of the wheel in one message. It is unpacked when the earliest is due.
 
-    Raises:
-        ValueError: its deaths can't be read, or it is a bundle that does not say of how many copies, and when due.
+    Until then the copies are bytes, which take a fraction of the memory.
     """
-    if properties.headers and UNREADABLE in properties.headers:
-        return Strange(f"its properties can't be read: {properties.headers[UNREADABLE]!s}")
-    death = latest_death(properties.headers)
+
+    tag: int
+    original: Message
+    topic: str
+    kind: CopyKind  # of its copies
+    due_ms: int  # of the earliest
+    count: int
+    stranded_ms: int
+
+    def unpack(self, *, now_ms: int) -> list[Due] | Unusable:
+        """Returns the copies, each with the tag of the bundle."""
+        message = self.original
+        try:
+            copies = bundles.unpack(self.topic, message.properties, message.body, now_ms=now_ms)
+        except _FAULTS as error:
+            return _unreadable(message, error)
+        return [Due(self.tag, copy, copy, self.stranded_ms, self.kind) for copy in copies]
+
+
+Arrival = Due | Returned | Bundle | Unusable
+
+
+def classify(names: Names, message: Message, *, now_ms: int, max_retry: int) -> Arrival:
+    """Classifies a delivery. An AMQP client's own message has no headers of ours: its key says what it is.
+
+    `max_retry` is for messages that do not say theirs.
+    """
+    try:
+        return _classify(names, message, message.properties, now_ms, max_retry)
+    except _FAULTS as error:
+        return _unreadable(message, error)
+
+
+def _classify(names: Names, message: Message, properties: Properties, now_ms: int, max_retry: int) -> Arrival:
+    """
+    Raises:
+        ValueError: the deaths can't be read, or a bundle does not say how many copies it holds and when they are due.
+    """
+    tag, routing_key, headers = message.delivery_tag, message.routing_key, properties.headers
+    if headers and UNREADABLE in headers:
+        return Unusable(tag, message, f"the message's properties can't be read: {headers[UNREADABLE]!s}")
+    death = latest_death(headers)
     if death is not None and (topic := names.topic_of_ready_queue(death[0])) is not None:
-        copy = from_properties(topic, properties, body, now_ms=now_ms, max_retry=max_retry)
-        return Back(copy, death[1])
+        copy = from_properties(topic, properties, message.body, now_ms=now_ms, max_retry=max_retry)
+        return Returned(tag, message, copy, death[1])
     parsed = parse_key(routing_key)
     if parsed is None:
-        return Strange(f"{routing_key!r} is not a key of the wheel: seven digits and a topic, 0.0.0.0.30.5.2.orders")
+        reason = f"{routing_key!r} is not a key of the wheel: seven digits and a topic, 0.0.0.0.30.5.2.orders"
+        return Unusable(tag, message, reason)
     if bundles.is_of_bundle(parsed.kind):
         due_ms, left_ms = bundles.due_ms(properties), 0
         if due_ms - now_ms > _ON_TIME_MS:
-            left_ms = left_of_key_ms(names, routing_key, deaths(properties.headers)) or 0
+            left_ms = left_of_key_ms(names, routing_key, deaths(headers)) or 0
         kind = bundles.kind_within(parsed.kind)
-        return Bundle(parsed.topic, kind, due_ms, bundles.count(properties), left_ms, properties, body)
-    copy = from_properties(parsed.topic, properties, body, now_ms=now_ms, max_retry=max_retry)
+        return Bundle(tag, message, parsed.topic, kind, due_ms, bundles.count(properties), left_ms)
+    copy = from_properties(parsed.topic, properties, message.body, now_ms=now_ms, max_retry=max_retry)
     if copy.epoch and copy.due_ms - now_ms <= _ON_TIME_MS:
-        return Due(copy, kind=bundles.kind_of(parsed.kind))
-    left_ms = left_of_key_ms(names, routing_key, deaths(properties.headers)) or 0
+        return Due(tag, message, copy, kind=bundles.kind_of(parsed.kind))
+    left_ms = left_of_key_ms(names, routing_key, deaths(headers)) or 0
     if copy.epoch == 0:
-        # What a client delays by key alone is due when its key says.
+        # A message that a client delays by key alone is due when its key says.
         copy = replace(copy, due_ms=now_ms + left_ms)
-    return Due(copy, left_ms, bundles.kind_of(parsed.kind))
+    return Due(tag, message, copy, left_ms, bundles.kind_of(parsed.kind))
+
+
+def _unreadable(message: Message, error: Exception) -> Unusable:
+    return Unusable(message.delivery_tag, message, f"the message can't be read: {type(error).__name__}: {error}")

@@ -1,48 +1,50 @@
-"""A copy as AMQP carries it: its headers and properties, there and back. Pure.
+"""Converts a copy to the headers and properties of an AMQP message, and back. Pure.
 
-message_id, content_type, timestamp     as the producer gave them, or made for it
+message_id, content_type, timestamp     as the producer gave them, or made by the bridge
 x-delay-topic      the topic
 x-delay-due        when this copy is due, in Unix ms
-x-delay-attempt    the number of the delivery it makes, from 1
+x-delay-attempt    the number of this delivery, from 1
 x-delay-max-retry  failed deliveries after which it is a dead letter
-x-delay-copy       epoch and nonce, "3.1f0c…": which copy of its message it is
-x-delay-expires    when its time to live passes, in Unix ms; absent: never
-x-delay-asked      how often it was found to be newer than its record; absent: never
-x-delay-reason     in a dead letter: why
+x-delay-copy       epoch and nonce, "3.1f0c…": they tell the copies of one message apart
+x-delay-expires    when its time to live ends, in Unix ms; absent: never
+x-delay-asked      how often the checkpoint found it newer than its record; absent: never
+x-delay-reason     in a dead letter: why it is one
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any
 
-from pamqp import commands as spec
 from ulid import ULID
 
-from bridge.broker.client.delivery import Delivery
+from bridge.broker.copies.properties import Properties
 from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.message import JSON_TYPE, Copy, Envelope, valid_id
-from topology.deaths import DEATH_HEADERS, strip
+from topology.deaths import BROKER_HEADERS, strip
 from topology.wheel import MAX_DELAY_MS
 
 OWN_PREFIX = "x-delay-"
-# A producer's CC and BCC would route a copy at once and past its delay; deaths are the broker's to tell.
-_NEVER_PASSED_ON = DEATH_HEADERS | {"CC", "BCC", "x-delivery-count", "x-acquired-count"}
+# CC and BCC of a producer would route a copy at once, without its delay. The broker alone writes deaths and counts.
+NEVER_RESTORED = BROKER_HEADERS | {"CC", "BCC"}
 _PERSISTENT = 2
-# Numbers that Lua holds exactly: anything else is no copy of ours.
+# Epoch and nonce are numbers that Lua holds exactly: anything else is no copy of ours.
 _COPY = re.compile(r"([1-9][0-9]{0,14})\.([0-9a-f]{1,12})")
-# A client may have written any; an answer and a bundle can tell these.
+# The largest number of an AMQP client that is taken over: larger ones fit no answer and no bundle.
 _MOST = 2**31 - 1
-# The broker refuses a longer one. Until such a message is pulled over HTTP nobody holds it to its time to live.
+# The broker refuses a longer expiration. A longer time to live is checked only when the message is pulled over HTTP.
 LONGEST_EXPIRATION_MS = 2**32 - 1
 KEPT_PROPERTIES = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
 
 
-def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, reason: str = "") -> spec.Basic.Properties:
-    """The properties to publish a copy with. `parked`: into the wheel. `live_for_ms` is the time to live it has left,
-    0 for none."""
+def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, reason: str = "") -> Properties:
+    """Returns the properties to publish a copy with.
+
+    `parked`: into the wheel. `live_for_ms`: what is left of its time to live, 0 for none. `reason`: why it is a dead
+    letter.
+    """
     headers: dict[str, Any] = dict(copy.envelope.headers)
     properties = dict(copy.envelope.properties)
     if parked and (priority := properties.pop("priority", None)) is not None:
@@ -58,22 +60,22 @@ def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, rea
         headers["x-delay-asked"] = copy.asked
     if reason:
         headers["x-delay-reason"] = reason
-    return spec.Basic.Properties(
+    return Properties(
         **properties,
         message_id=copy.id,
         content_type=copy.envelope.content_type,
         headers=headers,
         delivery_mode=_PERSISTENT,
-        timestamp=datetime.fromtimestamp(copy.created_ms // 1_000, UTC),
+        timestamp_ms=copy.created_ms // 1_000 * 1_000,
         expiration=str(live_for_ms) if 0 < live_for_ms <= LONGEST_EXPIRATION_MS else None,
     )
 
 
-def from_properties(topic: str, properties: spec.Basic.Properties, body: bytes, *, now_ms: int, max_retry: int) -> Copy:
-    """The copy a delivery is. What an AMQP client left out is filled in: an id, `max_retry`, due and made now."""
+def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: int, max_retry: int) -> Copy:
+    """Reads a copy. Fills in what an AMQP client left out: an id, `max_retry`, and `now_ms` for both moments."""
     headers: Mapping[str, Any] = properties.headers or {}
     epoch, nonce = _copy_of(headers)
-    created_ms = now_ms if properties.timestamp is None else int(properties.timestamp.timestamp() * 1_000)
+    created_ms = now_ms if properties.timestamp_ms is None else properties.timestamp_ms
     message_id = properties.message_id
     return Copy(
         topic=topic,
@@ -91,7 +93,7 @@ def from_properties(topic: str, properties: spec.Basic.Properties, body: bytes, 
             headers={
                 name: value
                 for name, value in headers.items()
-                if not name.startswith(OWN_PREFIX) and name not in _NEVER_PASSED_ON
+                if not name.startswith(OWN_PREFIX) and name not in NEVER_RESTORED
             },
             body=body,
             properties=_kept(properties, headers),
@@ -99,26 +101,29 @@ def from_properties(topic: str, properties: spec.Basic.Properties, body: bytes, 
     )
 
 
-def _kept(properties: spec.Basic.Properties, headers: Mapping[str, Any]) -> dict[str, Any]:
+def _kept(properties: Properties, headers: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name in KEPT_PROPERTIES if (value := getattr(properties, name, None)) is not None}
     priority = _whole(headers, "x-delay-priority", -1)
     return kept | {"priority": priority} if 0 <= priority <= 255 else kept
 
 
-def as_refused(delivery: Delivery, reason: str) -> spec.Basic.Properties:
-    """The properties of a message that is put aside: its own, and why."""
-    properties = delivery.properties
-    properties.headers = {**strip(properties.headers), "x-delay-reason": reason}
-    properties.message_id = properties.message_id or str(ULID())
-    # The broker refuses a user id that is not the connection's, and an expiration would lose the message.
-    properties.delivery_mode, properties.user_id, properties.expiration = _PERSISTENT, None, None
-    return properties
+def as_refused(properties: Properties, reason: str) -> Properties:
+    """Returns the properties with which a message is put aside: its own, and the reason."""
+    return replace(
+        properties,
+        headers={**strip(properties.headers), "x-delay-reason": reason},
+        message_id=properties.message_id or str(ULID()),
+        delivery_mode=_PERSISTENT,
+        # The broker refuses a user id that is not the connection's, and an expiration would lose the message.
+        user_id=None,
+        expiration=None,
+    )
 
 
 def _copy_of(headers: Mapping[str, Any]) -> tuple[int, int]:
     value = headers.get("x-delay-copy")
-    known = _COPY.fullmatch(value) if isinstance(value, str) else None
-    return (int(known[1]), int(known[2], 16)) if known else (0, 0)
+    match = _COPY.fullmatch(value) if isinstance(value, str) else None
+    return (int(match[1]), int(match[2], 16)) if match else (0, 0)
 
 
 def _whole(headers: Mapping[str, Any], name: str, default: int) -> int:

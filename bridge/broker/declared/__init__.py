@@ -1,1 +1,1 @@
-"""Declares what must exist on the broker, and remembers what does."""
+"""Declares the objects that must exist on the broker, and remembers which do."""

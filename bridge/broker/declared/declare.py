@@ -1,11 +1,10 @@
-"""Puts a plan on the broker over the bridge's connection, and takes it off again."""
+"""Declares a plan's exchanges, queues and bindings over the bridge's connection, and deletes them."""
 
 from __future__ import annotations
 
 from time import monotonic
 
 import structlog
-from aiormq.exceptions import ChannelNotFoundEntity
 
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.model.errors import BrokerUnavailable
@@ -17,88 +16,82 @@ from topology.plan import Plan
 log = structlog.get_logger(__name__)
 
 _TIMEOUT_S = 30.0  # for each lane: a new one takes a second; many queues on a busy cluster far longer
-_BOUND_WITHIN_S = 1.0  # for each lane, what is bound already; a tenth of that on an idle broker
+_BOUND_WITHIN_S = 1.0  # for each lane, for bindings that exist; an idle broker takes a tenth of it
 _BIND_AGAIN_AFTER_S = 30.0
 
 
 class NotAllowed(BrokerUnavailable):
-    """The user has no right to configure what is to be declared."""
+    """The user of `BRIDGE_AMQP_URL` has no right to configure an object."""
 
 
 class Vanished(BrokerUnavailable):
-    """Something of what was declared, or stood, was gone when it was bound: somebody deletes it."""
+    """An exchange or queue was gone when it was bound, so somebody is deleting it."""
 
 
 class _Unanswered(BrokerUnavailable):
-    """It was not declared in time."""
+    """RabbitMQ did not answer a declare in time."""
 
 
 class Declarer:
-    """Raises `BrokerUnavailable` where nothing else is said."""
+    """Every method raises `BrokerUnavailable` where nothing else is said."""
 
-    def __init__(self, link: BrokerConnection, *, lanes: int) -> None:
-        self._link = link
+    def __init__(self, connection: BrokerConnection, *, lanes: int) -> None:
+        self._connection = connection
         self._lanes = lanes
         self._within_s = _TIMEOUT_S * lanes
         self._bind_again_s = 0.0
 
-    async def stands(self, queue: str) -> bool:
-        """Whether there is such a queue."""
-        channel = await self._link.channel()
-        async with translated(_TIMEOUT_S):
-            try:
-                await channel.queue_declare(queue, passive=True)
-            except ChannelNotFoundEntity:
-                return False  # which has closed the channel
-            await channel.close()
-        return True
+    async def exists(self, queue: str) -> bool:
+        """Returns whether RabbitMQ has the queue."""
+        return await self._connection.queue_exists(queue, _TIMEOUT_S)
 
     async def depth(self, queue: str) -> int:
-        """How many messages stand in the queue, without those that consumers hold.
+        """Returns how many messages are ready in the queue, without those that consumers hold.
 
         Raises:
-            QueueMissing: it does not stand.
+            QueueMissing
         """
-        channel = await self._link.channel()
-        async with translated(_TIMEOUT_S):
-            declared = await channel.queue_declare(queue, passive=True)
-            await channel.close()
-        return declared.message_count or 0
+        return await self._connection.depth(queue, _TIMEOUT_S)
 
     async def missing(self, wanted: Plan) -> Plan:
-        """The exchanges and queues of it that do not stand."""
-        connection = await self._link.connection()
+        """Returns the exchanges and queues of the plan that RabbitMQ does not have."""
+        connection = await self._connection.raw_connection()
         async with translated(self._within_s):
-            exchanges = [one for one, found in (await look_at_all(connection, wanted.exchanges)).items() if not found]
-            queues = [one for one, found in (await look_at_all(connection, wanted.queues)).items() if not found]
-        return Plan(exchanges=tuple(exchanges), queues=tuple(queues))
+            exchanges = await look_at_all(connection, wanted.exchanges)
+            queues = await look_at_all(connection, wanted.queues)
+        return Plan(
+            exchanges=tuple(exchange for exchange, exists in exchanges.items() if not exists),
+            queues=tuple(queue for queue, exists in queues.items() if not exists),
+        )
 
-    async def apply(self, wanted: Plan, *, stood: bool = False) -> None:
-        """Declares all of it. `stood`: it was declared before, and is again in case somebody has deleted some of it.
+    async def apply(self, wanted: Plan, *, existed: bool = False) -> None:
+        """Declares the whole plan.
+
+        `existed`: it was declared before, and is declared again in case somebody has deleted a part of it.
 
         Raises:
             NotAllowed
-            Vanished: of use once more.
+            Vanished: a second call may succeed.
         """
         try:
             await self._declare(Plan(exchanges=wanted.exchanges, queues=wanted.queues), self._within_s)
         except TopologyConflict as conflict:
-            # It stands, with other arguments than ours: usable, and for an operator to look at.
+            # The object exists with other arguments than ours. The bridge can use it, and an operator has to decide.
             log.warning("topology.conflict", detail=str(conflict))
         bindings = Plan(bindings=wanted.bindings)
-        if not stood:
+        if not existed:
             await self._declare(bindings, self._within_s)
         elif monotonic() >= self._bind_again_s:
             try:
                 await self._declare(bindings, _BOUND_WITHIN_S * self._lanes)
             except _Unanswered:
-                # While a node of a cluster is frozen, no other answers this (before Khepri), though messages pass.
+                # While a node of a cluster is frozen, the others do not answer (before Khepri), though messages pass.
                 self._bind_again_s = monotonic() + _BIND_AGAIN_AFTER_S
-                log.warning("topology.unanswered", detail="bindings that should stand were not declared again")
+                log.warning("topology.unanswered", detail="bindings that should exist were not declared again")
 
     async def remove(self, unwanted: Plan) -> None:
-        """Takes all of it off the broker, queues with what is in them."""
-        connection = await self._link.connection()
+        """Deletes the whole plan, queues with their messages."""
+        connection = await self._connection.raw_connection()
         try:
             async with translated(_TIMEOUT_S):
                 await declare.remove(connection, unwanted, timeout_s=_TIMEOUT_S)
@@ -106,7 +99,7 @@ class Declarer:
             raise BrokerUnavailable(str(error)) from error
 
     async def _declare(self, wanted: Plan, timeout_s: float) -> None:
-        connection = await self._link.connection()
+        connection = await self._connection.raw_connection()
         try:
             async with translated():
                 try:

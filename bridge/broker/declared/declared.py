@@ -1,4 +1,4 @@
-"""What the bridge has seen to on the broker: the wheel, and topics from the moment they are first needed."""
+"""Declares the wheel, and the queues of topics when they are first needed, and remembers what it has declared."""
 
 from __future__ import annotations
 
@@ -23,42 +23,64 @@ _WHEEL = ""  # as a group of queues beside those of topics
 
 
 class Declared:
-    """Declares what is needed before it is published to, once a connection.
+    """Declares objects before they are published to, once a connection.
 
-    What is remembered is forgotten with the connection, so a broker that lost its objects gets them again.
+    It forgets what it has declared with the connection, so a broker that lost its objects gets them again.
     """
 
     def __init__(
-        self, link: BrokerConnection, names: Names, *, delivery_limit: int, publishers: Collection[BrokerConnection]
+        self,
+        connection: BrokerConnection,
+        names: Names,
+        *,
+        delivery_limit: int,
+        publishers: Collection[BrokerConnection],
     ) -> None:
-        """`link` is declared over. A link of `publishers` that was lost may have been so for an object that is gone."""
-        self.names = names
-        self.lanes = Lanes(link, names)
-        self._link = link
+        """Declares over `connection`. One of `publishers` that was lost may have been closed over a deleted object."""
+        self.lanes = Lanes(connection, names)
+        self._names = names
+        self._connection = connection
         self._publishers = publishers
         self._delivery_limit = delivery_limit
-        self._declaring = Declarer(link, lanes=names.lanes)
+        self._declarer = Declarer(connection, lanes=names.lanes)
         self._one_at_a_time = asyncio.Lock()
         self._generation = 0
         self._topics: set[str] = set()
         self._direct: set[str] = set()
         self._young = YoungQueues()
 
+    @property
+    def acks_queue(self) -> str:
+        """The queue into which AMQP consumers publish their recorded acks."""
+        return self._names.acks
+
+    def checkpoint_queue(self, lane: int) -> str:
+        """Returns the queue of a lane's checkpoint."""
+        return self._names.in_lane(lane).checkpoint
+
+    def ready_queue(self, topic: str) -> str:
+        """Returns the queue from which the topic's due messages are consumed."""
+        return self._names.ready_queue(topic)
+
+    def dead_queue(self, topic: str) -> str:
+        """Returns the queue of the topic's dead letters."""
+        return self._names.dead_queue(topic)
+
     async def ensure_wheel(self) -> None:
-        """Sees to everything but topics.
+        """Declares everything but topics, unless this connection has.
 
         Raises:
             BrokerUnavailable
         """
-        await self._link.connection()
-        if self._generation == self._connections:
+        await self._connection.raw_connection()
+        if self._generation == self._generations:
             return
         async with self._one_at_a_time:
-            if self._generation != self._connections:
+            if self._generation != self._generations:
                 await _once_more(self._declare_wheel)
 
     async def ensure_topic(self, topic: str) -> None:
-        """Sees to a topic's ready and dead-letter queues.
+        """Declares a topic's ready and dead-letter queues, unless this connection has.
 
         Raises:
             BrokerUnavailable
@@ -71,59 +93,62 @@ class Declared:
                 await _once_more(partial(self._declare_topic, topic))
 
     @property
-    def _connections(self) -> int:
-        return self._link.generation + sum(link.generation for link in self._publishers)
+    def _generations(self) -> int:
+        return self._connection.generation + sum(publisher.generation for publisher in self._publishers)
 
     def unsettled(self, topic: str) -> bool:
-        """Whether a confirm by the topic's queues does not count yet."""
+        """Returns whether a confirm by the topic's queues does not count yet."""
         return self._young.unsettled(topic)
 
-    def know_standing(self, topics: Iterable[str]) -> None:
-        """Takes note of topics whose queues stand, before they are first used here."""
+    def note_existing(self, topics: Iterable[str]) -> None:
+        """Notes topics whose queues exist, before this process first uses them."""
         for topic in topics:
-            self._young.stands(topic)
+            self._young.exists(topic)
 
     async def settled(self, topics: Collection[str], *, old: Iterable[str]) -> None:
-        """Waits until confirms by the wheel's queues, and by these topics', outlive a kill of the broker. `old`: topics
-        that a message shows to have been there for seconds."""
+        """Waits until confirms by the queues of the wheel and of these topics survive a kill of the broker.
+
+        `old`: topics that, as a message shows, have existed for seconds.
+        """
         for topic in old:
             self._young.old(topic)
         await self._young.settled((_WHEEL, *topics))
 
     async def depth(self, queue: str) -> int:
-        """How many messages stand in the queue, without those that consumers hold.
+        """Returns how many messages are ready in the queue, without those that consumers hold.
 
         Raises:
             BrokerUnavailable
-            QueueMissing: it does not stand.
+            QueueMissing
         """
-        return await self._declaring.depth(queue)
+        return await self._declarer.depth(queue)
 
     async def checkpoint_depth(self) -> int:
-        """How many messages stand before the checkpoint, in all lanes, without those that bridges hold.
+        """Returns how many messages wait before the checkpoint, in all lanes, without those that bridges hold.
 
         Raises:
             BrokerUnavailable
-            QueueMissing: a lane's queue does not stand.
+            QueueMissing: the queue of a lane is gone.
         """
-        await self.lanes.look()
-        return sum([await self.depth(lane.checkpoint) for lane in self.lanes.standing.each_lane])
+        await self.lanes.refresh()
+        return sum([await self.depth(lane.checkpoint) for lane in self.lanes.existing.each_lane])
 
     async def renew_slots(self, lane: int, left_ms: int) -> None:
-        """Declares the slots of a delay again: a copy came out of a lane's wheel with so much left, since one did not
-        stand.
+        """Declares the slots of a delay again, because a copy came out of the wheel with so much of its delay left.
+
+        One of its slots was gone.
 
         Raises:
             BrokerUnavailable
         """
-        names = self.names.in_lane(lane)
+        names = self._names.in_lane(lane)
         slots = route(names, left_ms, "").slots
         async with self._one_at_a_time:
-            await self._declaring.apply(plan.merged(plan.slot(names, hand, value) for hand, value in slots))
+            await self._declarer.apply(plan.merged(plan.slot(names, hand, value) for hand, value in slots))
         self._young.declared(_WHEEL)
 
     async def renew_wheel(self) -> None:
-        """Declares everything but topics again: something of it did not stand.
+        """Declares everything but topics again, because an object was gone.
 
         Raises:
             BrokerUnavailable
@@ -133,7 +158,7 @@ class Declared:
         self._young.declared(_WHEEL)
 
     async def renew_topic(self, topic: str) -> None:
-        """Declares a topic's queues again: one did not stand.
+        """Declares a topic's queues again, because one was gone.
 
         Raises:
             BrokerUnavailable
@@ -142,29 +167,29 @@ class Declared:
         await self.ensure_topic(topic)
 
     def wanted(self, topics: Iterable[str]) -> plan.Plan:
-        """All that has to stand with these topics."""
+        """Returns the plan of everything that has to exist with these topics."""
         of_topics = (self._plan(topic, direct=topic in self._direct) for topic in topics)
-        return plan.merged((plan.core(self.names), plan.slots(self.names), *of_topics))
+        return plan.merged((plan.core(self._names), plan.slots(self._names), *of_topics))
 
     async def mend(self, wanted: plan.Plan) -> list[str]:
-        """Declares what is missing of it, and binds all of it again; the names of what was missing.
+        """Declares what is missing of the plan, and binds all of it again. Returns the names of what was missing.
 
         Raises:
             BrokerUnavailable
         """
-        missing = await self._declaring.missing(wanted)
-        names = [one.name for one in missing.exchanges] + [one.name for one in missing.queues]
-        await self._declaring.apply(replace(missing, bindings=wanted.bindings), stood=not names)
+        missing = await self._declarer.missing(wanted)
+        names = [exchange.name for exchange in missing.exchanges] + [queue.name for queue in missing.queues]
+        await self._declarer.apply(replace(missing, bindings=wanted.bindings), existed=not names)
         if names:
             self._young.declared(_WHEEL)
         return names
 
     def know_direct(self, topic: str, direct: bool) -> None:
-        """Takes note of a policy, for when the topic's queues are declared again."""
+        """Notes whether a topic is direct, for when its queues are declared again."""
         (self._direct.add if direct else self._direct.discard)(topic)
 
     async def set_direct(self, topic: str, direct: bool) -> None:
-        """Makes the topic's due messages pass the checkpoint by, or not.
+        """Binds the topic's due messages past the checkpoint, or to it.
 
         Raises:
             BrokerUnavailable
@@ -173,15 +198,15 @@ class Declared:
         self.know_direct(topic, direct)
         await self.ensure_topic(topic)
         if was_direct and not direct:
-            # Else what waits in a lane of another bridge would go on passing its checkpoint by.
-            await self.lanes.look(now=True)
-        names = self.names if direct else self.lanes.standing
-        checked, bound = plan.topic(names, topic), plan.topic(names, topic, direct=True)
-        binding = plan.Plan(bindings=tuple(one for one in bound.bindings if one not in checked.bindings))
-        await (self._declaring.apply(binding) if direct else self._declaring.remove(binding))
+            # A binding in a lane of another bridge would go on leading past the checkpoint.
+            await self.lanes.refresh(now=True)
+        names = self._names if direct else self.lanes.existing
+        checked, past = plan.topic(names, topic), plan.topic(names, topic, direct=True)
+        binding = plan.Plan(bindings=tuple(bound for bound in past.bindings if bound not in checked.bindings))
+        await (self._declarer.apply(binding) if direct else self._declarer.remove(binding))
 
     async def remove_topic(self, topic: str) -> None:
-        """Takes a topic's queues off the broker, with what is in them.
+        """Deletes a topic's queues, with their messages.
 
         Raises:
             BrokerUnavailable
@@ -189,42 +214,45 @@ class Declared:
         await self.ensure_wheel()
         self._topics.discard(topic)
         self._young.forget(topic)
-        await self._declaring.remove(self._plan(topic, direct=True))
+        await self._declarer.remove(self._plan(topic, direct=True))
 
     async def _declare_wheel(self) -> None:
-        generation = self._connections
-        whole = plan.core(self.names) + plan.slots(self.names)
-        # Queues are declared in the plan's order: with the last one, all are there.
-        stands = await self._declaring.stands(whole.queues[-1].name)
-        if not stands:
+        generation = self._generations
+        whole = plan.core(self._names) + plan.slots(self._names)
+        # Queues are declared in the plan's order: if the last one exists, all do.
+        exists = await self._declarer.exists(whole.queues[-1].name)
+        if not exists:
             self._young.declaring(_WHEEL)
         try:
-            await self._declaring.apply(whole, stood=stands)
+            await self._declarer.apply(whole, existed=exists)
         except NotAllowed:
-            if not stands:
+            if not exists:
                 raise
-            # Declared by somebody else, as an operator may want it.
+            # Another user has declared it, as an operator may want.
             log.info("topology.not_allowed", detail="declared by another user")
         if self._young.begun(_WHEEL):
             self._young.declared(_WHEEL)
         self._topics.clear()
-        await self.lanes.look(now=True)
+        await self.lanes.refresh(now=True)
         self._generation = generation
 
     async def _declare_topic(self, topic: str) -> None:
-        stands = await self._declaring.stands(self.names.ready_queue(topic))
-        if not stands:
+        exists = await self._declarer.exists(self._names.ready_queue(topic))
+        if not exists:
             self._young.declaring(topic)
-        await self._declaring.apply(self._plan(topic, direct=topic in self._direct), stood=stands)
-        (self._young.declared if self._young.begun(topic) else self._young.stands)(topic)
+        await self._declarer.apply(self._plan(topic, direct=topic in self._direct), existed=exists)
+        (self._young.declared if self._young.begun(topic) else self._young.exists)(topic)
         self._topics.add(topic)
 
     def _plan(self, topic: str, *, direct: bool) -> plan.Plan:
-        return plan.topic(self.names, topic, direct=direct, delivery_limit=self._delivery_limit)
+        return plan.topic(self._names, topic, direct=direct, delivery_limit=self._delivery_limit)
 
 
 async def _once_more(declare: Callable[[], Awaitable[None]]) -> None:
-    """A queue that is being deleted can still be declared until it is gone; its consumers are told sooner."""
+    """Declares, and a second time if an object vanished.
+
+    RabbitMQ tells consumers of a deleted queue before the queue is gone; until then a declare of it succeeds.
+    """
     try:
         await declare()
     except Vanished:

@@ -1,4 +1,4 @@
-"""What a look at the broker found, for an operator to read."""
+"""Puts the topology's findings into words for an operator."""
 
 from __future__ import annotations
 
@@ -6,30 +6,34 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from topology.report import Finding as OfTopology
+from topology.report import Finding as TopologyFinding
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An `error` breaks a promise as it stands, a `warning` may, or makes messages late. `says` it in words."""
+    """An `error` breaks a promise now. A `warning` may break one, or makes messages late."""
 
     severity: Literal["error", "warning"]
     says: str
 
 
-def told(findings: Iterable[OfTopology]) -> list[Finding]:
-    """The findings in words, errors first; what one policy does to many queues is one."""
-    groups: dict[tuple[str, ...], list[OfTopology]] = {}
-    for one in findings:
-        what = one.name.removeprefix(f"{one.on}: ") if one.on else one.name
-        groups.setdefault((one.severity, what, one.found, one.effect), []).append(one)
-    return sorted(map(_as_one, groups.values()), key=lambda one: one.severity)
+def in_words(findings: Iterable[TopologyFinding]) -> list[Finding]:
+    """Returns the findings in words, errors first. The effects of one policy on many queues are one finding."""
+    groups: dict[tuple[str, ...], list[TopologyFinding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.severity, _subject(finding), finding.found, finding.effect), []).append(finding)
+    return sorted(map(_of_group, groups.values()), key=lambda finding: finding.severity)
 
 
-def _as_one(group: list[OfTopology]) -> Finding:
+def _subject(finding: TopologyFinding) -> str:
+    return finding.name.removeprefix(f"{finding.on}: ") if finding.on else finding.name
+
+
+def _of_group(group: list[TopologyFinding]) -> Finding:
     first = group[0]
-    what = first.name.removeprefix(f"{first.on}: ") if first.on else first.name
     on = f" on {first.on}" if first.on else ""
     others = f" and {len(group) - 1} more" if len(group) > 1 else ""
     effect = f": {first.effect}" if first.effect else ""
-    return Finding(first.severity, f"{what} is {first.found}{on}{others}{effect}; required is {first.required}")
+    return Finding(
+        first.severity, f"{_subject(first)} is {first.found}{on}{others}{effect}; required is {first.required}"
+    )

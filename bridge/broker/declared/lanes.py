@@ -1,4 +1,4 @@
-"""The lanes that stand on the broker: those this process publishes to, and those that others have left or use."""
+"""Finds the lanes that exist on the broker: those of this process, and those of bridges with more lanes."""
 
 from __future__ import annotations
 
@@ -15,32 +15,42 @@ from topology.names import Names
 log = structlog.get_logger(__name__)
 
 _TIMEOUT_S = 30.0
-_AGAIN_AFTER_S = 600.0  # each look that finds no more is an error in the broker's log
+_AGAIN_AFTER_S = 600.0  # each refresh that finds no more lanes is an error in the broker's log
 
 
 class Lanes:
-    """`standing`: the names with all lanes there are, `changed` is set when they are more or fewer than before."""
+    """The lanes that exist. `changed` is set when there are more or fewer than before."""
 
-    def __init__(self, link: BrokerConnection, names: Names) -> None:
-        self._link = link
+    def __init__(self, connection: BrokerConnection, names: Names) -> None:
+        self._connection = connection
         self._own = names
         self._again_s = -inf
-        self.standing = names
+        self._existing = names
         self.changed = asyncio.Event()
 
-    async def look(self, *, now: bool = False) -> None:
-        """Brings `standing` up to date; unless it is to be `now`, every ten minutes only.
+    @property
+    def existing(self) -> Names:
+        """The names with all lanes that exist."""
+        return self._existing
+
+    @property
+    def count(self) -> int:
+        """How many lanes exist."""
+        return self._existing.lanes
+
+    async def refresh(self, *, now: bool = False) -> None:
+        """Asks the broker which lanes exist; every ten minutes only, unless `now` is set.
 
         Raises:
             BrokerUnavailable
         """
         if monotonic() < self._again_s and not now:
             return
-        connection = await self._link.connection()
+        connection = await self._connection.raw_connection()
         async with translated(_TIMEOUT_S):
-            found = await with_lanes_found(connection, self._own)
+            existing = await with_lanes_found(connection, self._own)
         self._again_s = monotonic() + _AGAIN_AFTER_S
-        if found != self.standing:
-            log.info("topology.lanes", lanes=self._own.lanes, found=found.lanes)
-            self.standing = found
+        if existing != self._existing:
+            log.info("topology.lanes", lanes=self._own.lanes, found=existing.lanes)
+            self._existing = existing
             self.changed.set()

@@ -1,8 +1,8 @@
-"""Queues that were declared a moment ago, on a broker that may be killed.
+"""Tells when a confirm by a new queue counts, on a broker that may be killed.
 
-A quorum queue that was just created does not survive a kill of the broker: its registration is written about once a
-second (measured: lost when killed up to 0.6 s after the declare, kept from 1.2 s on, on 3.10, 4.0 and 4.3). So a
-confirm of a queue counts only once the queue is old enough.
+A quorum queue that was just created does not survive a kill of the broker: RabbitMQ writes its registration about once
+a second. (Measured on 3.10, 4.0 and 4.3: lost when the broker was killed up to 0.6 s after the declare, kept from 1.2 s
+on.) So a confirm of a queue counts only once the queue is old enough.
 """
 
 from __future__ import annotations
@@ -16,47 +16,50 @@ _SETTLES_AFTER_S = 1.5
 
 
 class YoungQueues:
-    """What was declared together is a group: the wheel, or a topic's queues."""
+    """The ages of groups of queues that are declared together: the wheel, or a topic's queues."""
 
     def __init__(self) -> None:
         self._begun: set[str] = set()
-        self._declared_s: dict[str, float] = {}  # when what this process declared settles
-        self._found_s: dict[str, float] = {}  # and what stood when it was first seen
+        self._declared_s: dict[str, float] = {}  # when the groups that this process declared settle
+        self._found_s: dict[str, float] = {}  # and those that existed when this process first saw them
 
     def begun(self, group: str) -> bool:
-        """Whether a declare of it has begun and not ended well: nobody knows how far it got."""
+        """Returns whether a declare has begun and not succeeded: nobody knows how much of it RabbitMQ has done."""
         return group in self._begun
 
     def declaring(self, group: str) -> None:
+        """Notes that a declare begins."""
         self._begun.add(group)
 
     def declared(self, group: str) -> None:
+        """Notes that a declare has succeeded."""
         self._begun.discard(group)
         self._declared_s[group] = monotonic() + _SETTLES_AFTER_S
 
-    def stands(self, group: str) -> None:
-        """It was declared by somebody else, perhaps a moment ago."""
+    def exists(self, group: str) -> None:
+        """Notes that somebody else has declared the group, perhaps a moment ago."""
         self._found_s.setdefault(group, monotonic() + _SETTLES_AFTER_S)
 
     def old(self, group: str) -> None:
-        """If it was declared by somebody else, that was long ago."""
+        """Notes that, if somebody else has declared the group, that was long ago."""
         self._found_s[group] = 0.0
 
     def forget(self, group: str) -> None:
+        """Forgets a group that was deleted."""
         self._begun.discard(group)
         for times_s in (self._declared_s, self._found_s):
             times_s.pop(group, None)
 
     def unsettled(self, group: str) -> bool:
-        """Whether a confirm by its queues does not count yet."""
+        """Returns whether a confirm by the group's queues does not count yet."""
         return group in self._begun or self._settles_s(group, inf) > monotonic()
 
     async def settled(self, groups: Iterable[str]) -> None:
-        """Waits until confirms by their queues outlive a kill of the broker."""
+        """Waits until confirms by the groups' queues survive a kill of the broker."""
         until_s = max(self._settles_s(group, 0.0) for group in groups)
         if (left_s := until_s - monotonic()) > 0:
             await asyncio.sleep(left_s)
 
     def _settles_s(self, group: str, unknown_s: float) -> float:
-        found_s = self._declared_s.get(group)
-        return self._found_s.get(group, unknown_s) if found_s is None else found_s
+        declared_s = self._declared_s.get(group)
+        return self._found_s.get(group, unknown_s) if declared_s is None else declared_s

@@ -1,1 +1,1 @@
-"""Takes messages from ready queues and dead-letter queues."""
+"""Takes messages out of ready queues and dead-letter queues."""

@@ -1,4 +1,4 @@
-"""Lookup through a dead-letter queue for one message, and leaving the others as they were."""
+"""Searches a dead-letter queue for one message, and requeues all others."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from aiormq.abc import DeliveredMessage
-
 from bridge.broker.client.connection import BrokerConnection, translated
-from bridge.broker.client.delivery import delivery_of
+from bridge.broker.client.delivery import Delivery
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import QueueMissing
 
@@ -17,43 +15,45 @@ _STEP_S = 5.0
 
 
 class DeadLetterSearch:
-    """Dead-letter queues have no delivery limit, so what is looked at and put back loses nothing."""
+    """Dead-letter queues have no delivery limit, so messages can be read and requeued without a loss."""
 
-    def __init__(self, link: BrokerConnection) -> None:
-        self._link = link
+    def __init__(self, connection: BrokerConnection) -> None:
+        self._connection = connection
 
     @asynccontextmanager
-    async def find(self, queue: str, is_it: Callable[[Taken], bool]) -> AsyncIterator[Taken | None]:
-        """The first message for which `is_it` holds, to be acknowledged within; None when there is none.
+    async def find(self, queue: str, is_wanted: Callable[[Taken], bool]) -> AsyncIterator[Taken | None]:
+        """Yields the first message for which `is_wanted` holds, to be acknowledged within the context; or None.
 
-        All others go back to their places when the context ends.
+        All others are requeued at their places when the context ends.
 
         Raises:
             BrokerUnavailable
         """
-        channel = await self._link.channel()
+        channel = await self._connection.channel()
+        tag = ""
         try:
-            seen: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
+            deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
             try:
                 async with translated(_STEP_S):
-                    count = (await channel.queue_declare(queue, passive=True)).message_count or 0
+                    depth = await channel.depth(queue)
             except QueueMissing:
-                count = 0
-            if count:
+                depth = 0
+            if depth:
                 async with translated(_STEP_S):
-                    await channel.basic_consume(queue, seen.put)
-            found: Taken | None = None
-            for _ in range(count):
+                    tag = await channel.consume(queue, deliveries.put_nowait)
+            wanted: Taken | None = None
+            for _ in range(depth):
                 try:
                     async with asyncio.timeout(_STEP_S):
-                        taken = Taken(queue, delivery_of(await seen.get()))
+                        taken = Taken(queue, await deliveries.get())
                 except TimeoutError:
-                    break  # others took the rest
-                if is_it(taken):
-                    found = taken
+                    break  # others have taken the rest
+                if is_wanted(taken):
+                    wanted = taken
                     break
-            yield found
+            yield wanted
         finally:
+            channel.forget(tag)
             if not channel.is_closed:
                 async with translated(_STEP_S):
                     await channel.close()

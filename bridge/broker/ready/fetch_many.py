@@ -1,8 +1,8 @@
-"""Taking many messages of one queue at once, in its order, and no more than are wanted.
+"""Fetches many messages of one queue at once, in order, and no more than are wanted.
 
-A consumer that may hold just so many gets them in one go, where each `basic.get` is a round trip through the queue's
-log. It is cancelled before any of them is acknowledged, so that the broker hands out none for nothing: what is handed
-out and put back counts as a delivery.
+A consumer with a prefetch of just so many gets them in one go, where each `basic.get` is a round trip through the
+queue's log. It is cancelled before any of them is acknowledged, or RabbitMQ would deliver more. A message that is
+delivered and requeued has used up a delivery.
 """
 
 from __future__ import annotations
@@ -11,119 +11,107 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from aiormq import Channel
-from pamqp import commands as spec
-
 from bridge.broker.client.acknowledger import Acknowledger
+from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
-from bridge.model.errors import BrokerUnavailable
 
 _AT_ONCE = 32  # channels
-_STILL_S = 0.02  # nothing for so long: others may have taken the rest
+_STILL_S = 0.02  # without a delivery for so long, others may have taken the rest
 
 
 @dataclass(slots=True)
-class _Place:
-    """A channel with one consumer at a time, and how many messages its next one may hold."""
+class _FetchChannel:
+    """A channel with one consumer at a time. `prefetch` holds for its next one."""
 
     channel: Channel
     prefetch: int = 0
-    acknowledging: Acknowledger = field(init=False)
+    acknowledger: Acknowledger = field(init=False)
 
     def __post_init__(self) -> None:
-        self.acknowledging = Acknowledger(self.channel)
+        self.acknowledger = self.channel.acknowledger()
 
 
 @dataclass(slots=True)
-class _Consumer:
+class _Fetch:
     wanted: int
-    acknowledging: Acknowledger
+    acknowledger: Acknowledger
     tag: str = ""
     arrived: list[Delivery] = field(default_factory=list)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)  # all are there, or the queue is gone
+    ended: asyncio.Event = field(default_factory=asyncio.Event)  # all have arrived, or the queue is gone
 
     def received(self, delivery: Delivery) -> None:
-        delivery.acknowledging = self.acknowledging
-        self.acknowledging.delivered(delivery.delivery_tag)
+        delivery.acknowledger = self.acknowledger
+        self.acknowledger.delivered(delivery.delivery_tag)
         self.arrived.append(delivery)
         if len(self.arrived) == self.wanted:
             self.ended.set()
 
-    def cancelled(self, frame: spec.Basic.Cancel) -> None:
-        if frame.consumer_tag == self.tag:
+    def cancelled(self, tag: str) -> None:
+        if tag == self.tag:
             self.ended.set()
 
 
 class Fetcher:
-    """Gathers on channels of one link: as many as are busy at once, and used again."""
+    """Fetches on channels of one connection, one for each fetch in flight. Channels are used again."""
 
-    def __init__(self, link: BrokerConnection, *, timeout_ms: int) -> None:
-        self._link = link
+    def __init__(self, connection: BrokerConnection, *, timeout_ms: int) -> None:
+        self._connection = connection
         self._timeout_s = timeout_ms / 1_000
-        self._free: list[_Place] = []
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._free: list[_FetchChannel] = []
+        self._slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def gather(self, queue: str, wanted: int) -> list[Delivery]:
-        """Up to so many of those that stand in the queue, oldest first. What is not returned is back in the queue.
+    async def fetch(self, queue: str, wanted: int) -> list[Delivery]:
+        """Returns up to `wanted` messages of the queue, oldest first. All others are in the queue.
 
         Raises:
             BrokerUnavailable
             QueueMissing
         """
         async with translated(self._timeout_s):
-            await self._turns.acquire()
+            await self._slots.acquire()
         try:
-            place = await self._place()
-            return await self._gather(place, queue, _Consumer(wanted, place.acknowledging))
+            free = await self._free_channel()
+            return await self._fetch(free, queue, _Fetch(wanted, free.acknowledger))
         finally:
-            self._turns.release()
+            self._slots.release()
 
-    async def _gather(self, place: _Place, queue: str, consumer: _Consumer) -> list[Delivery]:
-        place.channel.on_consumer_cancel_callbacks.add(consumer.cancelled)
-        try:
-            async with self._link.asking(self._timeout_s):
-                await self._consume(place, queue, consumer)
-        except BaseException:
-            await self._abandon(place, consumer)
-            raise
-        finally:
-            place.channel.on_consumer_cancel_callbacks.discard(consumer.cancelled)
-        if len(consumer.arrived) == consumer.wanted:
-            self._free.append(place)
+    async def _fetch(self, used: _FetchChannel, queue: str, fetch: _Fetch) -> list[Delivery]:
+        with used.channel.on_cancelled(fetch.cancelled):
+            try:
+                async with self._connection.asking(self._timeout_s):
+                    await self._consume(used, queue, fetch)
+            except BaseException:
+                # RabbitMQ requeues what has arrived, and what is on its way.
+                used.channel.forget(fetch.tag)
+                await self._connection.close(used.channel)
+                raise
+        if len(fetch.arrived) == fetch.wanted:
+            self._free.append(used)
         else:
-            place.acknowledging.retire(self._link.close)
-        return consumer.arrived
+            used.acknowledger.retire(lambda: self._connection.close(used.channel))
+        return fetch.arrived
 
-    async def _consume(self, place: _Place, queue: str, consumer: _Consumer) -> None:
-        channel, intake = place.channel, self._link.intake(place.channel)
-        if place.prefetch != consumer.wanted:
-            await channel.basic_qos(prefetch_count=consumer.wanted)
-            place.prefetch = consumer.wanted
-        consumer.tag = await intake.consume(channel, queue, consumer.received)
+    async def _consume(self, used: _FetchChannel, queue: str, fetch: _Fetch) -> None:
+        channel = used.channel
+        if used.prefetch != fetch.wanted:
+            await channel.set_prefetch(fetch.wanted)
+            used.prefetch = fetch.wanted
+        fetch.tag = await channel.consume(queue, fetch.received)
         arrived = 0
-        while not consumer.ended.is_set():
+        while not fetch.ended.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_STILL_S):
-                    await consumer.ended.wait()
-            still, arrived = len(consumer.arrived) == arrived, len(consumer.arrived)
-            # What is handed out already comes before the answer.
-            if still and not (await channel.queue_declare(queue, passive=True)).message_count:
+                    await fetch.ended.wait()
+            still, arrived = len(fetch.arrived) == arrived, len(fetch.arrived)
+            # Messages that RabbitMQ has sent arrive before this answer.
+            if still and not await channel.depth(queue):
                 break
-        if consumer.tag in channel.consumers:
-            # What is still on its way comes before the answer, or is put back by the broker.
-            await channel.basic_cancel(consumer.tag)
-        intake.forget(consumer.tag)
+        await channel.cancel(fetch.tag)
 
-    async def _place(self) -> _Place:
+    async def _free_channel(self) -> _FetchChannel:
         while self._free:
-            place = self._free.pop()
-            if not place.channel.is_closed:
-                return place
-        return _Place(await self._link.channel())
-
-    async def _abandon(self, place: _Place, consumer: _Consumer) -> None:
-        """Puts back what has arrived, and whatever else the consumer would be given."""
-        with suppress(BrokerUnavailable):
-            self._link.intake(place.channel).forget(consumer.tag)
-        await self._link.close(place.channel)
+            free = self._free.pop()
+            if not free.channel.is_closed:
+                return free
+        return _FetchChannel(await self._connection.channel())

@@ -1,4 +1,4 @@
-"""Waiting for a message, as a consumer that may hold one: the broker wakes it, whoever made the message ready."""
+"""Waits for a message as a consumer with a prefetch of one: RabbitMQ wakes it, whoever made the message ready."""
 
 from __future__ import annotations
 
@@ -6,63 +6,58 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from uuid import uuid4
+from typing import Any
 
-from aiormq import Channel
-from aiormq.abc import DeliveredMessage
-from pamqp import commands as spec
-
-from bridge.broker.client.acknowledger import Acknowledger
+from bridge.broker.client.channel import Channel, new_tag
 from bridge.broker.client.connection import BrokerConnection, translated
-from bridge.broker.client.delivery import delivery_of
+from bridge.broker.client.delivery import Delivery
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BridgeError, BrokerUnavailable, QueueMissing
 
 
-class _Waiting:
-    """A channel that long polls consume on, each with consumers of its own."""
+class _PollChannel:
+    """A channel that polls share, each with consumers of its own."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.acknowledging = Acknowledger(channel)
+        self.acknowledger = channel.acknowledger()
         self.polls = 0
 
-    def taken(self, queue: str, message: DeliveredMessage) -> Taken:
-        delivery = delivery_of(message)
-        delivery.acknowledging = self.acknowledging
-        self.acknowledging.delivered(delivery.delivery_tag)
+    def taken(self, queue: str, delivery: Delivery) -> Taken:
+        delivery.acknowledger = self.acknowledger
+        self.acknowledger.delivered(delivery.delivery_tag)
         return Taken(queue, delivery)
 
 
 class LongPoll:
-    """Long polls over one link. The queues are seen to by the caller."""
+    """Polls over one connection. Callers declare the queues."""
 
-    def __init__(self, link: BrokerConnection, *, timeout_ms: int) -> None:
-        self._link = link
+    def __init__(self, connection: BrokerConnection, *, timeout_ms: int) -> None:
+        self._connection = connection
         self._timeout_s = timeout_ms / 1_000
-        self._waiting: _Waiting | None = None
+        self._shared: _PollChannel | None = None
         self._opening = asyncio.Lock()
 
     async def wait(self, queues: Sequence[str], wait_ms: int, ending: asyncio.Event) -> list[Taken]:
-        """Waits until a message stands in one of the queues and takes it; empty when none came in time, or before
-        `ending` was set. Cancelled, it puts back what it was handed.
+        """Waits until one of the queues has a message, and takes it.
 
-        More than one comes where several queues got one at the same moment.
+        Returns nothing when no message came in time, or before `ending` was set. Returns more than one message where
+        several queues got one at the same moment. When the caller is cancelled, all messages are requeued.
 
         Raises:
             BrokerUnavailable
-            QueueMissing: one of the queues does not stand, or no longer.
+            QueueMissing: one of the queues does not exist, or was deleted meanwhile.
         """
-        left = asyncio.Event()
-        # A task of its own, which a caller that goes away can't end between a message's coming and its being put back.
-        polling = asyncio.create_task(self._poll(queues, wait_ms, (ending, left)))
+        abandoned = asyncio.Event()
+        # A separate task: a caller that goes away can't end it between the arrival of a message and its requeue.
+        polling = asyncio.create_task(self._poll(queues, wait_ms, (ending, abandoned)))
         try:
             return await asyncio.shield(polling)
         except asyncio.CancelledError:
-            left.set()
+            abandoned.set()
             with suppress(BridgeError):
-                for one in await polling:
-                    await one.requeue()
+                for taken in await polling:
+                    await taken.requeue()
             raise
 
     async def _poll(self, queues: Sequence[str], wait_ms: int, endings: Sequence[asyncio.Event]) -> list[Taken]:
@@ -70,75 +65,87 @@ class LongPoll:
         taken: list[Taken] = []
         tags: list[str] = []
         lost: list[str] = []
-        waiting = await self._channel()
-        channel = waiting.channel
-        waiting.polls += 1
+        shared = await self._poll_channel()
+        channel = shared.channel
+        shared.polls += 1
 
-        def ended(frame: spec.Basic.Cancel) -> None:
-            if frame.consumer_tag in tags:
-                lost.append(frame.consumer_tag)
+        def cancelled(tag: str) -> None:
+            if tag in tags:
+                lost.append(tag)
                 arrived.set()
 
-        async def received(queue: str, message: DeliveredMessage) -> None:
-            taken.append(waiting.taken(queue, message))
+        def received(queue: str, delivery: Delivery) -> None:
+            taken.append(shared.taken(queue, delivery))
             arrived.set()
 
-        channel.on_consumer_cancel_callbacks.add(ended)
         try:
-            async with self._link.asking(self._timeout_s):
-                for queue in queues:
-                    tag = f"poll-{uuid4().hex}"
-                    tags.append(tag)
-                    await channel.basic_consume(queue, partial(received, queue), consumer_tag=tag)
-            await _first((arrived, *endings), channel, wait_ms / 1_000)
-            await self._stop(channel, tags)
-        except BaseException:
-            await self._stop(channel, tags)
-            for one in taken:
-                await one.requeue()
-            raise
+            with channel.on_cancelled(cancelled):
+                try:
+                    async with self._connection.asking(self._timeout_s):
+                        for queue in queues:
+                            tags.append(tag := new_tag())
+                            await channel.consume(queue, partial(received, queue), tag)
+                    await _first((arrived, *endings), channel, wait_ms / 1_000)
+                    await self._stop(channel, tags)
+                except BaseException:
+                    await self._stop(channel, tags)
+                    for one in taken:
+                        await one.requeue()
+                    raise
         finally:
-            channel.on_consumer_cancel_callbacks.discard(ended)
-            self._left(waiting, empty=not taken)
+            self._leave(shared, empty=not taken)
         if lost and not taken:
-            raise QueueMissing("a queue was deleted while it was waited on")
+            raise QueueMissing("somebody deleted a queue during a long poll on it")
         return taken
 
-    async def _channel(self) -> _Waiting:
+    async def _poll_channel(self) -> _PollChannel:
         async with self._opening:
-            if self._waiting is None or self._waiting.channel.is_closed:
-                channel = await self._link.channel()
+            if self._shared is None or self._shared.channel.is_closed:
+                channel = await self._connection.channel()
                 async with translated(self._timeout_s):
-                    # Holds for each consumer apart: none gets a second message before its first is acknowledged.
-                    await channel.basic_qos(prefetch_count=1)
-                self._waiting = _Waiting(channel)
-            return self._waiting
+                    # Holds for each consumer: none gets a second message before its first is acknowledged.
+                    await channel.set_prefetch(1)
+                self._shared = _PollChannel(channel)
+            return self._shared
 
-    def _left(self, waiting: _Waiting, *, empty: bool) -> None:
-        """A poll has ended. Where nothing came, something may have been lost on its way: the next polls are to have
-        another channel, and the last of this one's retires it."""
-        waiting.polls -= 1
-        if empty and waiting is self._waiting:
-            self._waiting = None
-        if not waiting.polls and waiting is not self._waiting:
-            waiting.acknowledging.retire(self._link.close)
+    def _leave(self, shared: _PollChannel, *, empty: bool) -> None:
+        """Ends one poll on a channel.
+
+        Where nothing came, a message may have been lost on its way. So the next polls get another channel, and the last
+        poll of this one retires it.
+        """
+        shared.polls -= 1
+        if empty and shared is self._shared:
+            self._shared = None
+        if not shared.polls and shared is not self._shared:
+            shared.acknowledger.retire(lambda: self._connection.close(shared.channel))
 
     async def _stop(self, channel: Channel, tags: list[str]) -> None:
-        """Ends the consumers; a message that was on its way is in the caller's hands when this returns."""
-        with suppress(BrokerUnavailable):
-            async with translated(self._timeout_s):
-                for tag in tags:
-                    if tag in channel.consumers:
-                        await channel.basic_cancel(tag)
+        """Cancels the consumers. A message that was on its way has arrived when this returns."""
+        try:
+            with suppress(BrokerUnavailable):
+                async with translated(self._timeout_s):
+                    for tag in tags:
+                        await channel.cancel(tag)
+        finally:
+            for tag in tags:
+                channel.forget(tag)
 
 
 async def _first(events: Iterable[asyncio.Event], channel: Channel, wait_s: float) -> None:
-    """Until one of the events is set, the time is over, or the channel is gone."""
-    awaited = (*(asyncio.ensure_future(event.wait()) for event in events), asyncio.shield(channel.closing))
+    """Waits until one of the events is set, or the time is over.
+
+    Raises:
+        BrokerUnavailable: the channel closed.
+    """
+    awaited: tuple[asyncio.Future[Any], ...] = (
+        *(asyncio.ensure_future(event.wait()) for event in events),
+        asyncio.shield(channel.closing),
+    )
     try:
         await asyncio.wait(awaited, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for one in awaited:
             one.cancel()
     if channel.is_closed:
-        raise BrokerUnavailable("RabbitMQ closed the channel a long poll waited on")
+        raise BrokerUnavailable("RabbitMQ closed the channel of a long poll")

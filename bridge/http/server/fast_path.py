@@ -16,9 +16,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from bridge.http import problems
+from bridge.http import problems, request_id
 from bridge.http.guard import Handler
-from bridge.http.server import request_id
 from bridge.http.server.raw_path import as_written
 from bridge.http.v1.call import ApiCall
 from bridge.model.errors import BridgeError

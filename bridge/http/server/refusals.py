@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from bridge.http import problems
+from bridge.http import problems, request_id
 from bridge.http.problems import ProblemType
-from bridge.http.server import request_id
 
 NOT_HTTP = ProblemType(400, "not-http", "The request is not valid HTTP")
 TOO_SLOW = ProblemType(408, "too-slow", "The request arrived too slowly")

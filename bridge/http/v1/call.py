@@ -13,11 +13,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from bridge.access.caller import ANYBODY, Caller
-from bridge.http import exact_json
+from bridge.http import exact_json, request_id
 from bridge.http.errors import BrokenJSON
 from bridge.http.fields import parse
 from bridge.http.problems import ProblemType, answer_of
-from bridge.http.server import request_id
 from bridge.http.v1 import queries
 from bridge.http.v1.scalars import ID_FORM, TOPIC_FORM
 from bridge.model.errors import InvalidRequest

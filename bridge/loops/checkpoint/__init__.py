@@ -1,18 +1,21 @@
-"""The checkpoint: the one loop between the wheel and the ready queues.
+"""Releases due messages: the one loop between the wheel and the ready queues.
 
     wheel --due--> delay.checkpoint --held until the moment--> asked of Redis --> ready.<topic>
                                                                   |--> wheel (moved later, paused, asked too early)
     ready.<topic> --rejected, over the limit, expired--> .........|--> dead.<topic>
-                                                                  '--> nowhere: a ghost, or its time to live passed
+                                                                  '--> nowhere: a ghost, or its time to live ended
 
-What it guarantees: Redis is asked before a copy is released, and the broker is told that the copy is done with only
-after its successor was confirmed. A process that dies in between leaves the copy with the broker, and the next one
-decides the same again. It holds nothing that is not in the broker or the store: a held copy is an unacknowledged one.
+The checkpoint asks Redis before it releases a copy. It acknowledges a copy only after RabbitMQ has confirmed the
+copy's successor. When a process dies in between, RabbitMQ redelivers the copy and the next process decides the same.
+The checkpoint keeps nothing of its own: a held copy is an unacknowledged delivery.
 
-    verdicts.py   what is to be published and named for each verdict of the store; pure
-    incoming.py   what a delivery turns out to be; pure
-    holding.py    what waits for its moment, and then for its topic's turn; pure
-    shares.py     which bundles are done with; pure
-    batches.py    does it with a batch: asks, publishes, names
-    loop.py       takes, holds, acknowledges; outlives a broker or store that is away
+    lanes.py         runs a checkpoint for each lane
+    loop.py          starts a session, and another when the channel was lost or a server is away
+    session.py       consumes over one channel, holds copies until they are due, acknowledges
+    flight.py        the batches in flight
+    moments.py       when the checkpoint asks about an arrival; pure
+    due_queue.py     what waits for its moment, and then for its topic's turn; pure
+    bundle_refs.py   how many copies of each bundle are unfinished; pure
+    batches.py       asks Redis about a batch, publishes, names
+    verdicts.py      what to publish and name for each verdict of Redis; pure
 """

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bridge import metrics
-from bridge.broker.client.consumer import Delivery
-from bridge.broker.copies.classify import Back, Due
+from bridge.broker.copies.classify import Due, Returned
 from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Decision, after_fire, after_return
 from bridge.model.errors import StoreUnavailable, Unavailable, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy, CopyKind
+from bridge.model.message import CopyKind
 from bridge.model.values import Policy
 from bridge.service.context import Context
 from bridge.service.succession import Succession
@@ -24,18 +23,8 @@ RETRY_MS = 500  # before a copy that could not be published is tried again
 _PAUSED_MS = 5_000  # before Redis is asked again about a due copy of a paused topic
 
 
-@fast_dataclass(frozen=True, slots=True)
-class Item:
-    """A copy at the checkpoint. `tag`: its delivery tag, to acknowledge it by. `message`: goes to the queue of refused
-    messages if the copy can't be published; the delivery, or the copy itself where the delivery is a bundle."""
-
-    tag: int
-    arrival: Due | Back
-    message: Delivery | Copy
-
-    @property
-    def copy(self) -> Copy:
-        return self.arrival.copy
+Item = Due | Returned
+"""A copy at the checkpoint, with the tag that acknowledges it."""
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -75,9 +64,8 @@ class Batches:
         call for several records of one home is cheaper than asking about each."""
         leases: dict[str, list[int]] = {}
         for at, item in enumerate(items):
-            arrival = item.arrival
-            if isinstance(arrival, Due) and arrival.kind is CopyKind.LEASE and arrival.copy.epoch:
-                home = self._records.keys.home(arrival.copy.topic, arrival.copy.id)
+            if isinstance(item, Due) and item.kind is CopyKind.LEASE and item.copy.epoch:
+                home = self._records.keys.home(item.copy.topic, item.copy.id)
                 leases.setdefault(home, []).append(at)
         groups = [indexes for indexes in leases.values() if len(indexes) > 1]
         if not groups:
@@ -93,7 +81,7 @@ class Batches:
 
     async def _decide(self, items: Sequence[Item]) -> Done:
         policies = {topic: await self._topics.used(topic) for topic in {item.copy.topic for item in items}}
-        for left_ms in {item.arrival.stranded_ms for item in items if isinstance(item.arrival, Due)} - {0}:
+        for left_ms in {item.stranded_ms for item in items if isinstance(item, Due)} - {0}:
             await self._declared.renew_slots(self._lane, left_ms)
         answers = await self._store.run([self._question(item, policies[item.copy.topic]) for item in items])
         outcomes = [read(item.copy.topic, item.copy.id, answer) for item, answer in zip(items, answers, strict=True)]
@@ -122,16 +110,15 @@ class Batches:
         return Done(done, held, refused)
 
     def _question(self, item: Item, policy: Policy) -> Call:
-        if isinstance(item.arrival, Back):
-            return self._records.returned(item.arrival.copy, by_ttl=item.arrival.by_ttl)
+        if isinstance(item, Returned):
+            return self._records.returned(item.copy, by_ttl=item.by_ttl)
         paused_ms = _PAUSED_MS if policy.paused else 0
         return self._records.fire(item.copy, paused_ms=paused_ms, adopt=item.copy.asked >= ADOPT_AFTER_ASKED)
 
     def _decision(self, item: Item, outcome: Outcome, policy: Policy) -> Decision:
-        arrival = item.arrival
-        if isinstance(arrival, Back):
-            return after_return(self._records, arrival.copy, outcome, arrival.reason, policy)
-        return after_fire(self._records, arrival.copy, outcome, arrival.stranded_ms)
+        if isinstance(item, Returned):
+            return after_return(self._records, item.copy, outcome, item.reason, policy)
+        return after_fire(self._records, item.copy, outcome, item.stranded_ms)
 
     async def _keep_bodies(self, items: Sequence[Item], outcomes: Sequence[Outcome]) -> None:
         """Keeps the bodies of messages whose records this batch made: messages of AMQP clients, or any message after

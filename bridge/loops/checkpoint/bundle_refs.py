@@ -1,4 +1,4 @@
-"""How many copies of each bundle are not done with: its one delivery is acknowledged after the last of them. Pure."""
+"""Counts the unfinished copies of each bundle: its one delivery is acknowledged after the last of them. Pure."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ from collections.abc import Iterable
 
 
 class BundleRefs:
-    """Of the bundles of one channel, by delivery tag. A tag that was never parted is a lone copy's."""
+    """The unpacked bundles of one channel, by delivery tag. A tag that was never unpacked is that of a single copy."""
 
     def __init__(self, *, most: int) -> None:
-        """`most`: copies that are to be parted and not done with at any time."""
+        """`most`: how many unpacked copies may be unfinished at any time."""
         self._most = most
-        self._left: dict[int, int] = {}
-        self.copies = 0  # parted and not done with, of all bundles
+        self._unfinished: dict[int, int] = {}
+        self.copies = 0  # unfinished ones of all bundles
 
     def has_room(self, copies: int) -> bool:
-        """Whether a bundle of so many is to be parted now; where nothing else is parted, any is."""
+        """Returns whether a bundle of so many may be unpacked now. The first bundle always may."""
         return not self.copies or self.copies + copies <= self._most
 
-    def parted(self, tag: int, copies: int) -> None:
-        self._left[tag] = copies
+    def unpacked(self, tag: int, copies: int) -> None:
+        """Notes a bundle that was unpacked."""
+        self._unfinished[tag] = copies
         self.copies += copies
 
     def __contains__(self, tag: int) -> bool:
-        """Whether it was parted, and is not done with."""
-        return tag in self._left
+        """Returns whether the tag is that of an unpacked bundle with unfinished copies."""
+        return tag in self._unfinished
 
     def done(self, tags: Iterable[int]) -> list[int]:
-        """Takes note of copies that are done with, by the tags they came under; those tags of which nothing is left."""
-        whole: list[int] = []
+        """Notes finished copies, by their tags. Returns the tags that can be acknowledged."""
+        finished: list[int] = []
         for tag in tags:
-            if (left := self._left.get(tag)) is None:
-                whole.append(tag)
+            if (unfinished := self._unfinished.get(tag)) is None:
+                finished.append(tag)
                 continue
             self.copies -= 1
-            if left > 1:
-                self._left[tag] = left - 1
+            if unfinished > 1:
+                self._unfinished[tag] = unfinished - 1
             else:
-                del self._left[tag]
-                whole.append(tag)
-        return whole
+                del self._unfinished[tag]
+                finished.append(tag)
+        return finished

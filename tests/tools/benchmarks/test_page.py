@@ -54,7 +54,7 @@ def test_a_goal_that_is_missed_is_named() -> None:
 
 
 def test_a_part_that_could_not_be_done_stands_with_its_run() -> None:
-    assert "**cycle http: could not be done.** BenchError: no" in page(AFTER)
+    assert "**cycle http failed.** BenchError: no" in page(AFTER)
 
 
 def test_a_peer_that_was_not_run_says_why() -> None:

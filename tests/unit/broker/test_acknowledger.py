@@ -38,7 +38,7 @@ async def test_a_retired_channel_is_closed_after_the_last_acknowledgement_is_wri
     channel: Any = SimpleNamespace(number=1, is_closed=False, write_queue=written)
     closed = asyncio.Event()
 
-    async def close(_: Any) -> None:
+    async def close() -> None:
         closed.set()
 
     acknowledging = Acknowledger(channel)

@@ -8,11 +8,11 @@ import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pamqp import commands as spec
 
 from bridge.broker.client.encode_properties import CopyProperties
-from bridge.broker.copies.bundles import MOST_BYTES, MOST_COPIES, count, is_of_bundle, kind_within, pack, part
+from bridge.broker.copies.bundles import MOST_BYTES, MOST_COPIES, count, is_of_bundle, kind_within, pack, unpack
 from bridge.broker.copies.copies import from_properties, to_properties
+from bridge.broker.copies.properties import Properties
 from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.message import Copy, Envelope
 from bridge.model.values import MAX_DELAY_MS
@@ -64,8 +64,8 @@ copies = st.builds(
 )
 
 
-def read(properties: spec.Basic.Properties, body: bytes) -> list[Copy]:
-    return part("ns/orders", properties, body, now_ms=NOW_MS)
+def read(properties: Properties, body: bytes) -> list[Copy]:
+    return unpack("ns/orders", properties, body, now_ms=NOW_MS)
 
 
 def alone(copy: Copy) -> Copy:
@@ -74,7 +74,7 @@ def alone(copy: Copy) -> Copy:
     return from_properties("ns/orders", properties, copy.envelope.body or b"", now_ms=NOW_MS, max_retry=9)
 
 
-def packed(copies: Sequence[Copy]) -> tuple[spec.Basic.Properties, bytes]:
+def packed(copies: Sequence[Copy]) -> tuple[Properties, bytes]:
     (bundle,) = pack(copies)
     return bundle.properties, bundle.body
 
@@ -124,34 +124,34 @@ def test_one_copy_makes_no_bundle() -> None:
 def test_what_a_bundle_can_not_tell_travels_alone(odd: Copy) -> None:
     (bundle,) = pack([PLAIN, odd, COPY])
 
-    assert bundle.places == (0, 2)
+    assert bundle.indexes == (0, 2)
     assert pack([PLAIN, odd]) == []
 
 
 def test_a_bundle_is_bounded_by_its_copies() -> None:
     bundles = pack([replace(PLAIN, id=str(at)) for at in range(2 * MOST_COPIES + 1)])
 
-    assert [len(bundle.places) for bundle in bundles] == [MOST_COPIES, MOST_COPIES]
+    assert [len(bundle.indexes) for bundle in bundles] == [MOST_COPIES, MOST_COPIES]
 
 
 def test_a_bundle_is_bounded_by_its_bytes() -> None:
     large = Envelope(body=b"x" * (MOST_BYTES // 4))
     bundles = pack([replace(PLAIN, id=str(at), envelope=large) for at in range(7)])
 
-    assert [bundle.places for bundle in bundles] == [(0, 1, 2), (3, 4, 5)]
+    assert [bundle.indexes for bundle in bundles] == [(0, 1, 2), (3, 4, 5)]
     assert all(len(bundle.body) <= MOST_BYTES + 200 for bundle in bundles)
 
 
 def test_the_topic_is_that_of_the_key() -> None:
     properties, body = packed([COPY, PLAIN])
 
-    assert {copy.topic for copy in part("mails", properties, body, now_ms=NOW_MS)} == {"mails"}
+    assert {copy.topic for copy in unpack("mails", properties, body, now_ms=NOW_MS)} == {"mails"}
 
 
-def forged(*lines: Any, body: bytes = b"", count: Any = None) -> tuple[spec.Basic.Properties, bytes]:
+def forged(*lines: Any, body: bytes = b"", count: Any = None) -> tuple[Properties, bytes]:
     count = len(lines) if count is None else count
     entries = b"".join(b"%b\n%b\n" % (orjson.dumps(line), body) for line in lines)
-    return spec.Basic.Properties(headers={"x-delay-bundle": count}), b"copies\n" + entries
+    return Properties(headers={"x-delay-bundle": count}), b"copies\n" + entries
 
 
 FAIR = [0, "o-1", 1, 2, 1, 3, NOW_MS, 0, NOW_MS]
@@ -205,7 +205,7 @@ def test_the_largest_facts_are_those_that_a_copy_travels_alone_with() -> None:
 @example(facts={}, copy="999999999999999.1")
 def test_whatever_a_client_says_of_its_message_spoils_no_bundle(facts: dict[str, Any], copy: str | None) -> None:
     headers = facts if copy is None else facts | {"x-delay-copy": copy}
-    properties = spec.Basic.Properties(headers=headers, message_id="strange", content_type="application/json")
+    properties = Properties(headers=headers, message_id="strange", content_type="application/json")
     strange = from_properties(PLAIN.topic, properties, b"{}", now_ms=NOW_MS, max_retry=3)
     # As its lease copy is.
     strange = replace(strange, epoch=max(strange.epoch, 1) + 1, nonce=1, attempt=strange.attempt + 1, asked=0)
@@ -217,7 +217,7 @@ def test_whatever_a_client_says_of_its_message_spoils_no_bundle(facts: dict[str,
 
 def test_many_short_headers_travel_alone_before_they_fill_a_small_frame() -> None:
     sizes = [
-        len(CopyProperties(copy).marshal())
+        len(CopyProperties(copy).encode())
         for count in range(500)
         if pack([copy := replace(COPY, envelope=Envelope(headers={str(at): at for at in range(count)})), PLAIN])
     ]
@@ -258,7 +258,7 @@ def test_a_forged_count_has_the_bundle_refused(count: Any) -> None:
     _, body = packed([COPY, PLAIN])
 
     with pytest.raises((ValueError, TypeError)):
-        read(spec.Basic.Properties(headers=headers), body)
+        read(Properties(headers=headers), body)
 
 
 @given(st.data())
@@ -273,7 +273,7 @@ def test_a_bundle_that_lost_its_last_bytes_is_refused(data: st.DataObject) -> No
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_with_a_reason(body: bytes) -> None:
     with pytest.raises((ValueError, TypeError)):
-        read(spec.Basic.Properties(headers={"x-delay-bundle": 1}), body)
+        read(Properties(headers={"x-delay-bundle": 1}), body)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_bundle_with_its_former_header_is_unpacked() -> None:
     (bundle,) = pack([PLAIN, COPY])
     headers = dict(bundle.properties.headers or {})
     headers["x-delay-parcel"] = headers.pop("x-delay-bundle")
-    former = spec.Basic.Properties(headers=headers)
+    former = Properties(headers=headers)
 
     assert count(former) == 2
-    assert part("ns/orders", former, bundle.body, now_ms=NOW_MS) == [PLAIN, COPY]
+    assert unpack("ns/orders", former, bundle.body, now_ms=NOW_MS) == [PLAIN, COPY]

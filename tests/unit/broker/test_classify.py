@@ -1,14 +1,14 @@
-"""What a delivery at the checkpoint is, by its key and headers."""
+"""A delivery at the checkpoint is classified by its key and headers."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from pamqp import commands as spec
 
 from bridge.broker.copies import bundles
-from bridge.broker.copies.classify import Arrival, Back, Bundle, Due, Strange, read
+from bridge.broker.copies.classify import Arrival, Bundle, Due, Returned, Unusable, classify
+from bridge.broker.copies.properties import Properties
 from bridge.model.message import CopyKind
 from topology.names import Names
 from topology.wheel import route
@@ -18,14 +18,22 @@ NAMES = Names()
 KEY = "0.0.0.0.30.5.2.orders"
 
 
+@dataclass
+class Delivered:
+    routing_key: str
+    properties: Properties
+    body: bytes
+    delivery_tag: int = 7
+
+
 def expired(*queues: str) -> list[dict[str, Any]]:
     return [{"queue": queue, "reason": "expired", "count": 1} for queue in queues]
 
 
-def arrival(key: str, **headers: Any) -> Arrival:
+def arrival(key: str, body: bytes = b"", **headers: Any) -> Arrival:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    properties = spec.Basic.Properties(message_id="o-1", headers=named)
-    return read(NAMES, key, properties, b"", now_ms=NOW_MS, max_retry=3)
+    message = Delivered(key, Properties(message_id="o-1", headers=named), body)
+    return classify(NAMES, message, now_ms=NOW_MS, max_retry=3)
 
 
 def test_a_copy_that_went_through_its_slots_is_due() -> None:
@@ -62,19 +70,19 @@ def test_a_kind_in_the_key_is_no_part_of_the_topic() -> None:
 
 
 @pytest.mark.parametrize(("reason", "by_ttl"), [("rejected", False), ("delivery_limit", False), ("expired", True)])
-def test_a_copy_that_left_its_ready_queue_is_back(reason: str, by_ttl: bool) -> None:
+def test_a_copy_dead_lettered_by_its_ready_queue_is_returned(reason: str, by_ttl: bool) -> None:
     died = [{"queue": "ready.ns/orders", "reason": reason, "count": 1}, *expired("delay.30m")]
     found = arrival("orders", x_death=died, x_delay_copy="2.a", x_delay_attempt=2)
 
-    assert isinstance(found, Back)
+    assert isinstance(found, Returned)
     assert (found.copy.topic, found.copy.attempt, found.reason, found.by_ttl) == ("ns/orders", 2, reason, by_ttl)
 
 
 @pytest.mark.parametrize("key", ["", "orders", "0.0.0.0.30.5.orders", "0.0.0.0.60.5.2.orders", "0.0.0.0.30.5.2.a b"])
-def test_what_has_no_key_of_the_wheel_is_strange(key: str) -> None:
+def test_a_message_without_a_key_of_the_wheel_is_unusable(key: str) -> None:
     found = arrival(key)
 
-    assert isinstance(found, Strange)
+    assert isinstance(found, Unusable)
     assert repr(key) in found.reason
 
 
@@ -95,13 +103,11 @@ def test_forged_deaths_break_nothing(died: object) -> None:
     assert isinstance(arrival(KEY, x_death=died), Due)
 
 
-def test_a_bundle_waits_unparted_for_the_earliest_of_its_copies() -> None:
+def test_a_bundle_waits_packed_until_its_earliest_copy_is_due() -> None:
     found = arrival("0.0.0.0.0.5.0.!plain-bundle.ns/orders", x_delay_bundle=2, x_delay_due=NOW_MS + 40)
 
     assert isinstance(found, Bundle)
     assert (found.topic, found.kind, found.due_ms, found.stranded_ms) == ("ns/orders", CopyKind.PLAIN, NOW_MS + 40, 0)
-    with pytest.raises(ValueError):
-        found.parted(now_ms=NOW_MS)
 
 
 def test_a_bundle_whose_slot_was_missing_has_the_rest_of_its_key_left() -> None:
@@ -112,43 +118,61 @@ def test_a_bundle_whose_slot_was_missing_has_the_rest_of_its_key_left() -> None:
     assert found.stranded_ms == 5_200
 
 
-def test_what_a_bundle_holds_is_what_its_key_says() -> None:
-    bundle = arrival("0.0.0.0.0.5.0.!lease-bundle.mails", x_delay_bundle=1, x_delay_due=NOW_MS)
-    assert isinstance(bundle, Bundle)
+def test_the_copies_of_a_bundle_have_its_tag_and_the_topic_and_kind_of_its_key() -> None:
     body = b'copies\n[2,"o-1",1,2,1,3,%d,0,0]\n{}\n' % NOW_MS
-    (due,) = replace(bundle, body=body).parted(now_ms=NOW_MS)
+    bundle = arrival("0.0.0.0.0.5.0.!lease-bundle.mails", body, x_delay_bundle=1, x_delay_due=NOW_MS)
+    assert isinstance(bundle, Bundle)
+    unpacked = bundle.unpack(now_ms=NOW_MS)
+    assert isinstance(unpacked, list)
+    (due,) = unpacked
 
-    assert (due.copy.topic, due.copy.id, due.kind) == ("mails", "o-1", "lease")
+    assert (due.copy.topic, due.copy.id, due.kind) == ("mails", "o-1", CopyKind.LEASE)
+    assert (due.tag, due.original) == (7, due.copy)
 
 
-def test_a_client_that_claims_a_bundle_under_a_plain_key_sends_a_message_like_others() -> None:
+def test_a_bundle_that_can_not_be_unpacked_is_put_aside_as_it_came() -> None:
+    bundle = arrival("0.0.0.0.0.0.1.!plain-bundle.orders", b"junk", x_delay_bundle=2, x_delay_due=NOW_MS)
+    assert isinstance(bundle, Bundle)
+
+    unusable = bundle.unpack(now_ms=NOW_MS)
+    assert isinstance(unusable, Unusable)
+    assert (unusable.tag, unusable.original) == (7, bundle.original)
+    assert unusable.reason.startswith("the message can't be read: ValueError")
+
+
+def test_a_bundle_takes_its_topics_turn_with_as_many_copies_as_it_holds() -> None:
+    bundle = arrival("0.0.0.0.0.0.1.!plain-bundle.orders", x_delay_bundle=3, x_delay_due=NOW_MS)
+    copy, unusable = arrival("0.0.0.0.0.0.1.mails"), arrival("no key")
+
+    assert [(found.topic, found.count) for found in (bundle, copy, unusable)] == [("orders", 3), ("mails", 1), ("", 1)]
+
+
+def test_a_message_with_a_plain_key_is_no_bundle() -> None:
     found = arrival("0.0.0.0.0.0.0.orders", x_delay_bundle=5)
 
     assert isinstance(found, Due)
     assert found.copy.epoch == 0
 
 
-def test_what_left_a_ready_queue_is_no_bundle_whatever_it_claims() -> None:
+def test_a_message_out_of_a_ready_queue_is_never_a_bundle() -> None:
     died = [{"queue": "ready.orders", "reason": "rejected", "count": 1}]
 
-    assert isinstance(arrival("0.0.0.0.0.0.0.!plain-bundle.orders", x_death=died, x_delay_bundle=5), Back)
+    assert isinstance(arrival("0.0.0.0.0.0.0.!plain-bundle.orders", x_death=died, x_delay_bundle=5), Returned)
 
 
-def test_a_bridge_that_knows_no_bundles_finds_no_key_in_theirs() -> None:
+def test_a_bridge_without_bundles_finds_no_valid_key_in_a_bundle() -> None:
     for key in (route(Names(), 5_000, "orders", bundles.kind_of_bundle(kind)).routing_key for kind in CopyKind):
         *_, kind, topic = key.rsplit(".", 2)
         assert topic == "orders"
-        # What was a kind before there were bundles. What had none was put aside, and delivered to nobody.
+        # The kinds before there were bundles. A bridge of that time puts a message with another kind aside.
         assert not re.fullmatch("![a-z]{1,20}", kind)
 
 
 @pytest.mark.parametrize("count", [None, 0, "5", 257])
-def test_a_bundle_that_does_not_say_of_how_many_copies_it_is_can_not_be_read(count: object) -> None:
-    with pytest.raises(ValueError):
-        arrival("0.0.0.0.0.0.0.!lease-bundle.orders", x_delay_bundle=count, x_delay_due=NOW_MS)
+def test_a_bundle_without_a_valid_count_is_unusable(count: object) -> None:
+    assert isinstance(arrival("0.0.0.0.0.0.0.!lease-bundle.orders", x_delay_bundle=count, x_delay_due=NOW_MS), Unusable)
 
 
 @pytest.mark.parametrize("due", [None, -1, "5", 1.5])
-def test_a_bundle_that_does_not_say_when_it_is_due_can_not_be_read(due: object) -> None:
-    with pytest.raises(ValueError):
-        arrival("0.0.0.0.0.0.0.!plain-bundle.orders", x_delay_bundle=5, x_delay_due=due)
+def test_a_bundle_without_a_valid_due_moment_is_unusable(due: object) -> None:
+    assert isinstance(arrival("0.0.0.0.0.0.0.!plain-bundle.orders", x_delay_bundle=5, x_delay_due=due), Unusable)

@@ -1,4 +1,4 @@
-"""Properties that are read by hand are those that pamqp reads, poison and all."""
+"""Properties decoded by hand are those that pamqp decodes, malformed ones too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-from bridge.broker.client import decode_properties, pamqp_patch
+from bridge.broker.client import pamqp_patch
+from bridge.broker.client.decode_properties import decode_properties
+from bridge.broker.client.encode_properties import encode_properties
+from bridge.broker.copies import properties as own
+from bridge.broker.copies.properties import UNREADABLE, Properties, UnreadDeaths
 from topology.deaths import deaths, latest_death
 
 pamqp_patch.install()
@@ -74,12 +78,22 @@ def by_pamqp(content: bytes) -> Basic.Properties:
     return header.properties
 
 
-def shown(properties: Basic.Properties) -> str:
-    """With the deaths read, and NaN equal to itself."""
+def shown_pamqp(properties: Basic.Properties) -> str:
+    """Shows all properties as text, since NaN does not equal itself."""
+    values: dict[str, Any] = dict(properties)
+    if properties.timestamp is not None:
+        values["timestamp"] = int(properties.timestamp.timestamp() * 1_000)
+    return repr(list(values.values()))
+
+
+def shown(properties: Properties) -> str:
+    """Shows all properties as text, with the deaths read."""
+    values = {name: getattr(properties, name) for name in Properties.__slots__}
     headers: dict[str, Any] | None = properties.headers
-    if headers is not None and isinstance(died := headers.get("x-death"), decode_properties.RawDeaths):
-        headers = headers | {"x-death": died.read()}
-    return repr([headers if name == "headers" else value for name, value in properties])
+    if headers is not None and isinstance(died := headers.get("x-death"), UnreadDeaths):
+        values["headers"] = headers | {"x-death": died.read()}
+    values["cluster_id"] = values["cluster_id"] or ""
+    return repr(list(values.values()))
 
 
 def written(properties: Basic.Properties) -> bytes:
@@ -88,40 +102,44 @@ def written(properties: Basic.Properties) -> bytes:
 
 @settings(max_examples=300, deadline=None)
 @given(properties_with(HEADERS))
-def test_properties_are_read_as_pamqp_reads_them(properties: Basic.Properties) -> None:
+def test_properties_are_decoded_as_pamqp_decodes_them(properties: Basic.Properties) -> None:
     content = written(properties)
 
-    assert shown(decode_properties.read(content)) == shown(by_pamqp(content))
+    assert shown(decode_properties(content)) == shown_pamqp(by_pamqp(content))
 
 
 @settings(max_examples=300, deadline=None)
 @given(properties_with(PLAIN), st.data())
-def test_bytes_that_are_not_what_they_say_are_read_as_pamqp_reads_them(
-    properties: Basic.Properties, data: st.DataObject
-) -> None:
+def test_malformed_bytes_are_decoded_as_pamqp_decodes_them(properties: Basic.Properties, data: st.DataObject) -> None:
     content = bytearray(written(properties))
     content[data.draw(st.integers(12, len(content) - 1))] = data.draw(st.integers(0, 255))
 
-    assert shown(decode_properties.read(bytes(content))) == shown(by_pamqp(bytes(content)))
+    assert shown(decode_properties(bytes(content))) == shown_pamqp(by_pamqp(bytes(content)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(properties_with(PLAIN))
+def test_decoded_properties_are_encoded_to_the_same_bytes(properties: Basic.Properties) -> None:
+    content = written(properties)
+
+    assert encode_properties(decode_properties(content)) == written(by_pamqp(content))[12:]
 
 
 @settings(max_examples=300, deadline=None)
 @given(HEADERS)
-def test_deaths_are_those_of_the_table(headers: dict[str, Any]) -> None:
+def test_deaths_are_those_that_pamqp_decodes(headers: dict[str, Any]) -> None:
     content = written(Basic.Properties(headers=headers))
-    found, expected = decode_properties.read(content).headers, by_pamqp(content).headers
+    found, expected = decode_properties(content).headers, by_pamqp(content).headers
 
-    assert decode_properties.latest_death(found) == latest_death(expected)
-    assert repr(decode_properties.deaths(found)) == repr(deaths(expected))
+    assert own.latest_death(found) == latest_death(expected)
+    assert repr(own.deaths(found)) == repr(deaths(expected))
 
 
 def test_the_latest_death_is_read_without_the_others() -> None:
     died: list[Any] = [{"count": 1, "reason": "rejected", "queue": "ready.orders"}, {"queue": "delay.5s"}]
     content = written(Basic.Properties(headers={"x-death": died}))
 
-    assert decode_properties.latest_death(
-        decode_properties.read(content.replace(b"delay.5s", b"\xff" * 8)).headers
-    ) == (
+    assert own.latest_death(decode_properties(content.replace(b"delay.5s", b"\xff" * 8)).headers) == (
         "ready.orders",
         "rejected",
     )
@@ -130,19 +148,19 @@ def test_the_latest_death_is_read_without_the_others() -> None:
 MICROSECONDS = struct.pack(">Q", 1_753_000_000_000_000)
 
 
-def test_poison_in_deaths_is_an_error_to_who_asks_for_them_and_to_nobody_else() -> None:
+def test_malformed_deaths_are_an_error_only_when_they_are_read() -> None:
     moment = datetime(2026, 1, 31, tzinfo=UTC)
     good = written(Basic.Properties(headers={"x-death": [{"a": moment}], "kept": 1}, message_id="m-1"))
-    properties = decode_properties.read(good.replace(struct.pack(">Q", int(moment.timestamp())), MICROSECONDS))
+    properties = decode_properties(good.replace(struct.pack(">Q", int(moment.timestamp())), MICROSECONDS))
 
     assert (properties.message_id, (properties.headers or {})["kept"]) == ("m-1", 1)
     with pytest.raises(ValueError, match="out of range"):
-        decode_properties.latest_death(properties.headers)
+        own.latest_death(properties.headers)
     with pytest.raises(ValueError, match="out of range"):
-        decode_properties.deaths(properties.headers)
+        own.deaths(properties.headers)
 
 
-def test_poison_elsewhere_is_read_as_none_with_the_reason() -> None:
+def test_malformed_properties_are_absent_with_the_reason() -> None:
     content = written(Basic.Properties())[:12] + struct.pack(">H", 0x0040) + MICROSECONDS
 
-    assert pamqp_patch.UNREADABLE in (decode_properties.read(content).headers or {})
+    assert UNREADABLE in (decode_properties(content).headers or {})

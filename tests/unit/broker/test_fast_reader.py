@@ -42,10 +42,10 @@ class World:
 
     def __init__(self) -> None:
         self.stream = asyncio.StreamReader()
-        self.intake = FastReader()
+        self.fast_reader = FastReader()
         self.taken: list[Delivery] = []
-        self.intake.consumers[b"ours"] = (CHANNEL, self.taken.append)
-        self.receiver = FrameReceiver(cast(asyncio.StreamReader, Reader(self.stream, self.intake)))
+        self.fast_reader.consumers[b"ours"] = (CHANNEL, self.taken.append)
+        self.receiver = FrameReceiver(cast(asyncio.StreamReader, Reader(self.stream, self.fast_reader)))
 
     async def passed_on(self, *chunks: bytes) -> list[tuple[int, str]]:
         """Channel and name of each frame that aiormq is given; without what stands in for deliveries."""
@@ -115,7 +115,7 @@ async def test_deliveries_of_two_channels_are_put_together_apart() -> None:
 async def test_what_is_to_be_forgotten_is_taken_by_nobody_even_when_it_had_begun() -> None:
     world = World()
     begun = delivery(1, "ours", 1, b"a" * 40)
-    world.intake.consumers[b"other"] = (CHANNEL, lambda _: world.intake.forget("ours"))
+    world.fast_reader.consumers[b"other"] = (CHANNEL, lambda _: world.fast_reader.forget("ours"))
 
     found = await world.passed_on(*begun[:2], *delivery(2, "other", 1, b""), *begun[2:], *delivery(1, "ours", 2, b""))
 
@@ -130,7 +130,7 @@ async def test_a_consumer_that_fails_ends_no_connection() -> None:
     def fail(_: Delivery) -> None:
         raise LookupError("of a consumer")
 
-    world.intake.consumers[b"failing"] = (CHANNEL, fail)
+    world.fast_reader.consumers[b"failing"] = (CHANNEL, fail)
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
     loop.set_exception_handler(lambda _, failure: failures.append(failure))
@@ -155,7 +155,7 @@ def returned(message_id: str) -> bytes:
 
 async def test_who_publishes_is_told_what_became_of_each_and_aiormq_of_other_channels() -> None:
     world = World()
-    confirms = world.intake.confirms[5] = Confirms()
+    confirms = world.fast_reader.confirms[5] = Confirms()
     told = confirms.begin(["a", "b", "c", "d"])
     bytes_of_another = marshal(spec.Basic.Ack(delivery_tag=1), 6)
 
@@ -166,8 +166,11 @@ async def test_who_publishes_is_told_what_became_of_each_and_aiormq_of_other_cha
     assert found == [(6, "Basic.Ack")]
     assert not told.done()
     assert [str(error) for error in confirms.errors(BrokerUnavailable("away"))] == [
-        "None", "no queue takes it: NO_ROUTE", "away", "RabbitMQ did not take the message",
-    ]  # fmt: skip
+        "None",
+        "RabbitMQ returned the message, no queue takes it: NO_ROUTE",
+        "away",
+        "RabbitMQ refused the message with a nack",
+    ]
     assert [type(error) for error in confirms.errors()] == [type(None), Unroutable, type(None), BrokerUnavailable]
 
 

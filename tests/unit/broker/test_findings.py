@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bridge.broker.declared.findings import Finding, told
-from topology.report import Finding as OfTopology
+from bridge.broker.declared.findings import Finding, in_words
+from topology.report import Finding as TopologyFinding
 from topology.report import error, warning
 
 
-def capped(queue: str, length: int = 10) -> OfTopology:
-    return OfTopology(
+def capped(queue: str, length: int = 10) -> TopologyFinding:
+    return TopologyFinding(
         severity="warning",
         name=f"{queue}: policy limits: max-length",
         found=str(length),
@@ -19,7 +19,7 @@ def capped(queue: str, length: int = 10) -> OfTopology:
 
 
 def test_what_one_policy_does_to_many_queues_is_one_finding() -> None:
-    assert told(map(capped, ("delay.1s", "delay.2s", "delay.3s"))) == [
+    assert in_words(map(capped, ("delay.1s", "delay.2s", "delay.3s"))) == [
         Finding(
             "warning",
             "policy limits: max-length is 10 on delay.1s and 2 more: full, it waits; required is absent",
@@ -28,8 +28,8 @@ def test_what_one_policy_does_to_many_queues_is_one_finding() -> None:
 
 
 def test_different_values_are_different_findings_and_errors_come_first() -> None:
-    found = told([capped("delay.1s"), warning("a", found=1, required=2), error("b", found=3, required=4)])
+    found = in_words([capped("delay.1s"), warning("a", found=1, required=2), error("b", found=3, required=4)])
 
     assert [one.severity for one in found] == ["error", "warning", "warning"]
     assert found[0].says == "b is 3; required is 4"
-    assert len(told([capped("delay.1s", 1), capped("delay.1s", 2)])) == 2
+    assert len(in_words([capped("delay.1s", 1), capped("delay.1s", 2)])) == 2

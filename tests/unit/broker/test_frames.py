@@ -15,8 +15,9 @@ from pamqp.frame import marshal
 from pamqp.header import ContentHeader
 
 from bridge.broker.client import frames, pamqp_patch
-from bridge.broker.client.encode_properties import CopyProperties
+from bridge.broker.client.encode_properties import CopyProperties, encode_properties
 from bridge.broker.copies.copies import to_properties
+from bridge.broker.copies.properties import Properties
 from bridge.model.message import Copy, Envelope
 
 pamqp_patch.install()
@@ -80,10 +81,10 @@ PLAIN = Copy(
 )  # fmt: skip
 
 
-def packed(properties: spec.Basic.Properties | CopyProperties) -> bytes | None:
+def packed(properties: Properties | CopyProperties) -> bytes | None:
     """None: they can't be written."""
     try:
-        return properties.marshal()
+        return encode_properties(properties)
     except _UNWRITABLE:
         return None
 

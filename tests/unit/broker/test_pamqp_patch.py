@@ -11,6 +11,7 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
 from bridge.broker.client import pamqp_patch
+from bridge.broker.copies.properties import UNREADABLE
 
 pamqp_patch.install()
 
@@ -40,7 +41,7 @@ def test_properties_that_cant_be_read_are_none_with_the_reason() -> None:
 
     assert properties.timestamp is None
     assert properties.headers is not None
-    assert "is out of range" in str(properties.headers[pamqp_patch.UNREADABLE])
+    assert "is out of range" in str(properties.headers[UNREADABLE])
 
 
 @pytest.mark.parametrize(("levels", "readable"), [(5, True), (60, False)])

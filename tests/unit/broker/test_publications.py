@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pamqp.commands import Basic
 
 from bridge.broker.copies.bundles import COUNT_HEADER, MOST_COPIES
-from bridge.broker.publications import Publication, Route, _messages, _sent_long_before, _sharing
+from bridge.broker.copies.properties import Properties
+from bridge.broker.publications import Publication, Route, _messages, _sent_long_before
 from bridge.model.message import Copy, CopyKind, Envelope
 from topology.names import Names
 
@@ -39,12 +39,12 @@ def sent(*publications: Publication) -> list[tuple[tuple[int, ...], str, int | N
     """Of each message the places of what it carries, its key, and how many copies it counts."""
     return [
         (places, outgoing.routing_key, _count(outgoing.properties))
-        for places, outgoing in _messages(NAMES, publications, _sharing(publications))
+        for places, outgoing in _messages(NAMES, publications, bundled=True)
     ]
 
 
 def _count(properties: object) -> Any:
-    return (properties.headers or {})[COUNT_HEADER] if isinstance(properties, Basic.Properties) else None
+    return (properties.headers or {})[COUNT_HEADER] if isinstance(properties, Properties) else None
 
 
 def test_copies_that_fall_due_in_the_same_tenth_of_a_second_share_a_bundle() -> None:

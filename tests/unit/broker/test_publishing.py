@@ -1,9 +1,9 @@
 """What is decided before a burst is published."""
 
 import pytest
-from pamqp import commands as spec
 
-from bridge.broker.client.publisher import Outgoing, _without_twins
+from bridge.broker.client.publisher import Outgoing, _without_repeated_ids
+from bridge.broker.copies.properties import Properties
 from bridge.broker.publications import parked_ms
 
 
@@ -45,6 +45,6 @@ def test_the_wheel_aims_short_where_the_checkpoint_waits_for_the_moment(
     ],
 )
 def test_no_part_of_a_burst_has_an_id_twice_and_twins_keep_their_order(ids: str, parts: list[list[int]]) -> None:
-    messages = [Outgoing("", "q", spec.Basic.Properties(message_id=message_id), b"") for message_id in ids]
+    messages = [Outgoing("", "q", Properties(message_id=message_id), b"") for message_id in ids]
 
-    assert _without_twins(messages) == parts
+    assert _without_repeated_ids(messages) == parts

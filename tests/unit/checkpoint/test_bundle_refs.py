@@ -9,7 +9,7 @@ def test_a_lone_copy_is_done_at_once() -> None:
 
 def test_a_bundle_is_done_with_the_last_of_its_copies() -> None:
     shares = BundleRefs(most=9)
-    shares.parted(3, 3)
+    shares.unpacked(3, 3)
 
     assert shares.done([3, 4, 3]) == [4]
     assert shares.done([5]) == [5]
@@ -20,8 +20,8 @@ def test_a_bundle_is_done_with_the_last_of_its_copies() -> None:
 
 def test_what_is_parted_and_not_done_with_is_counted() -> None:
     shares = BundleRefs(most=9)
-    shares.parted(1, 2)
-    shares.parted(2, 3)
+    shares.unpacked(1, 2)
+    shares.unpacked(2, 3)
     assert shares.copies == 5
 
     shares.done([1, 7, 2, 2])
@@ -34,7 +34,7 @@ def test_no_more_is_parted_while_too_much_is_not_done_with() -> None:
     shares = BundleRefs(most=9)
     assert shares.has_room(256)
 
-    shares.parted(1, 5)
+    shares.unpacked(1, 5)
     assert [shares.has_room(copies) for copies in (4, 5)] == [True, False]
     shares.done([1] * 5)
     assert shares.has_room(256)
@@ -42,8 +42,8 @@ def test_no_more_is_parted_while_too_much_is_not_done_with() -> None:
 
 def test_bundles_are_counted_apart() -> None:
     shares = BundleRefs(most=9)
-    shares.parted(1, 2)
-    shares.parted(2, 1)
+    shares.unpacked(1, 2)
+    shares.unpacked(2, 1)
 
     assert shares.done([1, 2]) == [2]
     assert shares.done([1]) == [1]

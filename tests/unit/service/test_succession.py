@@ -49,13 +49,13 @@ class Delivery:
 
     def __init__(self, servers: Servers, message_id: str) -> None:
         self._log, self.delivery_tag = servers.log, message_id
-        self.message = self.acknowledging = self
+        self.message = self.acknowledger = self
 
     async def ack(self, tags: list[str]) -> None:
         self._log.append("ack " + " ".join(tags))
 
-    async def requeue(self) -> None:
-        self._log.append(f"requeue {self.delivery_tag}")
+    async def requeue(self, tag: str | None = None) -> None:
+        self._log.append(f"requeue {tag or self.delivery_tag}")
 
 
 @pytest.fixture

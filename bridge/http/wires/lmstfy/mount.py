@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.access.access import Undecided, is_loopback
-from bridge.http.wires.lmstfy.routers import AdminRouter, ApiRouter
+from bridge.http.wires.lmstfy.ports import AdminRouter, ApiRouter
 from bridge.http.wires.lmstfy.routes import ADMIN, API
 from bridge.http.wires.lmstfy.wire import Wire
 

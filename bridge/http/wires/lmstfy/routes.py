@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bridge.http.wires.lmstfy import about, acking, admin, consuming, names, publishing, queues
-from bridge.http.wires.lmstfy.routers import AdminRoute, ApiRoute
+from bridge.http.wires.lmstfy.ports import AdminRoute, ApiRoute
 from bridge.http.wires.lmstfy.throttle import throttled
 
 _QUEUE: Final = "/api/:namespace/:queue"

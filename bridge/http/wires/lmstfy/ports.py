@@ -1,4 +1,4 @@
-"""Runs the stages and the handler of a request: one router for the API's port, one for the admin port."""
+"""Serves the ports of the API and of the admin calls: runs the stages and the handler of each request."""
 
 from __future__ import annotations
 

@@ -1,0 +1,89 @@
+"""Wraps a channel of aiormq for the modules that take messages out of queues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import aiormq
+from pamqp.commands import Basic
+
+from bridge.broker.client.acknowledger import Acknowledger
+from bridge.broker.client.delivery import Delivery, delivery_of
+from bridge.broker.client.fast_reader import FastReader, Received, new_tag
+
+__all__ = ["Channel", "new_tag"]
+
+
+class Channel:
+    """A channel whose errors are those of aiormq: callers translate them with `connection.translated`."""
+
+    def __init__(self, raw: aiormq.Channel, reader: FastReader) -> None:
+        self._raw = raw
+        self._reader = reader
+
+    @property
+    def is_closed(self) -> bool:
+        return self._raw.is_closed
+
+    @property
+    def closing(self) -> asyncio.Future[None]:
+        """A future that ends when the channel does. Cancelling it does not touch the channel."""
+        return self._raw.closing
+
+    def acknowledger(self) -> Acknowledger:
+        """Makes an acknowledger, which has to be the only one of the channel."""
+        return Acknowledger(self._raw)
+
+    async def close(self) -> None:
+        """Closes the channel. RabbitMQ requeues all unacknowledged deliveries."""
+        await self._raw.close()
+
+    async def depth(self, queue: str) -> int:
+        """Returns how many messages are ready in the queue."""
+        return (await self._raw.queue_declare(queue, passive=True)).message_count or 0
+
+    async def set_prefetch(self, count: int) -> None:
+        """Lets each further consumer hold `count` unacknowledged deliveries."""
+        await self._raw.basic_qos(prefetch_count=count)
+
+    async def get(self, queue: str, timeout_s: float) -> tuple[Delivery | None, int]:
+        """Takes the oldest message; also returns how many are ready behind it."""
+        message = await self._raw.basic_get(queue, timeout=timeout_s)
+        if isinstance(message.delivery, Basic.GetEmpty):
+            return None, 0
+        return delivery_of(message), message.message_count or 0
+
+    async def consume(self, queue: str, received: Received, tag: str = "") -> str:
+        """Calls `received` with each delivery until `cancel` or `forget`. Returns the consumer's tag.
+
+        `tag`: a `new_tag` of the caller, who can then cancel the consumer if this call fails half-way.
+        """
+        return await self._reader.consume(self._raw, queue, received, tag)
+
+    async def cancel(self, tag: str) -> None:
+        """Cancels a consumer. RabbitMQ delivers all that was on its way before it answers, or requeues it."""
+        try:
+            # RabbitMQ may have cancelled the consumer itself, because somebody deleted the queue.
+            if tag in self._raw.consumers:
+                await self._raw.basic_cancel(tag)
+        finally:
+            self.forget(tag)
+
+    def forget(self, tag: str) -> None:
+        """Ignores further deliveries of a consumer."""
+        self._reader.forget(tag)
+
+    @contextmanager
+    def on_cancelled(self, cancelled: Callable[[str], None]) -> Iterator[None]:
+        """Within the context, calls `cancelled` with the tag of each consumer that RabbitMQ cancels."""
+
+        def received(frame: Basic.Cancel) -> None:
+            cancelled(frame.consumer_tag or "")
+
+        self._raw.on_consumer_cancel_callbacks.add(received)
+        try:
+            yield
+        finally:
+            self._raw.on_consumer_cancel_callbacks.discard(received)

@@ -1,0 +1,54 @@
+"""Limits how many batches are in flight at once, and reports the first that fails by a fault of ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+AT_ONCE: Final = 3
+"""Batches in flight: one asks Redis while another waits for confirms. With more, batches would be smaller, and cost
+more."""
+
+
+class Flight:
+    """The batches in flight. Those that wait for a new queue to settle take no place from others."""
+
+    def __init__(self) -> None:
+        self._batches: set[asyncio.Task[None]] = set()
+        self._settling: set[asyncio.Task[None]] = set()
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def failed(self) -> asyncio.Future[None]:
+        """Ends with the exception of the first batch that raises one."""
+        return self._failed
+
+    async def room(self) -> None:
+        """Waits until another batch may begin."""
+        while len(self._batches) - len(self._settling) >= AT_ONCE:
+            await asyncio.wait(self._batches - self._settling, return_when=asyncio.FIRST_COMPLETED)
+
+    def begin(self, batch: Coroutine[Any, Any, None], *, settling: bool) -> None:
+        """Begins a batch. `settling`: one of its queues is so new that its confirm does not count yet."""
+        task = asyncio.create_task(batch)
+        self._batches.add(task)
+        if settling:
+            self._settling.add(task)
+        task.add_done_callback(self._ended)
+
+    async def land(self) -> None:
+        """Waits until all batches have ended."""
+        if self._batches:
+            await asyncio.wait(self._batches)
+
+    def cancel(self) -> None:
+        """Cancels all batches."""
+        for task in self._batches:
+            task.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._batches.discard(task)
+        self._settling.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not self._failed.done():
+            self._failed.set_exception(error)

@@ -1,0 +1,21 @@
+"""Decides when the checkpoint asks Redis about an arrival. Pure."""
+
+from __future__ import annotations
+
+from bridge.broker.copies.classify import Arrival, Bundle, Due
+from bridge.loops.checkpoint.verdicts import HELD_AT_MOST_MS
+
+
+def ask_at_ms(arrival: Arrival, now_ms: float) -> float:
+    """Returns when to unpack the arrival or ask about it, in Unix ms.
+
+    That is when it is due, if it is due soon. The wheel aims only a little short, so a copy that is due much later was
+    moved to this queue by somebody else. The checkpoint asks about it at once, as about all other arrivals.
+    """
+    if isinstance(arrival, Bundle):
+        due_ms = arrival.due_ms
+    elif isinstance(arrival, Due):
+        due_ms = arrival.copy.due_ms
+    else:
+        return now_ms
+    return due_ms if due_ms - now_ms <= HELD_AT_MOST_MS else now_ms

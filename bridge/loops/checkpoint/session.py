@@ -1,0 +1,234 @@
+"""Runs the checkpoint over one channel: consumes, holds copies until they are due, processes them, acknowledges."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+import structlog
+
+from bridge import metrics
+from bridge.broker.client.consumer import Consumer, Delivery
+from bridge.broker.copies.classify import Arrival, Bundle, Due, Returned, Unusable
+from bridge.loops.checkpoint.batches import RETRY_MS, Batches
+from bridge.loops.checkpoint.bundle_refs import BundleRefs
+from bridge.loops.checkpoint.due_queue import DueQueue
+from bridge.loops.checkpoint.flight import AT_ONCE, Flight
+from bridge.loops.checkpoint.moments import ask_at_ms
+from bridge.loops.checkpoint.verdicts import HELD_AT_MOST_MS
+from bridge.model.errors import BrokerUnavailable, QueueMissing, Unavailable
+from bridge.model.message import Copy
+from bridge.service.context import Context
+from bridge.service.supervisor import waiting
+
+log = structlog.get_logger(__name__)
+
+_FAILED_AGAIN_MS = 5_000  # after a fault of ours with one message
+
+# Unfinished copies out of bundles, beside those of the batches in flight. While Redis is away no more bundles are
+# unpacked: an unpacked bundle takes several times its memory, and each of its copies is asked about again.
+_UNPACKED_AT_MOST = 16_384
+
+# For unpacked copies when the process stops: they are due by then, and have been asked about once more.
+_ENDED_WITHIN_MS = HELD_AT_MOST_MS + RETRY_MS
+
+_Unpacked = Due | Returned | Unusable
+
+
+class Session:
+    """All that came over one channel.
+
+    A delivery tag belongs to its channel. On the next channel it is another delivery's, and an ack with it would lose
+    that delivery. So no session gets the deliveries of another, or the results of its batches.
+    """
+
+    def __init__(self, context: Context, lane: int, *, state: str = "starting") -> None:
+        self._connection = context.broker.consuming
+        self._store = context.store
+        self._keys = context.records.keys
+        self._copy_publisher = context.broker.releases
+        self._declared = context.broker.declared
+        self._queue = context.broker.declared.checkpoint_queue(lane)
+        self._classify = context.broker.classifier(lane)
+        self._prefetch = context.settings.checkpoint_prefetch
+        self._batch = context.settings.checkpoint_batch
+        self._batches = Batches(context, lane)
+        self._held: DueQueue[Arrival] = DueQueue()
+        self._bundles = BundleRefs(most=AT_ONCE * self._batch + _UNPACKED_AT_MOST)
+        self._wake = asyncio.Event()
+        self._awaited_ms: float | None = None
+        self._flight: Flight
+        self.state = state
+
+    async def run(self) -> None:
+        """Runs until the channel is lost.
+
+        Raises:
+            Unavailable
+        """
+        await self._declared.ensure_wheel()
+        await self._store.learn_clock()
+        self._flight = Flight()
+        try:
+            consumer = await Consumer.open(
+                self._connection, self._queue, prefetch=self._prefetch, received=self._received
+            )
+        except QueueMissing:
+            # Somebody deleted it.
+            await self._declared.renew_wheel()
+            raise
+        self.state = "ok"
+        log.info("checkpoint.running")
+        closed = asyncio.create_task(consumer.until_closed())
+        working = asyncio.create_task(self._work(consumer))
+        try:
+            await asyncio.wait((closed, working, self._flight.failed), return_when=asyncio.FIRST_COMPLETED)
+            if self._flight.failed.done():
+                self._flight.failed.result()
+            if working.done():
+                working.result()
+            raise BrokerUnavailable("the checkpoint's channel was closed")
+        except asyncio.CancelledError:
+            # The process stops: take no more, finish what is in flight, requeue the rest.
+            with suppress(BrokerUnavailable):
+                await consumer.stop()
+            working.cancel()
+            await self._flight.land()
+            await self._finish_unpacked(consumer)
+            raise
+        finally:
+            closed.cancel()
+            working.cancel()
+            self._flight.cancel()
+            with suppress(BrokerUnavailable):
+                await consumer.close()
+
+    async def _work(self, consumer: Consumer) -> None:
+        while True:
+            await self._flight.room()
+            due = await self._next_due()
+            for indexes in self._store.apart([self._key(arrival) for arrival in due]):
+                batch = [due[at] for at in indexes]
+                settling = any(
+                    not isinstance(arrival, Unusable) and self._declared.unsettled(arrival.topic) for arrival in batch
+                )
+                self._flight.begin(self._process(consumer, batch), settling=settling)
+
+    def _key(self, arrival: _Unpacked) -> str:
+        """Returns a key on the Redis server that is asked about the arrival."""
+        if isinstance(arrival, Unusable):
+            return self._keys.topics
+        return self._keys.home(arrival.topic, arrival.copy.id)
+
+    async def _finish_unpacked(self, consumer: Consumer) -> None:
+        """Finishes unpacked bundles on shutdown. Requeuing one would redeliver copies already released."""
+        now_ms = self._store.clock.now_ms()
+        until_ms = now_ms + _ENDED_WITHIN_MS
+        while self._bundles.copies:
+            due = self._held.take_due(now_ms, self._batch)
+            unpacked = [held for held in due if not isinstance(held, Bundle) and held.tag in self._bundles]
+            if unpacked:
+                await self._process(consumer, unpacked)
+            elif not due:
+                next_ms = self._held.next_due_ms()
+                if next_ms is None or next_ms > until_ms:
+                    return
+                await asyncio.sleep(max(0.0, next_ms - now_ms) / 1_000)
+            now_ms = self._store.clock.now_ms()
+
+    def _received(self, delivery: Delivery) -> None:
+        now_ms = self._store.clock.now_ms()
+        arrival = self._classify(delivery, now_ms=int(now_ms))
+        self._hold(arrival, ask_at_ms(arrival, now_ms))
+
+    def _hold(self, arrival: Arrival, due_ms: float) -> None:
+        self._held.add(due_ms, arrival.topic, arrival, arrival.count)
+        if self._awaited_ms is None or due_ms < self._awaited_ms:
+            self._wake.set()
+
+    async def _next_due(self) -> list[_Unpacked]:
+        """Waits until something is due, and returns a batch of it."""
+        while True:
+            now_ms = self._store.clock.now_ms()
+            due: list[_Unpacked] = []
+            while len(due) < self._batch and (taken := self._held.take_due(now_ms, self._batch - len(due))):
+                for arrival in taken:
+                    if isinstance(arrival, Bundle):
+                        due += self._unpack(arrival, now_ms)
+                    else:
+                        due.append(arrival)
+            if due:
+                return due
+            self._awaited_ms = self._held.next_due_ms()
+            self._wake.clear()
+            wait_s = None if self._awaited_ms is None else (self._awaited_ms - now_ms) / 1_000
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
+
+    def _unpack(self, bundle: Bundle, now_ms: float) -> list[_Unpacked]:
+        """Returns the copies of a bundle that are due, and holds each of the others."""
+        if not self._bundles.has_room(bundle.count):
+            self._hold(bundle, now_ms + RETRY_MS)
+            return []
+        copies = bundle.unpack(now_ms=int(now_ms))
+        if isinstance(copies, Unusable):
+            return [copies]
+        self._bundles.unpacked(bundle.tag, len(copies))
+        due: list[_Unpacked] = []
+        for copy in copies:
+            if (moment_ms := ask_at_ms(copy, now_ms)) > now_ms:
+                self._hold(copy, moment_ms)
+            else:
+                due.append(copy)
+        return due
+
+    async def _process(self, consumer: Consumer, batch: Sequence[_Unpacked]) -> None:
+        """Processes a batch, and holds again what could not be done."""
+        left: list[_Unpacked]
+        unusable = [arrival for arrival in batch if isinstance(arrival, Unusable)]
+        items = [arrival for arrival in batch if not isinstance(arrival, Unusable)]
+        try:
+            for refused in unusable[:]:
+                await self._refuse(consumer, refused)
+                unusable.remove(refused)
+            if items:
+                processed = await self._batches.process(items)
+                items = []
+                for item, again_ms in processed.held:
+                    self._hold(item, again_ms)
+                for item, reason in processed.refused:
+                    self._hold(Unusable(item.tag, item.original, reason), self._store.clock.now_ms())
+                await consumer.ack(self._bundles.done(processed.done))
+            self.state = "ok"
+        except Unavailable as error:
+            # None of it was acknowledged: the next try decides the same.
+            self.state = waiting(error)
+            left = [*unusable, *items]
+            for arrival in left:
+                self._hold(arrival, self._store.clock.now_ms() + RETRY_MS)
+        except Exception:
+            left = [*unusable, *items]
+            if len(left) > 1:
+                # One of them is at fault. It must not hold up the others.
+                for arrival in left:
+                    await self._process(consumer, [arrival])
+            elif left:
+                log.exception("checkpoint.failed", topic=left[0].topic, id=_id(left[0]))
+                self._hold(left[0], self._store.clock.now_ms() + _FAILED_AGAIN_MS)
+            else:
+                raise
+
+    async def _refuse(self, consumer: Consumer, arrival: Unusable) -> None:
+        await self._copy_publisher.refuse(arrival.original, arrival.reason)
+        log.warning("checkpoint.refused", reason=arrival.reason)
+        metrics.REFUSED.inc()
+        await consumer.ack(self._bundles.done([arrival.tag]))
+
+
+def _id(arrival: _Unpacked) -> str:
+    if not isinstance(arrival, Unusable):
+        return arrival.copy.id
+    original = arrival.original
+    return original.id if isinstance(original, Copy) else original.properties.message_id or ""

@@ -1,0 +1,64 @@
+"""The checkpoint asks about an arrival when it is due, or at once."""
+
+from typing import Any
+
+import pytest
+
+from bridge.broker.client.delivery import Delivery
+from bridge.broker.copies.classify import Arrival, Bundle, Due, Returned, Unusable, classify
+from bridge.broker.copies.properties import Properties
+from bridge.loops.checkpoint.moments import ask_at_ms
+from topology.names import Names
+
+NOW_MS = 1_769_850_000_000
+
+
+def arrived(key: str, body: bytes = b"{}", **headers: Any) -> Arrival:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    message = Delivery(
+        channel=None,  # type: ignore[arg-type]
+        delivery_tag=7,
+        routing_key=key,
+        properties=Properties(message_id="o-1", headers=named),
+        body=body,
+    )
+    return classify(Names(), message, now_ms=NOW_MS, max_retry=3)
+
+
+@pytest.mark.parametrize(("due_in_ms", "asked_in_ms"), [(-5, -5), (0, 0), (200, 200), (201, 0)])
+def test_a_copy_due_soon_is_held_and_one_due_later_is_asked_about_at_once(due_in_ms: int, asked_in_ms: int) -> None:
+    copy = arrived("0.0.0.0.0.0.1.orders", x_delay_copy="1.a", x_delay_due=NOW_MS + due_in_ms)
+
+    assert isinstance(copy, Due)
+    assert ask_at_ms(copy, NOW_MS) == NOW_MS + asked_in_ms
+
+
+def test_a_bundle_is_unpacked_when_its_earliest_copy_is_due() -> None:
+    due_ms = (NOW_MS + 90, NOW_MS + 40)
+    lines = b"".join(b'[2,"o-%d",1,2,1,3,%d,0,0]\n{}\n' % (at, one) for at, one in enumerate(due_ms))
+    bundle = arrived(
+        "0.0.0.0.0.0.1.!plain-bundle.orders", b"copies\n" + lines, x_delay_bundle=2, x_delay_due=min(due_ms)
+    )
+    assert isinstance(bundle, Bundle)
+    assert ask_at_ms(bundle, NOW_MS) == NOW_MS + 40
+
+    copies = bundle.unpack(now_ms=NOW_MS + 40)
+    assert isinstance(copies, list)
+    assert [(copy.tag, copy.copy.id, ask_at_ms(copy, NOW_MS + 40)) for copy in copies] == [
+        (7, "o-0", NOW_MS + 90),
+        (7, "o-1", NOW_MS + 40),
+    ]
+
+
+def test_an_unusable_message_is_put_aside_at_once() -> None:
+    for arrival in (arrived("no key"), arrived("0.0.0.0.0.0.1.!plain-bundle.orders", x_delay_bundle=2)):
+        assert isinstance(arrival, Unusable)
+        assert ask_at_ms(arrival, NOW_MS) == NOW_MS
+
+
+def test_a_returned_copy_is_asked_about_at_once() -> None:
+    died = [{"queue": "ready.orders", "reason": "rejected", "count": 1}]
+    returned = arrived("orders", x_death=died, x_delay_copy="1.a", x_delay_due=NOW_MS + 100)
+
+    assert isinstance(returned, Returned)
+    assert ask_at_ms(returned, NOW_MS) == NOW_MS
