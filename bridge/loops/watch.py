@@ -22,6 +22,8 @@ _RETRY_S = 1.0
 
 
 class Watch:
+    """The loop that inspects. `findings`: those of the latest inspection; `policies`: whether it sees policies."""
+
     name = "watch"
 
     def __init__(self, context: Context) -> None:

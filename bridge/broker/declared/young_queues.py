@@ -1,8 +1,8 @@
 """Tells when a confirm by a new queue counts, on a broker that may be killed.
 
 A quorum queue that was just created does not survive a kill of the broker: RabbitMQ writes its registration about once
-a second. (Measured on 3.10, 4.0 and 4.3: lost when the broker was killed up to 0.6 s after the declare, kept from 1.2 s
-on.) So a confirm of a queue counts only once the queue is old enough.
+a second. Measured on 3.10, 4.0 and 4.3, it was lost when the broker was killed up to 0.6 s after the declare.
+From 1.2 s on it was kept. So a confirm of a queue counts only once the queue is old enough.
 """
 
 from __future__ import annotations

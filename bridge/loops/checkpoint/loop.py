@@ -15,6 +15,8 @@ log = structlog.get_logger(__name__)
 
 
 class Checkpoint:
+    """The loop of one lane. `state` is "ok", "starting", or names the server that it waits for."""
+
     name = "checkpoint"
 
     def __init__(self, context: Context, lane: int) -> None:
