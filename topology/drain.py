@@ -54,7 +54,7 @@ async def drain(
 
     A waiting message waits for the rest of its delay. Ready and dead queues stay as they are if their names are the
     same. If the names differ, the messages of `topics` move to queues that the caller has declared; `topics` must list
-    all topics. Stop the bridges and consumers of the old names first. Those of the new names may run.
+    all topics. Stop the bridges and consumers of the old names first. Bridges and consumers of the new names may run.
 
     Raises:
         TopologyError: an old queue has a consumer, or the broker refuses something.

@@ -129,7 +129,8 @@ class Broker:
         return Inspection(findings=in_words(one for one in findings if one not in unbound), mended=mended)
 
     async def check(self) -> None:
-        """
+        """Checks that RabbitMQ answers and takes messages.
+
         Raises:
             BrokerUnavailable: RabbitMQ is away, or blocks publishers.
         """

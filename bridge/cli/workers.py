@@ -1,7 +1,7 @@
 """Runs the worker processes of one `serve`: forks them, restarts one that ends, and stops them together.
 
     delaybridge serve
-      |-- api-1         each accepts connections on sockets of its own at the same ports
+      |-- api-1         each accepts connections on its own sockets, at the same ports
       |-- api-2
       '-- checkpoint-1
 

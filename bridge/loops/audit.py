@@ -62,7 +62,8 @@ class _Lost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pass:
-    """`last`: this pass reached the end of the last topic, and the next one begins with the first."""
+    """The result of one pass. `last`: it reached the end of the last topic, so the next pass begins with the first
+    topic."""
 
     found: Sequence[Overdue]
     last: bool
@@ -113,7 +114,7 @@ class Audit:
 
     async def run_once(self, *, repair: bool = True) -> Pass | None:
         """Looks at up to a thousand records, from where the last pass ended. Returns None while the checkpoint is
-        behind, or was so less than the grace ago: copies are then late and not lost.
+        behind, and for the grace after that: copies are late then, not lost.
 
         Raises:
             Unavailable: some messages may be repaired.

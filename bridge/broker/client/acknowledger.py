@@ -20,10 +20,9 @@ _PASSED_ON_AFTER_S = 1.0
 
 
 class Acknowledger:
-    """The only one that acknowledges on its channel.
-
-    Acks are written in order. A multiple-ack written early settles tags that an earlier ack still names, and RabbitMQ
-    closes the channel over such a tag. So each ack is written before the next is made.
+    """Acknowledges the deliveries of a channel; nothing else may. Acks are written in order. A multiple-ack written
+    early settles tags that an earlier ack still names, and RabbitMQ closes the channel over such a tag. So each ack is
+    written before the next is made.
     """
 
     def __init__(self, channel: Channel) -> None:

@@ -67,7 +67,7 @@ class Declared:
         return self._names.dead_queue(topic)
 
     async def ensure_wheel(self) -> None:
-        """Declares everything but topics, unless this connection has.
+        """Declares everything but topics, unless this connection has done so.
 
         Raises:
             BrokerUnavailable
@@ -80,7 +80,7 @@ class Declared:
                 await _once_more(self._declare_wheel)
 
     async def ensure_topic(self, topic: str) -> None:
-        """Declares a topic's ready and dead-letter queues, unless this connection has.
+        """Declares a topic's ready and dead-letter queues, unless this connection has done so.
 
         Raises:
             BrokerUnavailable
@@ -249,7 +249,7 @@ class Declared:
 
 
 async def _once_more(declare: Callable[[], Awaitable[None]]) -> None:
-    """Declares, and a second time if an object vanished.
+    """Declares, and declares a second time if an object vanished.
 
     RabbitMQ tells consumers of a deleted queue before the queue is gone; until then a declare of it succeeds.
     """

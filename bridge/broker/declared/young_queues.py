@@ -37,11 +37,11 @@ class YoungQueues:
         self._declared_s[group] = monotonic() + _SETTLES_AFTER_S
 
     def exists(self, group: str) -> None:
-        """Notes that somebody else has declared the group, perhaps a moment ago."""
+        """Notes that another process has declared the group, perhaps a moment ago."""
         self._found_s.setdefault(group, monotonic() + _SETTLES_AFTER_S)
 
     def old(self, group: str) -> None:
-        """Notes that, if somebody else has declared the group, that was long ago."""
+        """Notes that the group is old, if another process has declared it."""
         self._found_s[group] = 0.0
 
     def forget(self, group: str) -> None:

@@ -183,7 +183,7 @@ class HttpConnection(HttpToolsProtocol):
 
     @property
     def phase(self) -> Phase:
-        """What the connection waits for now."""
+        """Returns what the connection waits for now."""
         if self.transport.get_write_buffer_size():
             return Phase.READING
         if self._ended:

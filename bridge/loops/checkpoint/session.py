@@ -37,10 +37,9 @@ _Unpacked = Due | Returned | Unusable
 
 
 class Session:
-    """All that came over one channel.
-
-    A delivery tag belongs to its channel. On the next channel it is another delivery's, and an ack with it would lose
-    that delivery. So no session gets the deliveries of another, or the results of its batches.
+    """Works on the deliveries of one channel. A delivery tag belongs to its channel. On the next channel it belongs to
+    another delivery, and an ack with it would lose that delivery. So no session gets the deliveries of another, or the
+    results of its batches.
     """
 
     def __init__(self, context: Context, lane: int, *, state: str = "starting") -> None:
@@ -203,7 +202,7 @@ class Session:
                 await consumer.ack(self._bundles.done(processed.done))
             self.state = "ok"
         except Unavailable as error:
-            # None of it was acknowledged: the next try decides the same.
+            # Nothing was acknowledged, so the next try decides the same.
             self.state = waiting(error)
             left = [*unusable, *items]
             for arrival in left:
@@ -211,7 +210,7 @@ class Session:
         except Exception:
             left = [*unusable, *items]
             if len(left) > 1:
-                # One of them is at fault. It must not hold up the others.
+                # One message is at fault. It must not hold up the others.
                 for arrival in left:
                     await self._process(consumer, [arrival])
             elif left:

@@ -74,7 +74,8 @@ class Router(ABC, Generic[AnyRoute]):
 
     @abstractmethod
     async def run(self, route: AnyRoute, request: WireRequest) -> Answered:
-        """
+        """Runs the stages and the handler of a route.
+
         Raises:
             ClientDisconnect
         """
