@@ -19,5 +19,5 @@ def run_command(*arguments: str, settings: Mapping[str, str]) -> Result:
 
 
 async def command(*arguments: str, settings: Mapping[str, str]) -> Result:
-    """Runs the command in a thread, as it has an event loop of its own."""
+    """Runs the command in a thread, as it has its own event loop."""
     return await asyncio.to_thread(run_command, *arguments, settings=settings)

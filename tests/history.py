@@ -52,8 +52,7 @@ _LOOK_S = 0.5  # a verdict on a long run takes tens of milliseconds of CPU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Ids of messages, by what is true of them. `wrong` holds those that break a promise.
-
+    """The ids of messages, by what happened to them. `wrong` holds messages that break a promise. Messages in
     `duplicated` came more often than consumers returned them. At-least-once delivery allows that.
     """
 

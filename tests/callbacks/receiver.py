@@ -1,4 +1,4 @@
-"""A receiver of callbacks: a small HTTP/1.1 server on loopback, whose answers a test sets."""
+"""Runs a receiver of callbacks: a small HTTP/1.1 server on loopback, whose answers a test sets."""
 
 from __future__ import annotations
 

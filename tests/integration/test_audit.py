@@ -79,7 +79,7 @@ async def measured(own: Own, name: str) -> float | None:
 
 
 def overdue_events(own: Own, *topics: str) -> list[Json]:
-    """What the bridge has logged of overdue messages of these topics."""
+    """Returns what the bridge has logged about overdue messages of these topics."""
     lines = own.bridge.log_file.read_text().splitlines()
     events = [json.loads(line) for line in lines if '"audit.overdue"' in line]
     return [event for event in events if event["topic"] in topics]

@@ -1,4 +1,4 @@
-"""A queue that somebody deletes during its declare is declared a second time."""
+"""Tests that the bridge declares a queue a second time if somebody deletes it during its declare."""
 
 from __future__ import annotations
 

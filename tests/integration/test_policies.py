@@ -79,7 +79,7 @@ async def watched(rabbit: RabbitNode, redis_of_watched: RedisNode, local_dir: Pa
         own_bridge(rabbit, redis_of_watched.url, local_dir, **settings) as own,
         httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=60) as management,
     ):
-        await own.topic.send(id="stands", delay="1h")
+        await own.topic.send(id="remains", delay="1h")
         yield Watched(own, management)
 
 

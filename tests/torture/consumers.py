@@ -1,4 +1,4 @@
-"""Consumes messages, acks most, returns some, and goes on whatever happens to the servers."""
+"""Consumes messages, acks most, returns some, and continues whatever happens to the servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends literal requests to lmstfy's wire on a bridge of its own, and reads the answers from the socket."""
+"""Sends literal requests to lmstfy's wire on a private bridge, and reads the answers from the socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A confirm of a new queue counts once the queue is old enough."""
+"""Tests that a confirm of a new queue counts only once the queue is old enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies wait until they are due, and then for their topic's turn."""
+"""Tests that copies wait until they are due, and then for their topic's turn."""
 
 import pytest
 
