@@ -21,8 +21,8 @@ Who is authoritative:
 
 * RabbitMQ, for the existence of a copy. Only a publisher confirm counts: a quorum queue has the copy on a majority of
   its nodes.
-* Redis, for which copy is live. A script compares epoch and nonce before it changes a record, so of two callers that
-  change one message at once only the first succeeds, and a script that runs twice changes the record once.
+* Redis, for which copy is live. A script compares epoch and nonce before it changes a record. So if two callers change
+  one message at once, only the first succeeds. A script that runs twice changes the record once.
 * Nobody else. A bridge process keeps no state, so any process may carry on after a crash.
 
 What a failure leaves behind:

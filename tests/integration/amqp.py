@@ -47,7 +47,8 @@ class Amqp:
             return message
 
     async def put_aside(self, reason: str) -> AbstractIncomingMessage:
-        """Waits for the next message of `delay.refused` with this reason. Acknowledges it and all before it."""
+        """Waits for the next message of `delay.refused` with this reason. Acknowledges this message and all before
+        it."""
         async with self.consume("delay.refused", prefetch=1) as arrivals:
             while True:
                 message = await arrivals.get()
