@@ -13,8 +13,8 @@ from bridge.access.errors import Refused
 log = structlog.get_logger(__name__)
 
 _EVERY_S = 1.0
-# By kind and token: when it was last logged, and how many were refused since. Only ids of existing tokens are keys, so
-# the dict stays small.
+# By kind and token: when a refusal was last logged, and how many followed since. Only ids of existing tokens are keys,
+# so the dict stays small.
 _logged: dict[tuple[str, str | None], tuple[float, int]] = {}
 
 

@@ -32,7 +32,7 @@ class Workers:
     def __init__(
         self, names: Sequence[str], work: Callable[[int, int], int], ending: Callable[[], None], *, within_s: float
     ) -> None:
-        """`work(place, pipe)` runs the worker number `place` and returns its exit code. The worker must stop when the
+        """`work(place, pipe)` runs the worker number `place` and returns its exit code. A worker must stop when the
         other end of `pipe` is closed. The parent calls `ending` before it stops the workers, and kills workers that
         have not ended `within_s` seconds later."""
         self._names = names

@@ -50,7 +50,8 @@ class Overdue:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """`kept`: the envelope with its body, which can be sent again; None where no body was kept."""
+    """A message whose copy is lost. `kept`: the envelope with its body, which can be sent again; None if no body was
+    kept."""
 
     overdue: Overdue
     kept: Envelope | None

@@ -156,7 +156,7 @@ class Service:
 
 
 def _with_retention(context: Context, retention_ms: int) -> Context:
-    """The context with another time for which records of ended messages are kept."""
+    """Returns the context with another retention time for ended messages."""
     tombstone_ms = max(retention_ms, context.records.tombstone_ms)
     return replace(context, records=replace(context.records, retention_ms=retention_ms, tombstone_ms=tombstone_ms))
 

@@ -27,7 +27,7 @@ Who is authoritative:
 
 What a failure leaves behind:
 
-* A crash before 1: nothing has changed. RabbitMQ redelivers the old copy where there was one.
+* A crash before 1: nothing has changed. RabbitMQ redelivers the old copy, if there was one.
 * A crash between 1 and 2: the record names the old copy, which stays live. The new copy is ahead of its record. The
   checkpoint asks about it again every second for a minute, and then believes it. Most often the message has gone on
   from its old copy by then, and the new copy is a ghost. A send has no old copy: its record stays unconfirmed, and
@@ -66,11 +66,11 @@ class Step:
     """What to do for one message, in the order of the fields. Each of them may be missing.
 
     `publication`: the copy to publish. `name`: the call that names this copy in the record, or changes the record alone
-    where there is no publication. `delivery`: the copy that the step began with, to be acknowledged last. The
-    checkpoint leaves it out: it acknowledges its deliveries by tag, a batch at a time. `instead`: the alternative,
-    built only when it is needed: after the publish failed, and, for a step with a delivery, when Redis did not answer.
-    The alternative takes over the delivery. `then`: called with the outcome of `name`. It returns a step that has to
-    come before the acknowledgement and takes over the delivery, or None.
+    if there is no publication. `delivery`: the copy that the step began with, to be acknowledged last. The checkpoint
+    leaves it out: it acknowledges its deliveries by tag, a batch at a time. `instead`: the alternative, built only when
+    it is needed: after the publish failed, and, for a step with a delivery, when Redis did not answer. The alternative
+    takes over the delivery. `then`: called with the outcome of `name`. It returns a step that has to come before the
+    acknowledgement and takes over the delivery, or None.
     """
 
     publication: Publication | None = None

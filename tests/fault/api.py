@@ -26,7 +26,7 @@ def instant_ms(text: str) -> int:
 
 
 class Api:
-    """`refused` counts calls that got a 5xx or no answer."""
+    """The API of one bridge. `refused` counts calls that got a 5xx or no answer."""
 
     def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
         self._http = http

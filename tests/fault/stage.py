@@ -27,7 +27,7 @@ class Bridge(BridgeProcess):
 
     @property
     def worker_pids(self) -> list[int]:
-        """The process ids of its workers, in the order of their forks; empty where it is one process."""
+        """The process ids of its workers, in the order of their forks; empty if it is one process."""
         return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
 
 

@@ -66,7 +66,7 @@ class Amqp:
             return message
 
     async def count(self, queue: str) -> int | None:
-        """How many messages the queue has ready; None where it does not exist."""
+        """Returns how many messages the queue has ready; None if it does not exist."""
         channel = await self.connection.channel()
         try:
             declared = await channel.declare_queue(queue, passive=True)

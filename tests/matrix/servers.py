@@ -27,7 +27,8 @@ REDIS: Final = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """`rabbitmq` is a key of RABBITMQ, `redis` one of REDIS; None means the version of this machine."""
+    """A combination of servers. `rabbitmq` is a key of RABBITMQ, `redis` one of REDIS; None means the version of this
+    machine."""
 
     rabbitmq: str | None = None
     redis: str | None = None

@@ -22,7 +22,7 @@ MAX_RETRY = 3
 
 
 class Stage:
-    """`servers` and `proxies` have the plan's names as keys."""
+    """The servers of a run, and the proxies in front of them. `servers` and `proxies` have the plan's names as keys."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -25,7 +25,7 @@ class NoDestination(Exception):
 
 
 class Destinations:
-    """`services`: the services that messages may name, by name."""
+    """Finds the receivers of messages. `services`: the services that messages may name, by name."""
 
     def __init__(self, services: Mapping[str, TaskService]) -> None:
         self._services = services

@@ -25,8 +25,8 @@ HELD_AT_MOST_MS = 200
 
 @fast_dataclass(frozen=True, slots=True)
 class Decision:
-    """`step`: what to publish and name. `hold_ms`, instead: keep the copy in memory and ask Redis again after so long.
-    `counts`: the metric that counts the step."""
+    """What the checkpoint does with one copy. `step`: what to publish and name. `hold_ms`, instead: keep the copy in
+    memory and ask Redis again after so long. `counts`: the metric that counts the step."""
 
     step: Step = Step()
     hold_ms: float | None = None

@@ -29,7 +29,7 @@ _FORBIDDEN: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """`delay_s` and `ttr_s` are as the client gave them."""
+    """A job as its client sees it. `delay_s` and `ttr_s` are as the client gave them."""
 
     topic: str
     id: str

@@ -19,7 +19,7 @@ AdminHandler = Callable[[WireRequest], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute(Route):
-    """`check_names` takes the namespace and the queue, and raises Refusal."""
+    """A route of the API's port. `check_names` takes the namespace and the queue, and raises Refusal."""
 
     handler: ApiHandler
     check_names: Callable[[str, str], None] = names.check
