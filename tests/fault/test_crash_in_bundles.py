@@ -1,4 +1,4 @@
-"""Tests that a process that dies with an unacknowledged bundle leaves all its messages to the next process."""
+"""Tests that a process that dies before or while it handles a bundle leaves all its messages to the next process."""
 
 from __future__ import annotations
 

@@ -64,9 +64,9 @@ class Acknowledger:
     def retire(self, close: Callable[[], Awaitable[None]]) -> None:
         """Calls `close`, which closes the channel, once all its deliveries are acknowledged or requeued.
 
-        A message that RabbitMQ has sent may never arrive. If the leader of its quorum queue ends meanwhile, it loses the
-        message, and the next leader counts it as delivered (rabbitmq-server #15473). RabbitMQ requeues it when the
-        channel closes.
+        A message that RabbitMQ has sent may never arrive. If the leader of its queue ends meanwhile, the message is
+        lost on its way, and the next leader counts it as delivered (rabbitmq-server #15473). RabbitMQ requeues it when
+        the channel closes.
         """
         self._close = close
         self._close_if_retired()

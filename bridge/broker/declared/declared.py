@@ -19,7 +19,7 @@ from topology.wheel import route
 
 log = structlog.get_logger(__name__)
 
-_WHEEL = ""  # as a group of queues beside those of topics
+_WHEEL = ""  # the name of the wheel's group of queues; the other groups are topics
 
 
 class Declared:

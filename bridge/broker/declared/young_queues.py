@@ -21,7 +21,7 @@ class YoungQueues:
     def __init__(self) -> None:
         self._begun: set[str] = set()
         self._declared_s: dict[str, float] = {}  # when the groups that this process declared settle
-        self._found_s: dict[str, float] = {}  # and those that existed when this process first saw them
+        self._found_s: dict[str, float] = {}  # when the groups that this process found settle
 
     def begun(self, group: str) -> bool:
         """Returns whether a declare has begun and not succeeded: nobody knows how much of it RabbitMQ has done."""
