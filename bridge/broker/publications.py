@@ -64,7 +64,8 @@ class Publication:
 
 
 def parked_ms(left_ms: float, *, exact: bool) -> int:
-    """Returns how long the wheel keeps a copy with so much of its delay left, in whole tenths of a second."""
+    """Returns how long the wheel keeps a copy whose delay ends in `left_ms`: in ms, a whole number of tenths of a
+    second."""
     return floor_to_tenth(left_ms - LEAD_MS) if exact else ceil_to_tenth(left_ms)
 
 

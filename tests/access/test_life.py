@@ -33,7 +33,7 @@ async def status(client: httpx2.AsyncClient, header: dict[str, str]) -> int:
 
 
 async def until(client: httpx2.AsyncClient, header: dict[str, str], wanted: int) -> None:
-    """Asks until the answer has this status. The test's time limit bounds it."""
+    """Asks until the answer has this status. The test's time limit ends the wait."""
     while (found := await status(client, header)) != wanted:
         assert found in {200, 401, 503}
 

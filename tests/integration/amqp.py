@@ -78,7 +78,7 @@ class Amqp:
             await channel.close()
 
     async def until_consumers(self, queue: str, count: int) -> None:
-        """Asks the broker until the queue has so many consumers. The test's time limit bounds it."""
+        """Asks the broker until the queue has `count` consumers. The test's time limit ends the wait."""
         async with self.connection.channel() as channel:
             while True:
                 declared = await channel.declare_queue(queue, passive=True)

@@ -64,7 +64,7 @@ async def by_hand(own: Own, *options: str) -> tuple[int, list[Json]]:
 
 
 async def listed_by_hand(own: Own, *options: str) -> Json:
-    """Runs the command until it lists a message. The test's time limit bounds it."""
+    """Runs the command until it lists a message. The test's time limit ends the wait."""
     while not (listed := (await by_hand(own, *options))[1]):
         await pause()
     (message,) = listed

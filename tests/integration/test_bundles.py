@@ -52,7 +52,7 @@ def bundle(*copies: tuple[list[object], bytes]) -> bytes:
 
 
 async def pulled(topic: Topic, count: int, **fields: str) -> dict[str, Json]:
-    """Pulls and acks so many messages. Returns them by id."""
+    """Pulls and acks `count` messages. Returns them by id."""
     found: dict[str, Json] = {}
     while len(found) < count:
         for message in await topic.pull(max=100, **fields):

@@ -41,7 +41,7 @@ class Watched:
             (await self._management.delete(path)).raise_for_status()
 
     async def until(self, reached: Callable[[int, Json], bool]) -> Json:
-        """Asks for the health until the condition holds. The test's time limit bounds it."""
+        """Asks for the health until the condition holds. The test's time limit ends the wait."""
         while True:
             status, health = await self.health()
             if reached(status, health):

@@ -134,7 +134,7 @@ class Declared:
         return sum([await self.depth(lane.checkpoint) for lane in self.lanes.existing.each_lane])
 
     async def renew_slots(self, lane: int, left_ms: int) -> None:
-        """Declares the slots of a delay again, because a copy came out of the wheel with so much of its delay left.
+        """Declares the slots for a delay of `left_ms` again, because a copy came out of the wheel with that delay left.
 
         One of its slots was gone.
 

@@ -32,7 +32,7 @@ class DueQueue(Generic[Held]):
         return len(self._heap) + sum(map(len, self._due.values()))
 
     def add(self, due_ms: float, topic: str, held: Held, copies: int = 1) -> None:
-        """Adds an item of so many copies."""
+        """Adds an item that holds `copies` copies."""
         heappush(self._heap, (due_ms, next(self._order), topic, copies, held))
 
     def next_due_ms(self) -> float | None:
