@@ -114,7 +114,7 @@ class History:
                 await pause()
 
     async def nothing_lost(self, *, within_s: float) -> None:
-        """Waits until no accepted message is missing, `within_s` at most. The verdict names those that are."""
+        """Waits until no accepted message is missing, `within_s` at most. The verdict names the missing ones."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while self.verdict().lost:

@@ -19,7 +19,7 @@ _logged: dict[tuple[str, str | None], tuple[float, int]] = {}
 
 
 def report(refusal: Refused) -> None:
-    """Counts the refusal, and logs it with the number of those not logged before."""
+    """Counts the refusal, and logs it with the number of earlier refusals that were not logged."""
     metrics.ACCESS_REFUSED.labels(refusal.kind).inc()
     key, now_s = (refusal.kind, refusal.token_id), monotonic()
     last_s, count = _logged.get(key, (-inf, 0))

@@ -154,7 +154,7 @@ class Audit:
         return await self._declared.checkpoint_depth() > 0
 
     async def _page(self, topic: str) -> tuple[list[str], list[_Lost]]:
-        """Returns the next ids of the topic, and those of their messages that are lost."""
+        """Returns the next ids of the topic, and which of these messages are lost."""
         # No bridge sees the messages of a direct topic become ready.
         direct = (await self._topics.policy(topic)).release is Release.DIRECT
         states = (State.LEASED,) if direct else (State.WAITING, State.LEASED)

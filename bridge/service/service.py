@@ -38,10 +38,10 @@ log = structlog.get_logger(__name__)
 
 
 class Service:
-    """The operations on one pool's messages and topics. `cli/assembly.py` adds the loops that run beside them."""
+    """The operations on one pool's messages and topics. `cli/assembly.py` adds the loops."""
 
     def __init__(self, settings: Settings, *, pool: str = DEFAULT) -> None:
-        """`settings`: those of the pool."""
+        """`settings`: the pool's settings."""
         self.settings = settings
         self._broker = Broker(settings)
         keys = Keys(settings.redis_prefix, settings.index_buckets)

@@ -1,4 +1,4 @@
-"""Reads BRIDGE_POOLS: pairs of a RabbitMQ and a Redis beside the bridge's own, and the namespaces that each serves."""
+"""Reads BRIDGE_POOLS: further pairs of a RabbitMQ and a Redis, and the namespaces that each pair serves."""
 
 from __future__ import annotations
 

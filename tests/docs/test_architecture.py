@@ -24,7 +24,7 @@ def way(title: str) -> str:
 
 @cache
 def names_of(file: Path) -> set[str]:
-    """The functions of a file, those of classes as `Class.method`."""
+    """Returns the functions of a file, and methods as `Class.method`."""
     source = file.read_text()
     if file.suffix == ".lua":
         return set(re.findall(r"^local function (\w+)", source, re.MULTILINE))

@@ -89,7 +89,7 @@ class Api:
         return [one["result"] for one in response.json()["results"]]
 
     async def drain(self, topic: str, count: int) -> list[Pulled]:
-        """Pulls and acks until `count` different messages came, and those that are ready then too."""
+        """Pulls and acks until `count` different messages came, and then all that are ready."""
         pulled: list[Pulled] = []
         while got := await self.pull(topic, wait_ms=0 if len({one["id"] for one in pulled}) >= count else 30_000):
             assert set(await self.ack(topic, [one["receipt"] for one in got])) == {"acked"}

@@ -44,7 +44,7 @@ async def not_auditing(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Pat
 
 @pytest.fixture
 def own(request: pytest.FixtureRequest) -> Own:
-    """A bridge that audits every second, or the one that the parameter names, with a topic of this test."""
+    """A bridge that audits every second, or the bridge that the parameter names, with a topic for this test only."""
     bridge: Own = request.getfixturevalue(getattr(request, "param", "auditing"))
     return bridge.with_fresh_topic()
 

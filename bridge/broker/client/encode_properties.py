@@ -112,7 +112,8 @@ def encode_properties(properties: Properties | CopyProperties) -> bytes:
 
 
 def _around_ours(headers: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """Encodes a producer's headers: those that sort before ours in a table, and those that sort after.
+    """Encodes a producer's headers. Returns the headers that sort before ours in a table, and the headers that sort
+    after.
 
     Raises:
         ValueError: pamqp has to write them, or to refuse them.

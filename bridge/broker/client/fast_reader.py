@@ -184,7 +184,8 @@ class Reader:
             self._at = 0
 
     def _next_of_data(self) -> bytes | None:
-        """Takes out frames up to one that has to be passed on. None: more bytes have to be read first."""
+        """Takes out frames until it meets one for aiormq, and returns that frame. None: more bytes have to be read
+        first."""
         data, incomplete = self._data, self._incomplete
         if data.startswith(_REFUSAL, self._at):
             self._at, frame = len(data), data[self._at :]

@@ -63,7 +63,7 @@ _PERSISTENT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A bundle to publish. `indexes`: those of its copies among the copies that were packed."""
+    """A bundle to publish. `indexes`: the positions of its copies among all copies given to `pack`."""
 
     indexes: tuple[int, ...]
     properties: Properties

@@ -172,7 +172,7 @@ class Declared:
         return plan.merged((plan.core(self._names), plan.slots(self._names), *of_topics))
 
     async def mend(self, wanted: plan.Plan) -> list[str]:
-        """Declares what is missing of the plan, and binds all of it again. Returns the names of what was missing.
+        """Declares the missing objects of the plan, and binds all objects again. Returns the names of the missing ones.
 
         Raises:
             BrokerUnavailable
@@ -251,7 +251,8 @@ class Declared:
 async def _once_more(declare: Callable[[], Awaitable[None]]) -> None:
     """Declares, and declares a second time if an object vanished.
 
-    RabbitMQ tells consumers of a deleted queue before the queue is gone; until then a declare of it succeeds.
+    RabbitMQ notifies the consumers of a deleted queue before the queue is gone. Until then a declare of the queue
+    succeeds.
     """
     try:
         await declare()

@@ -24,7 +24,7 @@ class YoungQueues:
         self._found_s: dict[str, float] = {}  # when the groups that this process found settle
 
     def begun(self, group: str) -> bool:
-        """Returns whether a declare has begun and not succeeded: nobody knows how much of it RabbitMQ has done."""
+        """Returns whether a declare has begun and not succeeded. Then RabbitMQ may have done any part of it."""
         return group in self._begun
 
     def declaring(self, group: str) -> None:

@@ -24,7 +24,7 @@ class BundleRefs:
         self.copies += copies
 
     def __contains__(self, tag: int) -> bool:
-        """Returns whether the tag is that of an unpacked bundle with unfinished copies."""
+        """Returns whether the tag belongs to an unpacked bundle with unfinished copies."""
         return tag in self._unfinished
 
     def done(self, tags: Iterable[int]) -> list[int]:

@@ -26,8 +26,8 @@ log = structlog.get_logger(__name__)
 
 _FAILED_AGAIN_MS = 5_000  # after a fault of ours with one message
 
-# Unfinished copies out of bundles, beside those of the batches in flight. While Redis is away no more bundles are
-# unpacked: an unpacked bundle takes several times its memory, and each of its copies is asked about again.
+# The most unfinished copies out of bundles, in addition to the batches in flight. While Redis is away no more bundles
+# are unpacked: an unpacked bundle takes several times its memory, and each of its copies is asked about again.
 _UNPACKED_AT_MOST = 16_384
 
 # For unpacked copies when the process stops: they are due by then, and have been asked about once more.
@@ -147,7 +147,7 @@ class Session:
             self._wake.set()
 
     async def _next_due(self) -> list[_Unpacked]:
-        """Waits until something is due, and returns a batch of it."""
+        """Waits until copies are due, and returns a batch of them."""
         while True:
             now_ms = self._store.clock.now_ms()
             due: list[_Unpacked] = []

@@ -18,7 +18,7 @@ from tests.shared_servers import delete_vhost, make_vhost, vhost_url
 
 @dataclass(frozen=True, kw_only=True)
 class Broker:
-    """A virtual host of one test: a connection to it, and the management API beside it."""
+    """A virtual host of one test: an AMQP connection to it, and the management API."""
 
     vhost: str
     amqp_url: str
