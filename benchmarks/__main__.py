@@ -63,17 +63,17 @@ def bench(
         raise typer.BadParameter(str(error)) from None
     try:
         with _stack(http, amqp, folder, tree, quick=quick) as stack:
-            told = Bench(stack, size, lambda row: typer.echo(line(row), err=json), may_install=peers)
+            bench_run = Bench(stack, size, lambda row: typer.echo(line(row), err=json), may_install=peers)
             about = {"versions": versions(stack), "commit": commit(tree)}
 
             def done() -> dict[str, Any]:
-                found = document(told, runs, about)
+                found = document(bench_run, runs, about)
                 if json_file is not None:
                     json_file.write_bytes(_as_bytes(found))
                 return found
 
             _collect_rarely()
-            uvloop.run(_measure(told, runs, done))
+            uvloop.run(_measure(bench_run, runs, done))
             found = done()
     except (BenchError, LocalError) as error:
         typer.echo(f"bench: {error}", err=True)
@@ -82,7 +82,7 @@ def bench(
         sys.stdout.buffer.write(_as_bytes(found))
     if docs is not None:
         _write_docs(docs, found, former)
-    if told.failed:
+    if bench_run.failed:
         raise typer.Exit(1)
 
 

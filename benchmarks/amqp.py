@@ -25,7 +25,7 @@ class Arrival(NamedTuple):
 
 
 class Arrivals:
-    """The deliveries of one queue by message id. `twice`: how many came again."""
+    """The deliveries of one queue by message id. `twice`: how many came a second time."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Arrival] = {}

@@ -54,7 +54,7 @@ def percents(title: str) -> Axis:
 
 
 def lines(title: str, x: Axis, y: Axis, series: Mapping[str, Points]) -> str:
-    """Draws a line for each series, with its name beside the plot."""
+    """Draws a line for each series, with its name next to the plot."""
     across, down = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
     def at(point: tuple[float, float]) -> tuple[float, float]:

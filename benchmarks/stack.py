@@ -40,7 +40,8 @@ class Stack(ABC):
 
     @abstractmethod
     async def fresh(self, *, processes: int = 1, **settings: str) -> None:
-        """Provides an empty broker, an empty Redis, and bridge processes with these settings beside the defaults."""
+        """Provides an empty broker, an empty Redis, and bridge processes with these settings in addition to the
+        defaults."""
 
     @abstractmethod
     def cpu_s(self) -> CpuSeconds:

@@ -1,11 +1,11 @@
-"""The program `delaybridge`, also as `python -m bridge`."""
+"""Runs the program `delaybridge`, also as `python -m bridge`."""
 
 import gc
 
 
 def main() -> None:
-    # What is imported stays, and the collector would walk it again and again:
-    # 0.61 s of CPU to a bridge that is assembled in place of 0.71.
+    # Imported objects live for ever, and the collector would walk them again and again. Without it, assembling a bridge
+    # takes 0.61 s of CPU instead of 0.71 s.
     gc.disable()
     from bridge.cli.app import app
 

@@ -11,7 +11,7 @@ from bridge.cli.app import app
 
 
 def run_command(*arguments: str, settings: Mapping[str, str]) -> Result:
-    """Runs the command with these environment variables beside those of this process.
+    """Runs the command with these environment variables in addition to those of this process.
 
     Returns its exit code, standard output and standard error.
     """
@@ -19,5 +19,5 @@ def run_command(*arguments: str, settings: Mapping[str, str]) -> Result:
 
 
 async def command(*arguments: str, settings: Mapping[str, str]) -> Result:
-    """Runs the command in a thread, as it has an event loop of its own."""
+    """Runs the command in a thread, as it has its own event loop."""
     return await asyncio.to_thread(run_command, *arguments, settings=settings)

@@ -100,7 +100,7 @@ def _turn(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="session")
 def servers() -> Servers:
-    """The versions of RabbitMQ and Redis that this session runs against, for servers of a test's own."""
+    """The versions of RabbitMQ and Redis that this session uses, for tests that start their own servers."""
     return SERVERS
 
 
@@ -113,7 +113,7 @@ def worker(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def local_dir(pytestconfig: pytest.Config, worker: int) -> Iterator[Path]:
-    """A folder for the servers of this worker's own, removed afterwards."""
+    """A folder for the servers that this worker starts itself; removed afterwards."""
     folder = pytestconfig.stash[RUN_FOLDER] / f"worker-{worker}"
     folder.mkdir(parents=True)
     yield folder
@@ -141,8 +141,8 @@ def rabbit(run_servers: tuple[Path, Addresses], servers: Servers, worker: int) -
 def redis_node(
     local_dir: Path, run_servers: tuple[Path, Addresses], servers: Servers, worker: int
 ) -> Iterator[RedisNode | RedisSentinels | RedisCluster]:
-    """The run's Redis, with a database of this worker, or servers of the worker's own where BRIDGE_TEST_REDIS asks for
-    several. A test may not stop, kill or reconfigure it."""
+    """The run's Redis, with a database of this worker. If BRIDGE_TEST_REDIS asks for several servers, this worker has
+    its own. A test may not stop, kill or reconfigure it."""
     if REDIS is None:
         folder, addresses = run_servers
         assert worker < DATABASES, f"Redis has {DATABASES} databases: run at most as many workers"

@@ -17,5 +17,6 @@ _WITH_SERVERS: Final = [HealthCheck.function_scoped_fixture, HealthCheck.too_slo
 
 
 def examples(count: int) -> settings:
-    """Settings of a test that asks servers: `count` examples in the short profile, each as slow as the servers are."""
+    """Returns Hypothesis' settings for a test that asks servers: `count` examples in the short profile, and no time
+    limit for one."""
     return settings(max_examples=count * TIMES, deadline=None, suppress_health_check=_WITH_SERVERS)

@@ -52,8 +52,7 @@ _LOOK_S = 0.5  # a verdict on a long run takes tens of milliseconds of CPU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Ids of messages, by what is true of them. `wrong` holds those that break a promise.
-
+    """The ids of messages, by what happened to them. `wrong` holds messages that break a promise. Messages in
     `duplicated` came more often than consumers returned them. At-least-once delivery allows that.
     """
 
@@ -108,14 +107,14 @@ class History:
         return judge(self.events, max_retry=self.max_retry)
 
     async def more_accepted(self, count: int, *, within_s: float) -> None:
-        """Waits until so many more sends are accepted. Raises TimeoutError after `within_s`."""
+        """Waits until `count` more sends are accepted. Raises TimeoutError after `within_s`."""
         until = self.accepted_count + count
         async with asyncio.timeout(within_s):
             while self.accepted_count < until:
                 await pause()
 
     async def nothing_lost(self, *, within_s: float) -> None:
-        """Waits until no accepted message is missing, `within_s` at most. The verdict names those that are."""
+        """Waits until no accepted message is missing, `within_s` at most. The verdict names the missing ones."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while self.verdict().lost:
@@ -191,7 +190,8 @@ class _Life:
         )
 
     def over_limit(self, max_retry: int) -> bool:
-        """Whether it came more often over HTTP than retries allow, or one delivery counts too many attempts.
+        """Returns whether HTTP delivered the message more often than its retries allow, or a delivery counts too many
+        attempts.
 
         A try without an answer may have been a message that ended before the next try, so each such try allows as many
         deliveries again.
@@ -202,7 +202,7 @@ class _Life:
 
     @property
     def back_after_ack(self) -> bool:
-        """Whether a pull that began after the answer to its ack brought it again.
+        """Returns whether a pull delivered the message again, although it began after the answer to the message's ack.
 
         A message that was sent twice may have ended between the two, and then its id was free for a second message.
         """
@@ -211,7 +211,7 @@ class _Life:
 
 
 def judge(events: Iterable[Event], *, max_retry: int) -> Verdict:
-    """Says what became of each message. Events come in the order they were seen in."""
+    """Judges each message by its events. Events come in the order in which they were seen."""
     lives: dict[str, _Life] = {}
     for event in events:
         lives.setdefault(event.message_id, _Life()).take(event, max_retry)

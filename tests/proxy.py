@@ -17,7 +17,7 @@ _CHUNK_BYTES = 65_536
 
 
 class Proxy:
-    """A proxy before the server at `url`. `latency_s` is added to every chunk in either direction."""
+    """A proxy in front of the server at `url`. `latency_s` is added to every chunk in either direction."""
 
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)
@@ -64,13 +64,13 @@ class Proxy:
             await asyncio.wait(self._passing)
 
     def cut(self) -> None:
-        """Closes every connection, and takes none until `mend`."""
+        """Closes every connection, and accepts none until `mend`."""
         self._takes_connections = False
         for writer in self._open:
             writer.transport.abort()
 
     def mend(self) -> None:
-        """Takes connections again."""
+        """Accepts connections again."""
         self._takes_connections = True
 
     def fall_silent(self) -> None:

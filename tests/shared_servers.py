@@ -39,7 +39,7 @@ _ALL_RIGHTS = {"configure": ".*", "write": ".*", "read": ".*"}
 
 @dataclass(frozen=True, kw_only=True)
 class Addresses:
-    """Where the servers of the run listen."""
+    """The addresses on which the servers of the run listen."""
 
     amqp_port: int
     management_port: int
@@ -162,7 +162,7 @@ def joined(folder: Path) -> Iterator[Addresses]:
 
 
 def wait_until_gone(folder: Path) -> None:
-    """Returns when the keeper of this folder has ended; at once where there is none."""
+    """Returns when the keeper of this folder has ended; at once if there is none."""
     try:
         with (folder / "keeper").open("r") as keeper:
             fcntl.flock(keeper, fcntl.LOCK_SH)
@@ -191,7 +191,7 @@ def _start_keeper(folder: Path) -> None:
             keeper.kill()
             raise LocalError(f"The servers of the run did not start:\n{log_file.read_text(errors='replace')}")
         time.sleep(_POLL_S)
-    keeper.returncode = 0  # it outlives this process, and Popen's destructor is not to complain
+    keeper.returncode = 0  # it outlives this process, and Popen's destructor would complain
 
 
 def keep(folder: Path) -> None:

@@ -67,8 +67,8 @@ async def on_channels(
 
 @dataclass(frozen=True, kw_only=True)
 class Existing:
-    """What a passive declare says of an existing object. For a queue: its ready messages, without those delivered and
-    unacknowledged, and its consumers."""
+    """The answer to a passive declare of an existing object. For a queue: its ready messages, without those delivered
+    and unacknowledged, and its consumers."""
 
     messages: int = 0
     consumers: int = 0

@@ -3,7 +3,7 @@
 The broker decides whether a queue's argument or a policy's key wins
 (https://www.rabbitmq.com/docs/parameters#policies). For `message-ttl`, `max-length` and `delivery-limit` the lower
 value wins, for all others the argument. One policy applies to a queue: the matching one with the highest priority. One
-operator policy applies beside it.
+operator policy applies in addition.
 """
 
 import re

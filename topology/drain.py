@@ -54,7 +54,7 @@ async def drain(
 
     A waiting message waits for the rest of its delay. Ready and dead queues stay as they are if their names are the
     same. If the names differ, the messages of `topics` move to queues that the caller has declared; `topics` must list
-    all topics. Stop the bridges and consumers of the old names first. Those of the new names may run.
+    all topics. Stop the bridges and consumers of the old names first. Bridges and consumers of the new names may run.
 
     Raises:
         TopologyError: an old queue has a consumer, or the broker refuses something.
@@ -94,8 +94,8 @@ async def drain(
 
 
 def _only_in(old: Plan, new: Plan) -> Plan:
-    """Returns the exchanges and queues that the new plan lacks, and the bindings to remove before the first move: those
-    that fill a slot, and those from an exchange that stays to an object that goes."""
+    """Returns the exchanges and queues that the new plan lacks, and the bindings to remove before the first move. These
+    are bindings that fill a slot, and bindings from an exchange that stays to an object that goes."""
     staying_exchanges = {exchange.name for exchange in new.exchanges}
     staying_queues = {queue.name for queue in new.queues}
     exchanges = tuple(exchange for exchange in old.exchanges if exchange.name not in staying_exchanges)

@@ -71,7 +71,7 @@ class Mover:
             await self._taking.basic_cancel(self._consumers.pop(queue))
 
     async def empty(self, queues: Sequence[Queue]) -> None:
-        """Consume these queues, and move every delivery from any consumed queue, until these queues are empty."""
+        """Consume these queues until they are empty. Meanwhile move the deliveries of every queue that is consumed."""
         while queues:
             await self.take_from(queues)
             queue_by_marker = {await self._mark(queue): queue.name for queue in queues}

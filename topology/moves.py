@@ -14,8 +14,8 @@ DUE_HEADER: Final = "x-delay-due"
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """What to publish in place of the old copy. `slots` of the new `lane` must be declared first. `keeps_expiration`:
-    the copy keeps its own TTL, which starts again; a copy in the wheel has none."""
+    """The message to publish in place of the old copy. `slots` of the new `lane` must be declared first.
+    `keeps_expiration`: the copy keeps its own TTL, which starts again; a copy in the wheel has none."""
 
     exchange: str
     routing_key: str

@@ -86,7 +86,7 @@ class Names:
         return self if self.lanes == 1 else self.each_lane[lane_of(message_id, self.lanes)]
 
     def lane_with(self, queue: str) -> "Names":
-        """The names of the lane that the queue belongs to; those of lane 0 if all lanes share the queue."""
+        """The names of the lane that the queue belongs to; the names of lane 0 if all lanes share the queue."""
         start = f"{self.prefix}."
         of_lane = _LANE.match(queue, len(start)) if queue.startswith(start) else None
         lane = int(of_lane[1]) if of_lane else 0

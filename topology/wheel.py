@@ -63,7 +63,7 @@ _WORDS: Final = tuple({str(value): value for value in (0, *hand.values)} for han
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """Where a message enters the wheel so that it waits its delay. `slots` must be declared first."""
+    """The place at which a message enters the wheel to wait for its delay. `slots` must be declared first."""
 
     exchange: str
     routing_key: str

@@ -31,7 +31,7 @@ class ProgramPeer(Peer):
         """Returns the command line of the program."""
 
     def given(self) -> dict[str, Any]:
-        """Returns further fields for the program's input, beside the load."""
+        """Returns fields for the program's input, in addition to the load."""
         return {}
 
     def environment(self) -> dict[str, str] | None:

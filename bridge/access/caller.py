@@ -14,7 +14,8 @@ _LOOK: Final = Need(scope=Scope.LOOK)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`token`: None if no token is required; then everything is allowed. `need`: of the operation."""
+    """The client that makes a request. `token`: None if no token is required; then everything is allowed. `need`: of
+    the operation."""
 
     token: Token | None = None
     need: Need = _LOOK

@@ -22,7 +22,8 @@ _REALM = 'Bearer realm="delaybridge"'
 
 
 class Refused(BridgeError):
-    """`kind`: the label of the metric. `token_id`: the id of the token, if there is such a token."""
+    """A token does not allow the request. `kind`: the label of the metric. `token_id`: the id of the token, if there is
+    such a token."""
 
     kind: ClassVar[str]
 

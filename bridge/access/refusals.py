@@ -13,13 +13,13 @@ from bridge.access.errors import Refused
 log = structlog.get_logger(__name__)
 
 _EVERY_S = 1.0
-# By kind and token: when it was last logged, and how many were refused since. Only ids of existing tokens are keys, so
-# the dict stays small.
+# By kind and token: when a refusal was last logged, and how many followed since. Only ids of existing tokens are keys,
+# so the dict stays small.
 _logged: dict[tuple[str, str | None], tuple[float, int]] = {}
 
 
 def report(refusal: Refused) -> None:
-    """Counts the refusal, and logs it with the number of those not logged before."""
+    """Counts the refusal, and logs it with the number of earlier refusals that were not logged."""
     metrics.ACCESS_REFUSED.labels(refusal.kind).inc()
     key, now_s = (refusal.kind, refusal.token_id), monotonic()
     last_s, count = _logged.get(key, (-inf, 0))

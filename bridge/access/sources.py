@@ -1,4 +1,4 @@
-"""Reads the tokens from where they are kept: Redis, or a file that other software manages."""
+"""Reads the tokens from their source: Redis, or a file that other software manages."""
 
 from __future__ import annotations
 

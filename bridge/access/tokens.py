@@ -27,7 +27,8 @@ _HOW = "send it in one header, Authorization: Bearer dbt_..."
 
 
 class Tokens:
-    """A loop beside the front end. While the source is away, the tokens last read stay valid."""
+    """Keeps the tokens in memory, and reads changes in a loop. While the source is away, the tokens last read stay
+    valid."""
 
     name = "access"
 

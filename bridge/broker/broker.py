@@ -33,7 +33,7 @@ _RELEASE_TIMEOUT_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The findings of one inspection. `mended`: objects that were missing and that it has declared again."""
+    """The findings of one inspection. `mended`: missing objects that it has declared again."""
 
     findings: list[Finding]
     mended: list[str]
@@ -129,7 +129,8 @@ class Broker:
         return Inspection(findings=in_words(one for one in findings if one not in unbound), mended=mended)
 
     async def check(self) -> None:
-        """
+        """Checks that RabbitMQ answers and takes messages.
+
         Raises:
             BrokerUnavailable: RabbitMQ is away, or blocks publishers.
         """

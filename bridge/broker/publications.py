@@ -64,7 +64,8 @@ class Publication:
 
 
 def parked_ms(left_ms: float, *, exact: bool) -> int:
-    """Returns how long the wheel keeps a copy with so much of its delay left, in whole tenths of a second."""
+    """Returns how long the wheel keeps a copy whose delay ends in `left_ms`: in ms, a whole number of tenths of a
+    second."""
     return floor_to_tenth(left_ms - LEAD_MS) if exact else ceil_to_tenth(left_ms)
 
 
@@ -79,7 +80,7 @@ class CopyPublisher:
         self._bundles = bundles
 
     async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
-        """Publishes all in one burst. Returns for each None once its confirm counts, or the error."""
+        """Publishes all copies in one burst. Returns for each copy None once its confirm counts, or the error."""
         try:
             for topic in {publication.copy.topic for publication in publications}:
                 await self._declared.ensure_topic(topic)
@@ -89,7 +90,7 @@ class CopyPublisher:
         results = await self._publisher.publish([outgoing for _, outgoing in messages])
         missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
         if missing:
-            # The copies of a bundle have topic and route in common, so the first stands for all.
+            # The copies of a bundle have the same topic and route, so this asks only about the first copy.
             firsts = [publications[messages[at][0][0]] for at in missing]
             second_results = await self._publish_again(firsts, [messages[at][1] for at in missing])
             for at, result in zip(missing, second_results, strict=True):
@@ -162,8 +163,8 @@ def _messages(
     groups = _groups(publications, stays_ms) if bundled and len(publications) > 1 else {}
     for (topic, kind, stay_ms), group in groups.items():
         for bundle in bundles.pack([publications[at].copy for at in group]):
-            # The bundle's own id chooses the lane. By its copies' ids there would be smaller bundles, one for each
-            # lane.
+            # The bundle's own id chooses the lane. If its copies' ids chose it, there would be smaller bundles, one for
+            # each lane.
             lane = names.lane_for(bundle.properties.message_id or "")
             way = route(lane, stay_ms, topic, bundles.kind_of_bundle(kind))
             indexes = tuple(group[index] for index in bundle.indexes)

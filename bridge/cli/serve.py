@@ -120,7 +120,8 @@ def _limits(settings: Settings) -> Limits:
 
 
 def _addresses(settings: Settings) -> list[tuple[str, int]]:
-    """Where the server listens. One server serves all ports, and tells requests apart by their port."""
+    """The addresses on which the server listens. One server serves all ports, and tells requests apart by their
+    port."""
     addresses = [(settings.http_host, settings.http_port)]
     if Role.API not in settings.roles:
         return addresses

@@ -1,7 +1,7 @@
 """Runs the worker processes of one `serve`: forks them, restarts one that ends, and stops them together.
 
     delaybridge serve
-      |-- api-1         each accepts connections on sockets of its own at the same ports
+      |-- api-1         each accepts connections on its own sockets, at the same ports
       |-- api-2
       '-- checkpoint-1
 
@@ -32,7 +32,7 @@ class Workers:
     def __init__(
         self, names: Sequence[str], work: Callable[[int, int], int], ending: Callable[[], None], *, within_s: float
     ) -> None:
-        """`work(place, pipe)` runs the worker number `place` and returns its exit code. The worker must stop when the
+        """`work(place, pipe)` runs the worker number `place` and returns its exit code. A worker must stop when the
         other end of `pipe` is closed. The parent calls `ending` before it stops the workers, and kills workers that
         have not ended `within_s` seconds later."""
         self._names = names

@@ -38,7 +38,7 @@ from bridge.settings.roles import Role
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
 
-# A request may hold this many of the largest bodies, and this many bytes besides, as a batch has.
+# A request may hold this many of the largest bodies, and this many further bytes: a batch needs them.
 _LARGEST_BODIES = 16
 _BESIDE_BODIES_BYTES = 1024 * 1024
 

@@ -33,7 +33,7 @@ class Guard:
         self._access = access
 
     async def admit(self, request: _Scoped, need: Need, topic: Callable[[], str] | None = None) -> Caller:
-        """The caller. `topic` and errors: as in `Access.admit`."""
+        """Returns the caller. `topic` and errors are those of `Access.admit`."""
         if self._access is None:
             return ANYBODY
         authorizations = [value for name, value in request.scope["headers"] if name == b"authorization"]

@@ -19,7 +19,7 @@ class BridgeProcess(Server):
     stop_timeout_seconds: ClassVar[float] = 15.0
 
     def __init__(self, log_file: Path, port: int, settings: Mapping[str, str], *, port_is_shared: bool = False) -> None:
-        """`settings`: environment variables beside those of this process, such as BRIDGE_AMQP_URL."""
+        """`settings`: environment variables in addition to those of this process, such as BRIDGE_AMQP_URL."""
         super().__init__(log_file.parent)
         self.port = port
         self._log_file = log_file

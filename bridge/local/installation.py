@@ -22,8 +22,8 @@ class Installation:
     def command(self, program: str, package: str, data_dir: Path, *, readable: Iterable[Path] = ()) -> list[str]:
         """Returns the command line of a program, given by its name or full path, without arguments.
 
-        A program from a folder can write only below `data_dir`, which must exist when it starts. Of this machine's
-        files it can read only the `readable` ones.
+        A program from a folder can write only below `data_dir`, which must exist when it starts. It can read only the
+        `readable` files of this machine.
 
         Raises:
             LocalError: the program is missing; the text names the Debian package that has it.

@@ -175,8 +175,8 @@ class RabbitNode(Server):
     def sync(self) -> None:
         """Writes RabbitMQ's tables to their files.
 
-        RabbitMQ does so only within a second. If the node is killed before that, a quorum queue that was just declared
-        is lost with its confirmed messages, and does not answer after the next start.
+        RabbitMQ does so only within a second. If the node is killed before that, it loses a quorum queue that was just
+        declared, with its confirmed messages. The queue does not answer after the next start.
         """
         self.ctl("eval", "[dets:sync(Table) || Table <- dets:all()].")
 

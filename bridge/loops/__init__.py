@@ -1,1 +1,1 @@
-"""Runs the loops that work beside the front end: checkpoint, callbacks, audit, recorded acks, watch."""
+"""Runs the loops, which work without a caller: checkpoint, callbacks, audit, recorded acks, watch."""

@@ -50,7 +50,8 @@ class Overdue:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """`kept`: the envelope with its body, which can be sent again; None where no body was kept."""
+    """A message whose copy is lost. `kept`: the envelope with its body, which can be sent again; None if no body was
+    kept."""
 
     overdue: Overdue
     kept: Envelope | None
@@ -62,7 +63,8 @@ class _Lost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pass:
-    """`last`: this pass reached the end of the last topic, and the next one begins with the first."""
+    """The result of one pass. `last`: it reached the end of the last topic, so the next pass begins with the first
+    topic."""
 
     found: Sequence[Overdue]
     last: bool
@@ -113,7 +115,7 @@ class Audit:
 
     async def run_once(self, *, repair: bool = True) -> Pass | None:
         """Looks at up to a thousand records, from where the last pass ended. Returns None while the checkpoint is
-        behind, or was so less than the grace ago: copies are then late and not lost.
+        behind, and for the grace after that: copies are late then, not lost.
 
         Raises:
             Unavailable: some messages may be repaired.
@@ -152,7 +154,7 @@ class Audit:
         return await self._declared.checkpoint_depth() > 0
 
     async def _page(self, topic: str) -> tuple[list[str], list[_Lost]]:
-        """Returns the next ids of the topic, and those of their messages that are lost."""
+        """Returns the next ids of the topic, and which of these messages are lost."""
         # No bridge sees the messages of a direct topic become ready.
         direct = (await self._topics.policy(topic)).release is Release.DIRECT
         states = (State.LEASED,) if direct else (State.WAITING, State.LEASED)

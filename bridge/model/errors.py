@@ -56,7 +56,8 @@ class NotFound(BridgeError):
 
 
 class Conflict(BridgeError):
-    """`state`: the state of the message that forbids the call, if a state is the reason."""
+    """The state of the message or topic forbids the call. `state`: the state of the message that forbids the call, if a
+    state is the reason."""
 
     def __init__(self, message: str, *, state: str | None = None) -> None:
         super().__init__(message)
@@ -76,8 +77,8 @@ class TopicNotEmpty(Conflict):
 
 
 class Unavailable(BridgeError):
-    """`retry_after_s`: how many seconds the caller should wait before it tries again. `partly`: only one of several
-    Redis servers is away, and others answer."""
+    """The bridge can't do the call now, and has promised nothing. `retry_after_s`: how many seconds the caller should
+    wait before it tries again. `partly`: only one of several Redis servers is away, and others answer."""
 
     retry_after_s = 1
     partly = False

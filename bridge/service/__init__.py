@@ -1,1 +1,1 @@
-"""Implements the operations on messages and topics, one module each, with the pure decisions beside them."""
+"""Implements the operations on messages and topics, one module each, with the pure decisions next to them."""

@@ -80,8 +80,8 @@ class Changing:
 
 
 def move_step(records: Records, message: Message, policy: Policy, *, now_ms: float, due_ms: int) -> Step:
-    """Decides what a move does: it changes only the record where the live copy arrives early enough, else it publishes
-    a successor. Pure.
+    """Decides what a move does. It changes only the record if the live copy arrives early enough, else it publishes a
+    successor. Pure.
 
     Raises:
         BodyNotKept: a successor is needed, and the body was not kept.

@@ -54,5 +54,5 @@ class GroupCommit(Generic[Item, Result]):
                 for (_, done), result in zip(group, results, strict=True):
                     if not done.done():
                         done.set_result(result)
-        # Not in a done callback: an item submitted before it runs would wait for a group that never starts.
+        # A done callback would run too late: an item submitted before it would wait for a group that never starts.
         self._in_flight.discard(asyncio.current_task())

@@ -35,9 +35,9 @@ NOT_WATCHED: Final[Watching] = _NotWatched()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """`parts`: the broker, the store and each loop, with "ok" or the reason why not; also the process while it stops.
-    `findings`: what an operator should look at. A finding that breaks a promise makes `ok` false. `policies`: whether
-    the watch reads RabbitMQ's policies."""
+    """The health of one process or pool. `parts`: the broker, the store and each loop, with "ok" or the reason why not;
+    also the process while it stops. `findings`: what an operator should look at. A finding that breaks a promise makes
+    `ok` false. `policies`: whether the watch reads RabbitMQ's policies."""
 
     ok: bool
     parts: Mapping[str, str]

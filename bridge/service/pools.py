@@ -83,7 +83,7 @@ class Pools:
         """Starts the service of each pool, then answers the other worker processes.
 
         Raises:
-            BrokerUnfit, StoreUnfit: as `Service.start`. Every service is stopped again before.
+            BrokerUnfit, StoreUnfit: as `Service.start` raises them. All services are stopped first.
         """
         try:
             await self._each(lambda service: service.start())

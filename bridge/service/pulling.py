@@ -1,4 +1,4 @@
-"""Pulls: takes messages from ready queues and leases them; where there are none, waits for the first."""
+"""Pulls: takes messages from ready queues and leases them; if there are none, waits for the first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Pulling:
     async def pull(
         self, topics: Sequence[str], *, limit: int, wait_ms: int, lease_ms: LeaseMs, counted: bool = True
     ) -> list[Leased]:
-        """Leases up to `limit` messages, from an earlier topic before a later one. Where there are none, waits up to
+        """Leases up to `limit` messages, from an earlier topic before a later one. If there are none, waits up to
         `wait_ms` for the first. Without `counted` these deliveries use up no retries.
 
         A caller that goes away (is cancelled) while it waits leaves the messages to the next caller.

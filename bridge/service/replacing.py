@@ -51,7 +51,7 @@ class Replacing:
         raise SendUnderWay(f"other calls keep changing the message {draft.id!r}: put it again")
 
     async def _replace(self, record: Record, draft: Draft) -> Message | None:
-        """Replaces the message as this record shows it. Returns None where the record has changed meanwhile."""
+        """Replaces the message that this record describes. Returns None if the record has changed meanwhile."""
         delay_ms = draft.delay_ms or 0
         if delay_ms > MAX_DELAY_MS:
             raise InvalidRequest.of("delay", delay_ms, MAX_DELAY_MS, "is beyond the longest delay of 999 days")

@@ -38,10 +38,10 @@ log = structlog.get_logger(__name__)
 
 
 class Service:
-    """The operations on one pool's messages and topics. `cli/assembly.py` adds the loops that run beside them."""
+    """The operations on one pool's messages and topics. `cli/assembly.py` adds the loops."""
 
     def __init__(self, settings: Settings, *, pool: str = DEFAULT) -> None:
-        """`settings`: those of the pool."""
+        """`settings`: the pool's settings."""
         self.settings = settings
         self._broker = Broker(settings)
         keys = Keys(settings.redis_prefix, settings.index_buckets)
@@ -156,7 +156,7 @@ class Service:
 
 
 def _with_retention(context: Context, retention_ms: int) -> Context:
-    """The context with another time for which records of ended messages are kept."""
+    """Returns the context with another retention time for ended messages."""
     tombstone_ms = max(retention_ms, context.records.tombstone_ms)
     return replace(context, records=replace(context.records, retention_ms=retention_ms, tombstone_ms=tombstone_ms))
 

@@ -23,7 +23,7 @@ DEFAULT_BACKOFF: Final = Backoff(steps_ms=(5_000, 30_000, 300_000, 1_800_000, 7_
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subscription:
-    """Where a topic's due messages are posted.
+    """The receiver of a topic's due messages, and how it is called.
 
     `id`: changes with every replacement. `url` None: each message names its receiver. `secrets`: each makes a
     signature. `ended_ms`: when the receiver answered 410; 0 before that."""

@@ -2,8 +2,8 @@
 
 A message is one record in Redis and one live copy in RabbitMQ. The record names the live copy by epoch and nonce. Every
 change of a message that needs a new copy is one `Step`, and `Succession.perform` is the only code that carries steps
-out. Its callers are sends, leases, nacks, moves, replacements, dead letters, replays, the audit's repairs, and the
-checkpoint with its releases, retries and returns into the wheel.
+out. It carries out sends, leases, nacks, moves, replacements, dead letters, replays and the audit's repairs. It also
+carries out the checkpoint's releases, retries and returns into the wheel.
 
     decide (pure)             perform (this module)
     ┌──────┐     1 publish          2 name               3 acknowledge
@@ -21,13 +21,13 @@ Who is authoritative:
 
 * RabbitMQ, for the existence of a copy. Only a publisher confirm counts: a quorum queue has the copy on a majority of
   its nodes.
-* Redis, for which copy is live. A script compares epoch and nonce before it changes a record, so of two callers that
-  change one message at once only the first succeeds, and a script that runs twice changes the record once.
+* Redis, for which copy is live. A script compares epoch and nonce before it changes a record. So if two callers change
+  one message at once, only the first succeeds. A script that runs twice changes the record once.
 * Nobody else. A bridge process keeps no state, so any process may carry on after a crash.
 
 What a failure leaves behind:
 
-* A crash before 1: nothing has changed. RabbitMQ redelivers the old copy where there was one.
+* A crash before 1: nothing has changed. RabbitMQ redelivers the old copy, if there was one.
 * A crash between 1 and 2: the record names the old copy, which stays live. The new copy is ahead of its record. The
   checkpoint asks about it again every second for a minute, and then believes it. Most often the message has gone on
   from its old copy by then, and the new copy is a ghost. A send has no old copy: its record stays unconfirmed, and
@@ -65,14 +65,12 @@ _AHEAD_PAUSE_S: Final = 0.01
 class Step:
     """What to do for one message, in the order of the fields. Each of them may be missing.
 
-    `publication`: the copy to publish.
-    `name`: the call that names this copy in the record, or changes the record alone where there is no publication.
-    `delivery`: the copy that the step began with, to be acknowledged last. The checkpoint leaves it out: it
-    acknowledges its deliveries by tag, a batch at a time.
-    `instead`: the alternative, built only when it is needed: after the publish failed, and, for a step with a delivery,
-    when Redis did not answer. The alternative takes over the delivery.
-    `then`: asked with the outcome of `name`. It returns a step that has to come before the acknowledgement and takes
-    over the delivery, or None.
+    `publication`: the copy to publish. `name`: the call that names this copy in the record, or changes the record alone
+    if there is no publication. `delivery`: the copy that the step began with, to be acknowledged last. The checkpoint
+    leaves it out: it acknowledges its deliveries by tag, a batch at a time. `instead`: the alternative, built only when
+    it is needed: after the publish failed, and, for a step with a delivery, when Redis did not answer. The alternative
+    takes over the delivery. `then`: called with the outcome of `name`. It returns a step that has to come before the
+    acknowledgement and takes over the delivery, or None.
     """
 
     publication: Publication | None = None
@@ -151,8 +149,8 @@ class Succession:
             results[at] = outcome
 
     async def _outcomes(self, calls: list[Call]) -> list[Outcome]:
-        """Runs the calls in one round trip. A copy that is ahead of its record was published by somebody who is about
-        to name it, so its call is run again after a moment."""
+        """Runs the calls in one round trip. If a copy is ahead of its record, another process has published it and is
+        about to name it. So its call is run again after a moment."""
         answers = await self._store.run(calls)
         outcomes = [outcome_of(call, answer) for call, answer in zip(calls, answers, strict=True)]
         for _ in range(_AHEAD_TRIES - 1):

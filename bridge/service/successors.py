@@ -66,7 +66,7 @@ def replay_copy(letter: Copy, now_ms: int, *, max_retry: int | None = None, ttl_
 
 
 def as_recorded(copy: Copy, record: Record) -> Copy:
-    """The copy with what its record knows better: the record may have been moved or extended since."""
+    """The copy with the newer values of its record: the message may have been moved or its lease extended since."""
     if (copy.epoch, copy.nonce, copy.due_ms, copy.expires_ms, copy.max_retry, copy.asked) == (
         *(record.epoch, record.nonce, record.due_ms, record.expires_ms, record.max_retry),
         0,

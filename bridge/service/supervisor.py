@@ -1,4 +1,4 @@
-"""Runs loops beside the front end for as long as the process lives."""
+"""Runs loops for as long as the process lives."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Asks the other worker processes of one `serve` for their metrics and their health.
 
 Before the fork, each worker gets a pair of datagram sockets. It keeps one end, and the others hold the other end. To
-ask, a worker makes a pair of stream sockets, sends one end along with the question, and reads the answer from the other
-end until it closes. So no socket listens that other processes could reach. A question to a worker that is being
-restarted waits in its socket.
+ask, a worker makes a pair of stream sockets and sends one end along with the question. It reads the answer from the
+other end until that closes. So there is no listening socket that other processes could reach. A question to a worker
+that is being restarted waits in its socket.
 """
 
 from __future__ import annotations

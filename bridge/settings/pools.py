@@ -1,4 +1,4 @@
-"""Reads BRIDGE_POOLS: pairs of a RabbitMQ and a Redis beside the bridge's own, and the namespaces that each serves."""
+"""Reads BRIDGE_POOLS: further pairs of a RabbitMQ and a Redis, and the namespaces that each pair serves."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def check_apart(named: Mapping[str, tuple[str, str, tuple[str, ...], str]]) -> N
         ):
             raise ValueError(
                 f"BRIDGE_POOLS: {name} and {name_2} have the same virtual host and their names could be the same;"
-                " give one another virtual host, or a prefix of its own"
+                " give one another virtual host, or its own prefix"
             )
         if redis_endpoints(redis) & redis_endpoints(redis_2) and keys == keys_2:
             raise ValueError(
                 f"BRIDGE_POOLS: {name} and {name_2} have the same Redis and the same prefix of keys;"
-                " give one another database, or a prefix of its own"
+                " give one another database, or its own prefix"
             )
 
 

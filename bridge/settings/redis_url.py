@@ -38,8 +38,8 @@ _HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\],]+)(?::(?P<port>[0-9]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RedisAddress:
-    """Where Redis is. `options` and `sentinel_options` are redis-py's options for connections to the servers and to the
-    sentinels. For a single server both are empty, because redis-py reads its URL itself."""
+    """The address of Redis. `options` and `sentinel_options` are redis-py's options for connections to the servers and
+    to the sentinels. For a single server both are empty, because redis-py reads its URL itself."""
 
     deployment: Deployment
     hosts: Hosts = ()

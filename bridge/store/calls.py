@@ -37,7 +37,7 @@ class Call:
 
     @property
     def message_id(self) -> str:
-        """The id of the message that a script about a message is called for."""
+        """The id of the message, if the script is about one message."""
         return str(self.args[_ID])
 
 

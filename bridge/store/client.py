@@ -46,7 +46,7 @@ class Store:
 
     @property
     def breaker(self) -> Breaker:
-        """The breaker of the server; of several, the one that is most open."""
+        """The breaker of the server. With several servers: the breaker that is most open."""
         return max(self._servers.breakers, key=lambda breaker: breaker.state, default=Breaker())
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:

@@ -79,7 +79,7 @@ class LmstfyStore:
         await self._store.command("HSET", self._keys.lmstfy_names, topic, orjson.dumps([namespace, queue]))
 
     async def names(self) -> Mapping[str, tuple[str, str]]:
-        """Returns (namespace, queue) by topic, for the topics whose name has them shortened."""
+        """Returns the full (namespace, queue) by topic, for topics whose own name contains them shortened."""
         stored = await self._hash(self._keys.lmstfy_names)
         return {topic: tuple(orjson.loads(names)) for topic, names in stored.items()}
 

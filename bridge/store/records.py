@@ -76,7 +76,7 @@ def outcome_of(call: Call, answer: list[Any]) -> Outcome:
 
 
 def read_envelope(outcome: Outcome) -> Envelope | None:
-    """Reads the envelope in the outcome of `look`; None where none is kept."""
+    """Reads the envelope in the outcome of `look`; None if no envelope is kept."""
     return envelopes.unpack(outcome.extra) if outcome.extra else None
 
 
@@ -90,7 +90,8 @@ class Records:
     now: str = ""
 
     def _call_with(self, script_name: str, topic: str, message_id: str, own: tuple[Any, ...]) -> Call:
-        """`own`: the script's own arguments in order. For frequent calls: passing them by name costs 4 us."""
+        """Builds a script's call for one message. `own`: the script's own arguments in order. For frequent calls:
+        passing them by name costs 4 us."""
         args = (self.now, message_id, self.retention_ms, self.tombstone_ms, *own)
         return Call(SCRIPTS[script_name], self.keys.record(topic, message_id), args, topic)
 

@@ -55,8 +55,8 @@ _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 
 
 def _with_prelude(prelude: str, own: str) -> str:
-    """Puts the paragraphs of the prelude whose functions the script uses in front of it, and replaces named numbers by
-    their values. Lua would bind a local that functions share to each of them in every call."""
+    """Puts the prelude in front of the script, with only the functions that the script uses. Replaces named numbers by
+    their values. If functions shared a local instead, Lua would bind it to each of them in every call."""
     used, kept = set(re.findall(r"\w+", _COMMENT.sub("", own))), [own]
     for part in reversed(_COMMENT.sub("", prelude).split("\n\n")):
         functions = set(_FUNCTION.findall(part))

@@ -24,7 +24,8 @@ class TaskIds:
         self._reserving = asyncio.Lock()
 
     async def next(self) -> int:
-        """
+        """Returns an id that no task has.
+
         Raises:
             StoreUnavailable
         """

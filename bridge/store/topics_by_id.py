@@ -30,7 +30,7 @@ class TopicsById:
         return sorted(topic.decode() for topic in topics)
 
     async def shorten(self, message_id: str, *, keep_ms: int) -> None:
-        """Lets the id's notes expire after `keep_ms`: no living message has the id."""
+        """Lets the id's notes expire after `keep_ms`, because no living message has the id any more."""
         await self._store.command("PEXPIRE", self._keys.place(message_id), keep_ms)
 
     def place(self, message_id: str, topic: str, *, keep_ms: int) -> Call:

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Verdict(StrEnum):
-    """A word of one script may be the word of another: `GHOST` means the same wherever it is answered."""
+    """The answer of a script in one word. Several scripts may share a word: `GHOST` means the same in each of them."""
 
     # A copy's place in its message's life: fire, returned, lease, retry, bury, replay, keep.
     GHOST = "ghost"

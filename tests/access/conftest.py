@@ -58,7 +58,7 @@ def id_of(header: dict[str, str]) -> str:
 
 @pytest.fixture(scope="session")
 def redis_node(local_dir: Path, servers: Servers) -> Iterator[RedisNode]:
-    """A Redis that these tests alone use, as one of them counts the commands it has run."""
+    """A Redis that only these tests use, as one of them counts its commands."""
     with servers.redis_node(local_dir / "redis-of-access", appendfsync="everysec") as node:
         yield node
 

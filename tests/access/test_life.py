@@ -33,7 +33,7 @@ async def status(client: httpx2.AsyncClient, header: dict[str, str]) -> int:
 
 
 async def until(client: httpx2.AsyncClient, header: dict[str, str], wanted: int) -> None:
-    """Asks until the answer has this status. The test's time limit bounds it."""
+    """Asks until the answer has this status. The test's time limit ends the wait."""
     while (found := await status(client, header)) != wanted:
         assert found in {200, 401, 503}
 
@@ -65,7 +65,7 @@ async def test_token_expires_at_its_time(client: httpx2.AsyncClient, mint: Mint)
 
 async def test_guessed_tokens_cause_few_redis_lookups(client: httpx2.AsyncClient, mint: Mint, store: Store) -> None:
     async def asked() -> int:
-        """How often all bridges together have asked Redis for a field of a hash."""
+        """Returns how often all bridges together have asked Redis for a field of a hash."""
         text: bytes = await store.command("INFO", "commandstats")
         found = [line for line in text.splitlines() if line.startswith(b"cmdstat_hget:")]
         return int(found[0].partition(b"calls=")[2].partition(b",")[0])

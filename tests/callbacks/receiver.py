@@ -1,4 +1,4 @@
-"""A receiver of callbacks: a small HTTP/1.1 server on loopback, whose answers a test sets."""
+"""Runs a receiver of callbacks: a small HTTP/1.1 server on loopback, whose answers a test sets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def answer(status: int = 200, body: bytes = b"", **headers: str) -> bytes:
 
 @dataclass(slots=True)
 class Receiver:
-    """Gives the answers in `then`, each once, and afterwards `otherwise`. `reply`, if set, replaces both."""
+    """Gives the answers in `then`, each once, and after them the answer `otherwise`. If `reply` is set, it replaces
+    both."""
 
     port: int = 0
     then: list[bytes] = field(default_factory=list)

@@ -24,7 +24,7 @@ def way(title: str) -> str:
 
 @cache
 def names_of(file: Path) -> set[str]:
-    """The functions of a file, those of classes as `Class.method`."""
+    """Returns the functions of a file, and methods as `Class.method`."""
     source = file.read_text()
     if file.suffix == ".lua":
         return set(re.findall(r"^local function (\w+)", source, re.MULTILINE))
@@ -57,7 +57,7 @@ def test_every_hop_of_a_way_names_a_function(title: str) -> None:
     assert [cells[0] for cells in hops if not _NAMED.fullmatch(cells[0])] == []
 
 
-def test_walk_ends_at_the_line_that_decides() -> None:
+def test_documented_walk_ends_at_the_line_that_decides() -> None:
     walk = section(ARCHITECTURE, "A stranger's walk")
     (line,) = re.findall(r"The line is `([^`]+)`", walk)
     script, _ = _NAMED.findall(walk)[-1]

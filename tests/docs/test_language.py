@@ -1,4 +1,4 @@
-"""Holds the documents to the project's language: short sentences, and none of the words that hide the actor."""
+"""Tests that the documents have short sentences, and none of the words that hide the actor."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ async def test_amqp_script_delays_consumes_and_records_its_ack(
 
 
 @pytest.mark.parametrize("command", ["make run", "make test"])
-def test_each_of_the_two_commands_has_a_block(command: str) -> None:
+def test_readme_shows_make_run_and_make_test(command: str) -> None:
     assert f"{command}\n" in blocks(README, "sh")
 
 

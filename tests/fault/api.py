@@ -26,7 +26,7 @@ def instant_ms(text: str) -> int:
 
 
 class Api:
-    """`refused` counts calls that got a 5xx or no answer."""
+    """The API of one bridge. `refused` counts calls that got a 5xx or no answer."""
 
     def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
         self._http = http
@@ -89,7 +89,7 @@ class Api:
         return [one["result"] for one in response.json()["results"]]
 
     async def drain(self, topic: str, count: int) -> list[Pulled]:
-        """Pulls and acks until `count` different messages came, and those that are ready then too."""
+        """Pulls and acks until `count` different messages came, and then all that are ready."""
         pulled: list[Pulled] = []
         while got := await self.pull(topic, wait_ms=0 if len({one["id"] for one in pulled}) >= count else 30_000):
             assert set(await self.ack(topic, [one["receipt"] for one in got])) == {"acked"}

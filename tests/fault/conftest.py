@@ -24,7 +24,7 @@ def private_rabbit(local_dir: Path, servers: Servers) -> Iterator[RabbitNode]:
 
 @pytest.fixture(scope="module")
 def stage(local_dir: Path, servers: Servers, request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """A Redis of the module's own, and a virtual host of the run's RabbitMQ.
+    """A Redis for the module alone, and a virtual host of the run's RabbitMQ.
 
     A module marked `private_rabbit` kills, freezes or reconfigures RabbitMQ. It gets a node that no other test uses
     meanwhile.

@@ -14,7 +14,7 @@ from tests.fault.api import Api, instant_ms
 from tests.history import History, What, now_ms
 
 _PAUSE_S = 0.1
-_LEFT_ALONE = 40  # one delivery in so many gets no ack the first time; the message comes again when its lease ends
+_LEFT_ALONE = 40  # of this many deliveries one gets no ack the first time; it is redelivered when its lease ends
 
 
 async def over_http(api: Api, topic: str, history: History, *, lease_ms: int) -> None:

@@ -53,7 +53,7 @@ class Mortal:
             ways.publish = self._stopping(ways.publish, meant)  # type: ignore[assignment, method-assign]
 
     async def die(self) -> None:
-        """Ends the service once it has reached the step."""
+        """Waits until the service has reached the step, then ends it."""
         async with asyncio.timeout(PATIENCE_S):
             await self.reached.wait()
         await self.end()

@@ -48,7 +48,7 @@ class Load:
                 await asyncio.sleep(began_s + number / self._rate_per_s - loop.time())
 
     async def marks(self) -> None:
-        """Sends one more message to each topic. When it arrives, all others have arrived."""
+        """Sends a last message to each topic. When it arrives, all earlier messages have arrived."""
         for number, topic in enumerate(self._topics):
             message_id = f"mark-{number}"
             await self._send(topic, message_id, {"delay": 1_000}, now_ms() + 1_000)

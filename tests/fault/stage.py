@@ -27,7 +27,7 @@ class Bridge(BridgeProcess):
 
     @property
     def worker_pids(self) -> list[int]:
-        """The process ids of its workers, in the order of their forks; empty where it is one process."""
+        """The process ids of its workers, in the order of their forks; empty if it is one process."""
         return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
 
 
@@ -35,7 +35,8 @@ class Stage:
     """One RabbitMQ, one Redis that writes every change to the disk at once, and any number of bridges."""
 
     def __init__(self, folder: Path, servers: Servers, rabbit: RabbitNode | None = None) -> None:
-        """A `rabbit` that is given goes on running afterwards. A private one is emptied before."""
+        """`rabbit`: a node that runs on afterwards, emptied first if no other worker uses it. Without it the stage
+        starts a node."""
         self._given = rabbit
         self.rabbit = rabbit or servers.rabbit_node(folder / "rabbitmq")
         self.redis = servers.redis_node(folder / "redis", appendfsync="always")

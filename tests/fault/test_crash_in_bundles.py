@@ -1,4 +1,4 @@
-"""A process that dies with a bundle unacknowledged, or half done, leaves all its messages to the next process."""
+"""Tests that a process that dies before or while it handles a bundle leaves all its messages to the next process."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def each_comes_once(
 @pytest.mark.parametrize(
     ("name", "dying_at"), [("asked", before("fire")), ("fired", after("fire")), ("released", on_way(Route.READY))]
 )
-async def test_a_crash_of_the_checkpoint_has_a_whole_bundle_released_by_another(
+async def test_another_checkpoint_releases_a_whole_bundle_after_a_crash(
     stage: Stage, name: str, dying_at: DyingAt
 ) -> None:
     topic = f"bundle-fire-{name}"
@@ -109,7 +109,7 @@ async def test_a_crash_in_a_batch_leaves_each_message_once_they_are_sent_again(
 
 
 @pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.LEASE)), ("leased", after("lease"))])
-async def test_a_crash_in_a_pull_of_many_has_each_come_again(stage: Stage, name: str, dying_at: DyingAt) -> None:
+async def test_a_crash_in_a_pull_of_many_redelivers_each_message(stage: Stage, name: str, dying_at: DyingAt) -> None:
     topic = f"bundle-pull-{name}"
     async with dying(stage) as (mortal, service):
         await send_all(service, topic)
@@ -123,7 +123,7 @@ async def test_a_crash_in_a_pull_of_many_has_each_come_again(stage: Stage, name:
     ("name", "dying_at"),
     [("looked", after("superseded")), ("asked", before("fire")), ("released", on_way(Route.READY))],
 )
-async def test_a_crash_as_leases_end_has_only_what_was_not_acked_come_again(
+async def test_a_crash_as_leases_end_redelivers_only_unacked_messages(
     stage: Stage, name: str, dying_at: DyingAt
 ) -> None:
     topic = f"bundle-end-{name}"

@@ -1,4 +1,5 @@
-"""A process that dies between two steps of a call loses no message, delivers none early, and revives none."""
+"""Tests that a process that dies between two steps of a call loses no message, delivers none early, and revives
+none."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ async def test_a_crash_in_a_send_leaves_one_message_once_it_is_sent_again(
 
 
 @pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.LEASE)), ("leased", after("lease"))])
-async def test_a_crash_in_a_pull_has_the_message_come_again(stage: Stage, name: str, dying_at: DyingAt) -> None:
+async def test_a_crash_in_a_pull_redelivers_the_message(stage: Stage, name: str, dying_at: DyingAt) -> None:
     topic = f"pull-{name}"
     async with dying(stage) as (mortal, service):
         await send(service, draft(topic))
@@ -54,7 +55,7 @@ async def test_a_crash_in_a_pull_has_the_message_come_again(stage: Stage, name: 
 
 
 @pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.RETRY)), ("named", after("nack"))])
-async def test_a_crash_in_a_nack_has_the_message_come_again(stage: Stage, name: str, dying_at: DyingAt) -> None:
+async def test_a_crash_in_a_nack_redelivers_the_message(stage: Stage, name: str, dying_at: DyingAt) -> None:
     topic = f"nack-{name}"
     async with dying(stage) as (mortal, service):
         await send(service, draft(topic))

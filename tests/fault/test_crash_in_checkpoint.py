@@ -1,4 +1,4 @@
-"""A process that dies between two steps of the checkpoint leaves all its messages to the next process."""
+"""Tests that a process that dies between two steps of the checkpoint leaves all its messages to the next process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.fault.stage import Stage
 @pytest.mark.parametrize(
     ("name", "dying_at"), [("asked", before("fire")), ("fired", after("fire")), ("released", on_way(Route.READY))]
 )
-async def test_a_crash_of_the_checkpoint_has_the_message_released_by_another(
+async def test_another_checkpoint_releases_the_message_after_a_crash(
     stage: Stage, name: str, dying_at: DyingAt
 ) -> None:
     topic = f"fire-{name}"
@@ -65,7 +65,7 @@ async def test_a_crash_while_retries_run_out_leaves_one_dead_letter_that_can_be_
 
 
 @pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.RETRY)), ("named", after("retry"))])
-async def test_a_crash_after_a_rejection_over_amqp_has_the_message_come_again(
+async def test_a_crash_after_a_rejection_over_amqp_redelivers_the_message(
     stage: Stage, name: str, dying_at: DyingAt
 ) -> None:
     topic = f"reject-{name}"

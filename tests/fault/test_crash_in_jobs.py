@@ -1,4 +1,5 @@
-"""A process that dies while it replaces a job leaves the old job or the new one, and the push can be repeated."""
+"""Tests that a process that dies while it replaces a job leaves the old job or the new one. The push can be
+repeated."""
 
 from __future__ import annotations
 

@@ -67,6 +67,6 @@ def all_is_released(stage: Stage) -> bool:
 
 
 def delayed(stage: Stage) -> dict[str, tuple[int, int]]:
-    """The number of messages and of unacknowledged messages of each queue of the wheel and of the checkpoint."""
+    """For each queue of the wheel and of the checkpoint: its messages, and how many of them are unacknowledged."""
     listed = stage.list_queues("messages", "messages_unacknowledged")
     return {name: (messages, read) for name, (messages, read) in listed.items() if name.startswith("delay.")}

@@ -94,7 +94,7 @@ class Probe:
         self._apis = apis
 
     async def accepted(self) -> float:
-        """Sends them all; returns the seconds until each was accepted."""
+        """Sends to all queues. Returns the seconds until each send was accepted."""
         began_s = monotonic()
         delays = range(0, 8_000, 500)
         sends = [api.sent(PROBED, new_ulid(), delay=delay_ms) for api in self._apis for delay_ms in delays]

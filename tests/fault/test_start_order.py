@@ -66,7 +66,7 @@ async def test_unsuitable_broker_is_refused_at_the_start(
 
 @asynccontextmanager
 async def greeting_broker(version: str) -> AsyncIterator[str]:
-    """A server that opens AMQP connections and reports a version. Yields its URL."""
+    """Runs a server that opens AMQP connections and reports this version. Yields its URL."""
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(8)

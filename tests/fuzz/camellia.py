@@ -1,4 +1,4 @@
-"""Requests of the camellia wire that are nearly right: queries, forms, and bodies that only look like forms."""
+"""Makes requests of the camellia wire that are nearly right: queries, forms, and bodies that only look like forms."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ _BODIES = (
 
 @st.composite
 def mistaken(draw: st.DrawFn) -> Sent:
-    """One parameter is missing or wrong, or the body is no form with all of them."""
+    """Makes a request with one fault: a parameter is missing or wrong, the body is not a valid form, or the path or
+    method is."""
     name, valid = draw(st.sampled_from(sorted(_CALLS.items())))
     path = f"/camellia/delayQueue/{name}"
     kind = draw(st.sampled_from(["wrong", "missing", "body", "method", "path"]))

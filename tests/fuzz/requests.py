@@ -1,4 +1,4 @@
-"""Requests that are nearly right, as they go over the wire: a valid one, and one thing about it that is not."""
+"""Makes requests that are nearly right, byte for byte: a valid request with one fault."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ QUERIES = {
     ("DELETE", _T): ("force=true",),
     ("GET", "/v1/topics"): (),
 }
-# No field of any request takes one of these.
+# No field of any request accepts one of these values.
 JUNK = (
     "1e400", "-1", "-1.5", "-1e-400", "[[]]", "{}", '""', '"\\u0000"', '"-5s"', '"1000000d"', '"\\u0665m"', '"1 h"',
     "99999999999999999999", '"' + "9" * 64 + 'd"', '"' + "x" * 4_000 + '"', "[" * 200 + "]" * 200,
@@ -71,7 +71,7 @@ BROKEN = (
     '{"a":"é"}'.encode("utf-16"), b'{"a":NaN,"b":12345678901234567890}',
 )  # fmt: skip
 NOT_OBJECTS = (b"[]", b"null", b"1", b'"x"', b"true", b"-0", b"1e400", b"[" * 250 + b"]" * 250)
-# What stands in a path for a name that is none: too long, encoded twice or wrongly, another alphabet, further segments.
+# Bad names in a path: too long, encoded twice or wrongly, in another alphabet, or with further segments.
 BAD_NAMES = (
     b"%00", b"a%00", b"%C0%AF", b"%ED%A0%80", b"%FF", b"%C3%A9", b"e%CC%81", b"%E2%80%AE", b"%0A", b"a%0A",
     b"%20%0D%0A", b"a%2Fb%2Fc", b"%2Fa", b"a%2F", b"%2F", b"%252F", b"%", b"%zz", b"%u0041", b"a?", b"x" * 300,
@@ -107,7 +107,7 @@ def _wrong_bodies(draw: st.DrawFn) -> Sent:
     text = draw(st.sampled_from([text for text in JUNK if _wrong_for(name, text)]))
     if kind == "wrong field":
         return replace(sent, body=_document({**fields, name: text}))
-    # Of a key given twice, the last counts.
+    # If a key is given twice, the last value counts.
     return replace(sent, body=_document(fields)[:-1] + f",{json.dumps(name)}:{text}}}".encode())
 
 
@@ -141,7 +141,7 @@ def _wrong_queries(draw: st.DrawFn) -> Sent:
 
 @st.composite
 def _wrong_states(draw: st.DrawFn) -> Sent:
-    """Valid in itself; the message's state is in the way of most, and where it is not, it is no refusal."""
+    """Makes a valid call that the state of the message or topic forbids."""
     name = draw(st.sampled_from([*STATES, "unknown"]))
     path = f"{_T}/messages/{name}"
     calls = {

@@ -1,4 +1,5 @@
-"""Whatever is sent by the OpenAPI document, or against it, gets an answer that the document knows."""
+"""Tests that each request gets an answer that the OpenAPI document describes, even if the request breaks the
+document's rules."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ OFF = {
     "use_after_free",  # a deleted message can be looked up: that is its tombstone
     "allow_header_conformance",  # `…/messages/batch` is also the path of a message with the id `batch`
 }
-# A JSON schema has no words for these. Whatever else is valid by the document has to be accepted.
+# A JSON schema can't express these rules. The bridge must accept every other request that the document allows.
 BEYOND_SCHEMAS = re.compile(
     r"is not a (receipt|cursor).*|is the receipt of another message|give exactly one of .*|give .*, not both"
     r"|must be at (least|most) .* \([0-9]+ ms\)|must be from 0 to .* Unix milliseconds .*|must have an offset.*"
@@ -33,7 +34,7 @@ BEYOND_SCHEMAS = re.compile(
     r"|is .*beyond the longest delay of 999 days"
     r"|must be a string, because the content type is text|nests more than 250 levels deep.*"
     r"|must have an IPv6 address between its brackets.*|must be https \(.*|leads to .*"
-    # Of a path's parameters, a schema is held against the percent-encoded form.
+    # The schema of a path's parameter is checked against the percent-encoded form.
     rf"|{re.escape(ID_FORM)}",
     re.DOTALL,
 )
@@ -54,7 +55,8 @@ def config(seed: int, examples: int) -> schemathesis.Config:
 
 @schemathesis.hook
 def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], kwargs: dict[str, Any]) -> None:
-    """Replaces topics by a few, and long waits by a short one. Valid requests stay valid, and invalid ones invalid."""
+    """Replaces topics by one of a few, and long waits by a short one. Valid requests stay valid, and invalid ones
+    invalid."""
     body = case.body
     if isinstance(body, dict):
         if isinstance(topics := body.get("topics"), list):
@@ -79,13 +81,13 @@ def only_what_a_schema_says(
 ) -> bool:
     if type(failure).__name__ != "RejectedPositiveData" or response.status_code != 422:
         return True
-    # Which addresses may be called, nothing but a look at them says.
+    # A schema can't say which addresses may be called.
     errors = response.json()["errors"]
     return not all(one["field"] == "url" or BEYOND_SCHEMAS.fullmatch(one["message"]) for one in errors)
 
 
 def failures(schema: schemathesis.BaseSchema) -> Iterator[str]:
-    """All that is wrong, each with a command that repeats it; the errors of fuzzing itself too."""
+    """Yields each failure with a command that repeats it, and each error of the fuzzer itself."""
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError | events.FatalError):
             yield repr(event)

@@ -1,4 +1,4 @@
-"""Every parser of foreign bytes, texts and tables reads them or refuses them, and does nothing else."""
+"""Tests that every parser of foreign bytes, texts and tables either reads them or refuses them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
-# All that AMQP has types for, as pamqp gives it.
+# Values of every AMQP type, as pamqp gives them.
 FIELDS = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text() | st.binary(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=20), inner, max_size=3),

@@ -1,4 +1,4 @@
-"""A refused request changes nothing: no key, no queue, no message, no binding."""
+"""Tests that a refused request changes nothing: no key, queue, message or binding."""
 
 from __future__ import annotations
 

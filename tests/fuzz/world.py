@@ -1,4 +1,5 @@
-"""All that a bridge has stored, and a topic with a message in every state, so that a change anywhere is seen."""
+"""Reads all that a bridge has stored, so that a test sees any change, and makes a topic with a message in every
+state."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class World:
     receipts: dict[str, str] = field(default_factory=dict)
 
     async def state(self) -> State:
-        """Every key of the bridge as Redis would save it, every queue with its count, and every binding."""
+        """Returns every key of the bridge as Redis would save it, every queue with its count, and every binding."""
         keys = [key async for key in self.redis.scan_iter(f"{self.name}/*", count=1_000)]
         state: State = {key.decode(): await self.redis.dump(key) for key in keys}
         async with self.own.amqp.connection.channel() as channel:

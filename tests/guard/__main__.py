@@ -33,7 +33,7 @@ WARM_TURNS: Final = 1  # connections, queues and caches are new
 
 
 async def main() -> int:
-    """The exit code."""
+    """Compares both versions, and returns the exit code."""
     folder = PROJECT / ".local" / "guard"
     with _emptied(folder):
         before = former(PROJECT, folder / "before", os.environ.get("AGAINST"))

@@ -67,7 +67,7 @@ async def competing(
     """Starts a bridge of the code in `code`, with a private virtual host and key prefix.
 
     Raises:
-        LocalError: it does not start, or would not be that code.
+        LocalError: it does not start, or it would run other code.
     """
     vhost = f"{folder.parent.name}-{name}"
     await _make_vhost(rabbit, vhost)

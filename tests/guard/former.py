@@ -18,12 +18,12 @@ class Incomparable(Exception):
 @dataclass(frozen=True, kw_only=True)
 class Former:
     folder: Path
-    says: str  # the commit's short hash and what it says
+    says: str  # the commit's short hash and its subject
 
 
 def former(project: Path, folder: Path, against: str | None = None) -> Former:
-    """Unpacks into a new `folder` the code of the commit `against`: if none is given, of HEAD when the checkout has
-    other code than that, else of the commit before the last that changed it.
+    """Unpacks the code of the commit `against` into a new `folder`. The default is HEAD if the checkout's code differs
+    from it. Otherwise the default is the commit before the last one that changed the code.
 
     Raises:
         Incomparable: there is no such commit (in a shallow clone), or it needs other packages than are installed.

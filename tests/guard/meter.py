@@ -31,12 +31,12 @@ class Meter(Protocol):
     unit: str
 
     def read(self) -> float:
-        """How much was used so far, in `unit`."""
+        """Returns how much was used so far, in `unit`."""
 
 
 class Instructions:
-    """Instructions, in thousands, that all threads of a session's processes, and those they start, ran outside of the
-    kernel (perf_event_open(2)). The program that began the session is `pid`.
+    """Counts the instructions of a session outside of the kernel, in thousands (perf_event_open(2)). It counts all
+    threads of the session's processes, and threads that start later. `pid`: the program that began the session.
 
     Raises:
         Uncounted.
@@ -60,7 +60,7 @@ class Instructions:
 
 
 class CpuTime:
-    """Microseconds of CPU time, the kernel's for it too, of all processes of a session."""
+    """Counts the CPU time of all processes of a session in microseconds, with the time in the kernel."""
 
     unit = "us of CPU"
 
@@ -79,7 +79,7 @@ def meter(pid: int) -> Meter:
 
 
 def processes(session: int) -> list[int]:
-    """The processes of the session that the process of this id began."""
+    """Returns the processes of the session. `session`: the id of the process that began it."""
     everybody = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
     return [pid for pid in everybody if _session(pid) == session]
 

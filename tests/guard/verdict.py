@@ -8,14 +8,13 @@ from statistics import median
 from typing import Final
 
 LEAST_OF_COST: Final = 0.8
-# Time is other processes' too, those of the whole machine, so only what can't be theirs is held against the code: a
-# wait that was not there before.
+# Other processes of the machine take time too. So only a change that they can't cause counts: a new wait in the code.
 LEAST_OF_TIME: Final = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """The cost and time of a message of one kind of work in one turn."""
+    """The cost and time of one message, for one kind of work in one turn."""
 
     cost: float  # of the bridge: instructions or CPU time
     seconds: float
@@ -23,7 +22,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One kind of work; each ratio is the former's over the present one's, so that 0.8 is slower by a quarter."""
+    """One kind of work. Each ratio is the former value divided by the present one, so 0.8 means slower by a quarter."""
 
     work: str
     former_cost: float
@@ -37,8 +36,8 @@ class Row:
 
 
 def compared(work: str, turns: Sequence[tuple[Measured, Measured]]) -> Row:
-    """From pairs of the former and the present code, measured right after each other: the medians of their ratios, as
-    what a machine does beside weighs on both of a pair, and on few of them."""
+    """Returns the medians of the ratios. A turn measures the former and the present code right after each other. So
+    other work on the machine slows down both of a turn, and only a few turns."""
     return Row(
         work=work,
         former_cost=median(former.cost for former, _ in turns),
@@ -49,7 +48,7 @@ def compared(work: str, turns: Sequence[tuple[Measured, Measured]]) -> Row:
 
 
 def table(rows: Sequence[Row], unit: str) -> str:
-    """The rows as a table for people. `unit` is the unit of the costs, for one message."""
+    """Returns the rows as a table for people. `unit`: of the cost of one message."""
     lines = [f"{f'{unit} a message':<34}{'before':>9}{'now':>9}{'ratio':>8}{'of time':>9}"]
     lines += [
         f"{row.work:<34}{row.former_cost:>9.0f}{row.cost:>9.0f}{row.cost_ratio:>8.2f}{row.time_ratio:>9.2f}"

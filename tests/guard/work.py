@@ -20,7 +20,7 @@ _SHORT_MS: Final = 200
 
 
 async def single_sends(api: Api, topic: str) -> int:
-    """Sends one message a request. Each kind of work returns how many messages it was."""
+    """Sends one message in each request. Each kind of work returns its number of messages."""
     await _sent(api, topic, _SINGLES)
     return _SINGLES
 

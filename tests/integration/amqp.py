@@ -47,7 +47,8 @@ class Amqp:
             return message
 
     async def put_aside(self, reason: str) -> AbstractIncomingMessage:
-        """Waits for the next message of `delay.refused` with this reason. Acknowledges it and all before it."""
+        """Waits for the next message of `delay.refused` with this reason. Acknowledges this message and all before
+        it."""
         async with self.consume("delay.refused", prefetch=1) as arrivals:
             while True:
                 message = await arrivals.get()
@@ -65,7 +66,7 @@ class Amqp:
             return message
 
     async def count(self, queue: str) -> int | None:
-        """How many messages the queue has ready; None where it does not exist."""
+        """Returns how many messages the queue has ready; None if it does not exist."""
         channel = await self.connection.channel()
         try:
             declared = await channel.declare_queue(queue, passive=True)
@@ -77,7 +78,7 @@ class Amqp:
             await channel.close()
 
     async def until_consumers(self, queue: str, count: int) -> None:
-        """Asks the broker until the queue has so many consumers. The test's time limit bounds it."""
+        """Asks the broker until the queue has `count` consumers. The test's time limit ends the wait."""
         async with self.connection.channel() as channel:
             while True:
                 declared = await channel.declare_queue(queue, passive=True)

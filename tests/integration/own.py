@@ -30,7 +30,7 @@ class Own:
     settings: dict[str, str]  # for further bridges beside it
 
     def with_fresh_topic(self) -> Self:
-        """The same bridge for a further test, with a topic that no other test uses."""
+        """Returns the same bridge for another test, with a topic that no other test uses."""
         return replace(self, topic=Topic(self.topic.client, f"own-{uuid4().hex[:12]}"))
 
 

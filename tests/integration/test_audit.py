@@ -44,7 +44,7 @@ async def not_auditing(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Pat
 
 @pytest.fixture
 def own(request: pytest.FixtureRequest) -> Own:
-    """A bridge that audits every second, or the one that the parameter names, with a topic of this test."""
+    """A bridge that audits every second, or the bridge that the parameter names, with a topic for this test only."""
     bridge: Own = request.getfixturevalue(getattr(request, "param", "auditing"))
     return bridge.with_fresh_topic()
 
@@ -64,7 +64,7 @@ async def by_hand(own: Own, *options: str) -> tuple[int, list[Json]]:
 
 
 async def listed_by_hand(own: Own, *options: str) -> Json:
-    """Runs the command until it lists a message. The test's time limit bounds it."""
+    """Runs the command until it lists a message. The test's time limit ends the wait."""
     while not (listed := (await by_hand(own, *options))[1]):
         await pause()
     (message,) = listed
@@ -79,7 +79,7 @@ async def measured(own: Own, name: str) -> float | None:
 
 
 def overdue_events(own: Own, *topics: str) -> list[Json]:
-    """What the bridge has logged of overdue messages of these topics."""
+    """Returns what the bridge has logged about overdue messages of these topics."""
     lines = own.bridge.log_file.read_text().splitlines()
     events = [json.loads(line) for line in lines if '"audit.overdue"' in line]
     return [event for event in events if event["topic"] in topics]

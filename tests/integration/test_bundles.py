@@ -1,4 +1,4 @@
-"""Copies travel as one message, which an operator can read and no consumer notices."""
+"""Tests that several copies travel as one message, which an operator can read and no consumer notices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from topology.names import Names
 pytestmark = pytest.mark.timeout(90)
 
 NowMs = Callable[[], Awaitable[int]]
-SLOT_OF_FOUR_SECONDS = "delay.3s"  # where a message stands that aims 100-200 ms short of them
+SLOT_OF_FOUR_SECONDS = "delay.3s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
 SLOT_OF_A_LEASE_OF_FIVE_SECONDS = "delay.5s"
 BUNDLE_TYPE = "application/vnd.delaybridge.bundle"
 DUE = "0.0.0.0.0.0.0.!plain-bundle."
@@ -52,7 +52,7 @@ def bundle(*copies: tuple[list[object], bytes]) -> bytes:
 
 
 async def pulled(topic: Topic, count: int, **fields: str) -> dict[str, Json]:
-    """Pulls and acks so many messages. Returns them by id."""
+    """Pulls and acks `count` messages. Returns them by id."""
     found: dict[str, Json] = {}
     while len(found) < count:
         for message in await topic.pull(max=100, **fields):

@@ -1,4 +1,4 @@
-"""A queue that somebody deletes during its declare is declared a second time."""
+"""Tests that the bridge declares a queue a second time if somebody deletes it during its declare."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def objects(rabbit: RabbitNode, amqp: Amqp) -> AsyncIterator[Declared]:
 
 
 def deleted_before_bound(monkeypatch: pytest.MonkeyPatch, amqp: Amqp, queue: str, *, times: int) -> None:
-    """Deletes the queue before its bindings are declared, so many times."""
+    """Deletes the queue before its bindings are declared, the first `times` times."""
     apply, left = declare.apply, iter(range(times))
 
     async def applied(connection: aio_pika.abc.AbstractConnection, plan: Plan, *, timeout_s: float) -> None:

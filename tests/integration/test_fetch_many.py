@@ -1,4 +1,4 @@
-"""Many messages are fetched at once: in order, no more than wanted, and none lost whatever happens meanwhile."""
+"""Tests that many messages are fetched at once: in order, no more than wanted, and without a loss."""
 
 from __future__ import annotations
 

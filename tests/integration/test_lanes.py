@@ -1,4 +1,4 @@
-"""A message stays in its lane, and lanes that a new setting leaves out are still served."""
+"""Tests that a message stays in its lane, and that lanes which a new setting leaves out are still served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a cluster are tried in turn."""
+"""Tests that the bridge tries the nodes of a cluster one after the other."""
 
 from __future__ import annotations
 

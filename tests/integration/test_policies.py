@@ -41,7 +41,7 @@ class Watched:
             (await self._management.delete(path)).raise_for_status()
 
     async def until(self, reached: Callable[[int, Json], bool]) -> Json:
-        """Asks for the health until the condition holds. The test's time limit bounds it."""
+        """Asks for the health until the condition holds. The test's time limit ends the wait."""
         while True:
             status, health = await self.health()
             if reached(status, health):
@@ -79,7 +79,7 @@ async def watched(rabbit: RabbitNode, redis_of_watched: RedisNode, local_dir: Pa
         own_bridge(rabbit, redis_of_watched.url, local_dir, **settings) as own,
         httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=60) as management,
     ):
-        await own.topic.send(id="stands", delay="1h")
+        await own.topic.send(id="remains", delay="1h")
         yield Watched(own, management)
 
 

@@ -204,7 +204,8 @@ async def test_client_that_leaves_a_long_poll_costs_no_attempt(topic: Topic, amq
 
 
 async def test_clients_that_leave_as_messages_become_ready_lose_none(topic: Topic) -> None:
-    """A client that leaves just as it is handed a message leaves a lease. The lease ends and the message returns."""
+    """If a client leaves while the bridge hands it a message, the message stays leased. It returns when the lease
+    ends."""
     ids = [f"m-{number}" for number in range(40)]
     await topic.send_many(
         *({"id": one, "body": 1, "delay": 400 + 15 * at, "max_retry": 100} for at, one in enumerate(ids))

@@ -57,7 +57,8 @@ class Topic:
         return state
 
     async def until_state(self, message_id: str, state: str) -> Json:
-        """Looks until the message has the state. The test's time limit bounds it; a poll of an idle topic paces it."""
+        """Asks until the message has the state. A poll of an idle topic paces the loop, and the test's time limit ends
+        it."""
         while (found := await self.look(message_id))["state"] != state:
             await pause()
         return found
@@ -80,7 +81,7 @@ class Topic:
         return message
 
     async def pull_ids(self, count: int, **fields: Any) -> list[str]:
-        """Pulls and acknowledges so many messages. Returns their ids in order of arrival."""
+        """Pulls and acknowledges `count` messages. Returns their ids in order of arrival."""
         ids: list[str] = []
         while len(ids) < count:
             for message in await self.pull(**fields):
@@ -119,7 +120,7 @@ class Topic:
         return info
 
     async def _settle(self, how: str, message: Json, fields: Json, expect: int) -> Json:
-        """Settles the message, with its receipt if it has one."""
+        """Calls ack, nack or extend for the message, with its receipt if it has one."""
         receipt = {"receipt": message["receipt"]} if "receipt" in message else {}
         settled: Json = await self.call(
             "POST", f"{_message(message['id'])}/{how}", {**receipt, **fields}, expect=expect

@@ -1,4 +1,4 @@
-"""`python -m tests.matrix`: the tests that need servers, on one combination of versions after the other.
+"""Runs the tests that need servers on one combination of versions after the other: `python -m tests.matrix`.
 
 Named combinations, such as 4.3+redis-7.0, are run in place of COMBINATIONS. It ends with 1 when a test failed, or a
 server is missing.

@@ -27,7 +27,8 @@ REDIS: Final = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """`rabbitmq` is a key of RABBITMQ, `redis` one of REDIS; None means the version of this machine."""
+    """A combination of servers. `rabbitmq` is a key of RABBITMQ, `redis` one of REDIS; None means the version of this
+    machine."""
 
     rabbitmq: str | None = None
     redis: str | None = None
@@ -39,7 +40,8 @@ class Servers:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """From BRIDGE_TEST_RABBITMQ and BRIDGE_TEST_REDIS_SERVER. LocalError when one names no known version."""
+        """Reads BRIDGE_TEST_RABBITMQ and BRIDGE_TEST_REDIS_SERVER. Raises LocalError if one names an unknown
+        version."""
         return cls(
             rabbitmq=environment.get("BRIDGE_TEST_RABBITMQ") or None,
             redis=environment.get("BRIDGE_TEST_REDIS_SERVER") or None,
@@ -93,7 +95,8 @@ class Servers:
         )
 
     def versions(self) -> tuple[str, str]:
-        """The versions of RabbitMQ and Redis. Raises LocalError when one is missing or is not the version asked for."""
+        """Returns the versions of RabbitMQ and Redis. Raises LocalError if one is missing or has another version than
+        asked for."""
         rabbitmq, redis = self._rabbitmq_version(), self._redis_version()
         for asked, found in ((self.rabbitmq, rabbitmq), (self.redis, redis)):
             if asked is not None and not found.startswith(f"{asked}."):

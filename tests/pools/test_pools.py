@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 90.0  # for a broker that restarts while other tests use the cores
 
 
-async def stands(amqp_url: str, queue: str) -> bool:
+async def exists(amqp_url: str, queue: str) -> bool:
     async with await aio_pika.connect(amqp_url) as connection:
         channel = await connection.channel()
         with suppress(ChannelNotFoundEntity):
@@ -53,7 +53,7 @@ class TestRouting:
             await topic.send(topic.name, id="one", delay=200)
             assert (await topic.pull_one())["body"] == topic.name
             for _, url, other in places:
-                assert await stands(url, other + topic.name) == (url == own_url), (url, topic.name)
+                assert await exists(url, other + topic.name) == (url == own_url), (url, topic.name)
 
     async def test_one_list_and_one_scrape_have_the_topics_of_all_pools(self, pooled: Pooled) -> None:
         topics = [pooled.topic(), pooled.topic("shop"), pooled.topic("uk")]
@@ -81,7 +81,7 @@ class TestRouting:
         sent = await pooled.client.post("/camellia/delayQueue/sendMsg", params=params)
         assert sent.json()["code"] == 200
         assert await topic.state("one") == "waiting"
-        assert await stands(pooled.eu_rabbit.amqp_url, f"ready.{topic.name}")
+        assert await exists(pooled.eu_rabbit.amqp_url, f"ready.{topic.name}")
 
     async def test_a_job_is_found_by_its_id_in_any_pool(self, pooled: Pooled) -> None:
         topic, job_id = pooled.topic("shop"), uuid4().hex
@@ -120,8 +120,8 @@ class TestLmstfy:
         published = await ask(pooled.lmstfy_port, f"PUT {path}", {"X-Token": token}, b"hello")
         consumed = await ask(pooled.lmstfy_port, f"GET {path}?timeout=60&ttr=60", {"X-Token": token})
         assert consumed.json["job_id"] == published.json["job_id"]
-        assert await stands(pooled.eu_rabbit.amqp_url, f"ready.{namespace}/orders")
-        assert not await stands(pooled.amqp_url, f"ready.{namespace}/orders")
+        assert await exists(pooled.eu_rabbit.amqp_url, f"ready.{namespace}/orders")
+        assert not await exists(pooled.amqp_url, f"ready.{namespace}/orders")
         elsewhere = await ask(pooled.lmstfy_port, f"GET {path}", {"X-Token": token.removeprefix("eu:")})
         assert (elsewhere.status, elsewhere.json) == (401, {"error": "invalid token"})
         assert f'"{namespace}"' in (await self.admin(pooled, "GET /info?pool=eu")).text
@@ -174,10 +174,10 @@ async def test_a_pool_that_is_away_affects_its_own_topics_only(
     away = pooled.topic("shop")
     await away.send("before", id="before", delay=1_000)
     async with outage(pooled):
-        while (told := await pooled.ready()).json()["parts"][part] == "ok":
-            assert told.status_code == 200
-        assert (told.status_code, told.json()["status"]) == (200, "degraded")
-        assert {name for name, state in told.json()["parts"].items() if state != "ok"} <= {
+        while (answer := await pooled.ready()).json()["parts"][part] == "ok":
+            assert answer.status_code == 200
+        assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
+        assert {name for name, state in answer.json()["parts"].items() if state != "ok"} <= {
             f"eu/{one}" for one in ("broker", "store", "checkpoint", "acks", "audit", "watch", "push")
         }
         assert await pooled.metric(f'delaybridge_up{{part="{part}"}}') == 0
@@ -221,9 +221,9 @@ async def test_a_process_starts_and_stops_cleanly_while_a_pool_is_away(
     await asyncio.to_thread(bridge.start)
     try:
         async with httpx2.AsyncClient(base_url=bridge.url, timeout=60) as client:
-            told = (await client.get("/health/ready")).json()
-            assert (told["status"], told["parts"]["broker"]) == ("degraded", "ok")
-            assert told["parts"]["eu/broker"] != "ok" != told["parts"]["eu/store"]
+            health = (await client.get("/health/ready")).json()
+            assert (health["status"], health["parts"]["broker"]) == ("degraded", "ok")
+            assert health["parts"]["eu/broker"] != "ok" != health["parts"]["eu/store"]
             assert (await client.post("/v1/topics/orders/messages", json={"body": 1})).status_code == 201
             assert (await client.post("/v1/topics/shop%2Forders/messages", json={"body": 1})).status_code == 503
     finally:

@@ -91,13 +91,13 @@ async def test_the_process_is_ready_while_any_pool_is_ready(pools: Pools, well: 
         state = "ok" if name in well else "away"
         health = Health(ok=name in well, parts={part: state}, findings=[finding], policies=f"as in {name}")
         setattr(service, "health", partial(answered, health))  # noqa: B010 - it is a method
-    told = await pools.health()
-    assert told.ok == bool(well)
-    assert {part for part, state in told.parts.items() if state == "ok"} == {
+    health = await pools.health()
+    assert health.ok == bool(well)
+    assert {part for part, state in health.parts.items() if state == "ok"} == {
         "broker" if name == "default" else f"{name}/broker" for name in well
     }
-    assert [one.says for one in told.findings] == ["of default", "pool eu: of eu", "pool us: of us"]
-    assert told.policies == "as in default; pool eu: as in eu; pool us: as in us"
+    assert [one.says for one in health.findings] == ["of default", "pool eu: of eu", "pool us: of us"]
+    assert health.policies == "as in default; pool eu: as in eu; pool us: as in us"
 
 
 async def answered(health: Health) -> Health:

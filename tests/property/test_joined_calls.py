@@ -1,4 +1,4 @@
-"""Joined calls change the same as separate ones: both run on a real Redis, and the results are compared."""
+"""Tests that joined calls change the same as separate ones. Both run on a real Redis, and the results are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages and counts agree with a sorted list, also where many messages are due at one moment."""
+"""Tests that pages and counts agree with a sorted list, even if many messages are due at one moment."""
 
 from __future__ import annotations
 

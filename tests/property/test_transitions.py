@@ -119,7 +119,7 @@ class Transitions(RuleBasedStateMachine):
         return parked
 
     def perform(self, name: str, decision: Decision, *, recorded: bool, dies: str) -> bool:
-        """Carries a decision out as the checkpoint does: publishes, then names. Returns whether the copy can be
+        """Carries out a decision as the checkpoint does: publishes, then names. Returns whether the copy can be
         acknowledged."""
         step = decision.step
         if dies == "before publishing" or decision.hold_ms is not None:
@@ -185,7 +185,8 @@ class Transitions(RuleBasedStateMachine):
         published=st.booleans(),
     )
     def send_together(self, *, delay_ms: int, apart_ms: int, ttl_ms: int, max_retry: int, published: bool) -> None:
-        """A batch of new messages: claimed one by one, published as one bundle, due a little apart."""
+        """Sends a batch of messages, due at slightly different moments. Claims them one by one, and publishes one
+        bundle."""
         publications: list[Publication] = []
         for name in self.kept:
             delay_ms += apart_ms

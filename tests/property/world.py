@@ -36,9 +36,9 @@ return out
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """All that Redis keeps of one id. `expiring`: the record's key has an expiry. `apart_expiring`: the same for the
-    envelope's own key, None where it has none. `claimed_ms`: when an unconfirmed record was claimed. `kept`: the
-    envelope in the record, or 1 where it has its own key."""
+    """What Redis keeps of one id. `expiring`: the record's key has an expiry. `apart_expiring`: the same for the
+    envelope's own key, None without one. `claimed_ms`: when an unconfirmed record was claimed. `kept`: the envelope in
+    the record, or 1 if it has its own key."""
 
     record: Record | None
     expiring: bool

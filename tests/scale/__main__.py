@@ -1,8 +1,10 @@
-"""`python -m tests.scale [WAITING …]`: what each script costs Redis beside so many waiting messages, and what one of
-them takes of its memory. On a private Redis, one number after the other; a table in Markdown (docs/redis.md).
+"""Measures what each script costs Redis while many messages wait, and how much memory a waiting message takes.
 
-The time is Redis' own (`INFO commandstats`), so neither the network nor the disk is in it. What waits is written as the
-scripts write it: one message is sent by them, and its record repeated under other ids.
+`python -m tests.scale [WAITING …]` starts a private Redis for each number of waiting messages, one after the other. It
+prints a table in Markdown (docs/redis.md).
+
+The time is Redis' own (`INFO commandstats`), so it includes neither the network nor the disk. The waiting messages look
+as the scripts write them: the scripts send one message, and its record is repeated under other ids.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ BATCH: Final = 50  # calls
 GIVEN: Final = ", an id of the caller's"
 BODY: Final = b"\n" + b"x" * 200
 
-# KEYS: what records' keys begin with, waiting. ARGV: a record, first number, how many, due of the first.
+# KEYS: start of the records' keys, index `waiting`. ARGV: a record, first number, count, due moment of the first.
 FILL: Final = """
 for number = tonumber(ARGV[2]), ARGV[2] + ARGV[3] - 1 do
   local id = string.format('%026d', number)
@@ -58,8 +60,9 @@ class Scale:
         return _number(info, "used_memory:")
 
     async def run(self, name: str, calls: Sequence[Call], at_once: int = 1) -> list[Any]:
-        """Their answers; notes the microseconds of Redis' time that one took, as the median of batches, since whatever
-        else runs on the machine is in them. `at_once`: so many go together."""
+        """Runs the calls and returns their answers. Notes the time of one call in microseconds, as Redis counts it. The
+        time is the median over batches, because other work on the machine disturbs some of them. `at_once`: how many
+        calls go together."""
         answers: list[Any] = []
         micros: list[float] = []
         for start in range(0, len(calls), BATCH * at_once):
@@ -76,7 +79,7 @@ class Scale:
     async def each(
         self, name: str, found: Sequence[Named], call: Callable[[Named], Call], verdict: str, at_once: int = 1
     ) -> list[Record]:
-        """The records as the script left them."""
+        """Runs the call for each item, and checks the verdict. Returns the records as the script left them."""
         answers = await self.run(name, [call(one) for one in found], at_once)
         outcomes = [read(TOPIC, one.id, answer) for one, answer in zip(found, answers, strict=True)]
         assert {outcome.verdict for outcome in outcomes} == {verdict}, {outcome.verdict for outcome in outcomes}
@@ -85,7 +88,8 @@ class Scale:
     async def sent(
         self, *, named: str = "", body: bytes = BODY, delay_ms: int = 0, count: int = CALLS, at_once: int = 1
     ) -> list[Record]:
-        """So many messages, by both scripts of a send. `named` is put behind the names of what is measured."""
+        """Sends `count` messages with both scripts of a send. `named` is appended to the scripts' names in the
+        table."""
         records = self.records
         claims = [
             Claim(
@@ -109,7 +113,7 @@ class Scale:
         return await self.each(f"confirm{named}", confirmations, confirm, "confirmed", at_once)
 
     async def fill(self, waiting: int, body: bytes) -> float:
-        """Makes so many wait; the bytes that each takes."""
+        """Makes `waiting` messages wait. Returns the bytes of memory that each takes."""
         (one,) = await self.sent(body=body, delay_ms=DAY_MS, count=1)
         key, _, index, *_ = self.records.keys.record(TOPIC, one.id)
         stored, before = await self.store.command("GET", key), await self.memory()
@@ -120,7 +124,7 @@ class Scale:
         return (await self.memory() - before) / waiting
 
     async def measure(self) -> None:
-        """Every script, each over messages of its own."""
+        """Measures every script, each with other messages."""
         records = self.records
         await self.sent(named=GIVEN)
         named = f", each of {MOST} together"
@@ -192,7 +196,7 @@ async def _scale(waiting: int, folder: Path) -> dict[str, float]:
         keys = Keys("delay")
         scale = Scale(store=store, records=Records(keys=keys, retention_ms=3_600_000, tombstone_ms=7 * DAY_MS))
         try:
-            # What is filled in is not worth its way to the disk.
+            # No measurement needs these messages on the disk, so writing them would only cost time.
             await store.command_each("CONFIG", "SET", "appendonly", "no")
             no_body = await scale.fill(waiting, b"")
             await store.command_each("FLUSHALL")

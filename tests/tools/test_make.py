@@ -1,4 +1,4 @@
-"""The targets of the Makefile, as a person calls them. They use the checkout's own .venv."""
+"""Tests the targets of the Makefile, as a person calls them. They use the checkout's own .venv."""
 
 from __future__ import annotations
 

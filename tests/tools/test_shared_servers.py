@@ -1,4 +1,4 @@
-"""The servers that all workers of a test run share."""
+"""Tests the servers that all workers of a test run share."""
 
 from __future__ import annotations
 

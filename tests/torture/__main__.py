@@ -1,5 +1,4 @@
-"""`make torture`: kills, freezes and cuts off private servers under load, and checks what became of every
-message."""
+"""Kills, freezes and cuts off private servers under load, and checks what became of every message: `make torture`."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ def torture(
 ) -> None:
     """Kill, freeze, cut off and slow down private servers under load, and check what became of every message.
 
-    Ends with 1 when a message is lost, early, delivered though deleted in time, or delivered too often over HTTP, or a
-    bridge logged an error.
+    Exits with 1 if a message is lost, early, delivered though deleted in time, or delivered too often over HTTP. Also
+    exits with 1 if a bridge logged an error.
     """
     # Lost connections are what a run is made of, and it would write each down with a traceback.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)

@@ -65,7 +65,7 @@ class Publisher:
 
 
 async def consume(url: str, queue_name: str, received: Callable[[AbstractIncomingMessage], Awaitable[None]]) -> None:
-    """Consumes for ever. `received` settles each message; a message that it cannot settle comes again."""
+    """Consumes for ever. `received` settles each message; RabbitMQ redelivers a message that it can't settle."""
 
     async def settled(message: AbstractIncomingMessage) -> None:
         with suppress(BrokerUnavailable):

@@ -1,4 +1,4 @@
-"""Consumes messages, acks most, returns some, and goes on whatever happens to the servers."""
+"""Consumes messages, acks most, returns some, and continues whatever happens to the servers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Puller:
         self._random = random
 
     async def run(self) -> None:
-        """Pulls for ever. A message with neither ack nor nack comes again when its lease ends."""
+        """Pulls for ever. A message without an ack or a nack is redelivered when its lease ends."""
         wanted = {"max": 50, "wait": _WAIT_MS, "lease": _LEASE_MS}
         while True:
             asked_ms = now_ms()

@@ -14,7 +14,7 @@ SETTLE_S = 2.0
 
 
 class Faults:
-    """`counts` holds how many faults of each kind were done."""
+    """Does the faults of a plan. `counts` holds how many faults of each kind were done."""
 
     def __init__(self, stage: Stage, faults: Sequence[Fault], said: Callable[[str], None]) -> None:
         self._stage = stage

@@ -44,9 +44,8 @@ class Fault:
 
 
 def plan(seed: int, minutes: float) -> tuple[Fault, ...]:
-    """The faults of a run, in order, at least four seconds between the end of one and the start of the next.
-
-    Every five of them are of five kinds, so a run of a minute has seen each.
+    """Returns the faults of a run, in order. At least four seconds pass between the end of one and the start of the
+    next. Five consecutive faults are of five kinds, so a run of a minute has each kind.
     """
     random = Random(seed)
     return tuple(_faults(random, minutes * 60 - _CALM_AT_END_S))

@@ -41,7 +41,7 @@ class Outcome:
         return self.verdict.counts() | {"faults": {str(kind): count for kind, count in self.faults.items()}}
 
     def wrong(self) -> list[str]:
-        """Every error of a bridge, and every message that broke a promise, with its events."""
+        """Returns every error of a bridge, and the events of every message that broke a promise."""
         messages = [
             f"{name} {message_id}: " + "; ".join(str(event) for event in self.history.of(message_id))
             for name, ids in self.verdict.wrong.items()

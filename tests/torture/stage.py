@@ -22,7 +22,7 @@ MAX_RETRY = 3
 
 
 class Stage:
-    """`servers` and `proxies` have the plan's names as keys."""
+    """The servers of a run, and the proxies in front of them. `servers` and `proxies` have the plan's names as keys."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,7 +59,8 @@ class Stage:
         return self._folder / "log" / f"{name}.log"
 
     async def start(self) -> None:
-        """
+        """Starts the proxies, then the servers.
+
         Raises:
             LocalError: a server did not start.
         """
@@ -69,7 +70,8 @@ class Stage:
             await asyncio.gather(*(asyncio.to_thread(self.servers[name].start) for name in names))
 
     async def until_ready(self) -> None:
-        """
+        """Waits until every server answers.
+
         Raises:
             LocalError: a server has ended, or does not answer for long.
         """

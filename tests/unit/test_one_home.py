@@ -1,4 +1,5 @@
-"""Holds facts together that the layers keep in two homes: `topology` imports no bridge, `bridge.model` no topology."""
+"""Tests that facts in two places agree: `topology` can't import the bridge, and `bridge.model` can't import
+topology."""
 
 from __future__ import annotations
 

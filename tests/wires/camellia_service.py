@@ -1,4 +1,4 @@
-"""A stand-in for the service: records its calls, and returns what a test has set."""
+"""Stands in for the service: records its calls, and returns what a test has set."""
 
 from __future__ import annotations
 

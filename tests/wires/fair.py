@@ -1,4 +1,4 @@
-"""Clients of each wire with the same five methods: send, find, pull, ack and delete."""
+"""Defines a client for each wire. All clients have the same five methods: send, find, pull, ack and delete."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The session's bridge, with topics and ids that no other test uses: all begin with `name`."""
+    """Calls the session's bridge. No other test uses its topics and ids: all begin with `name`."""
 
     port: int
     client: httpx2.AsyncClient
@@ -35,7 +35,7 @@ class Caller:
         return await ask(self.port, request, headers, content, patience_s=200)
 
     async def post(self, path: str, **members: Any) -> Json:
-        """Returns the answer's JSON."""
+        """Posts the body, and returns the answer's JSON."""
         answer = await self.raw(f"POST {path}", orjson.dumps(members))
         assert answer.status == 200, answer
         content: Json = answer.json
@@ -43,7 +43,8 @@ class Caller:
 
 
 async def exchange_with_expect(port: int, path: str, body: bytes) -> tuple[bytes, bytes]:
-    """Returns the bytes that arrive before the body is sent, and those after."""
+    """Sends a request that waits for `100 Continue`. Returns the bytes that arrive before the body is sent, and those
+    after."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n"

@@ -1,4 +1,4 @@
-"""Sends literal requests to lmstfy's wire on a bridge of its own, and reads the answers from the socket."""
+"""Sends literal requests to lmstfy's wire on a private bridge, and reads the answers from the socket."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Answer:
 async def ask(
     port: int, request: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, patience_s: float = 60
 ) -> Answer:
-    """Sends a request such as `PUT /path?query` over a new connection, with these headers and those of HTTP/1.1."""
+    """Sends a request such as `PUT /path?query` over a new connection, with these headers and the ones that HTTP/1.1
+    requires."""
     lines = [f"{request} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
     if body or request.startswith(("PUT", "POST")):

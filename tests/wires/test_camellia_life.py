@@ -60,7 +60,7 @@ class Topic:
         return msg
 
     async def poll_until_status(self, msg_id: str, status: int) -> None:
-        """Waits until the message has the status. Empty long polls pace the loop, and the test's timeout bounds it."""
+        """Waits until the message has the status. Empty long polls pace the loop; the test's timeout ends the wait."""
         while (await self.get(msg_id))["status"] != status:
             assert await self.poll(wait_ms=100) == []
 

@@ -23,7 +23,8 @@ from tests.wires.lmstfy import Lmstfy
 
 FOR_EVER = 2_147_483_647
 LONG_S = 90  # less than the ttl of 100 s, which lmstfy counts from the publish
-# A send of 5 s, to live for 100 s, 3 deliveries: as the bridge has it. Milliseconds; those to live are from due on.
+# What the bridge stores for a send with a delay of 5 s, a ttl of 100 s and 3 deliveries, by wire. Times are in ms, and
+# the ttl counts from the due moment.
 SENT: dict[str, dict[str, Any]] = {
     "v1": {"delay": 5_000, "ttl": 100_000, "max_retry": 2, "content_type": "text/plain"},
     "camellia": {"delay": 5_000, "ttl": 100_000, "max_retry": 2, "content_type": "text/plain; charset=utf-8"},
@@ -33,7 +34,7 @@ SENT: dict[str, dict[str, Any]] = {
     "youzan": {"delay": 5_000, "ttl": None, "max_retry": FOR_EVER, "content_type": "text/plain; charset=utf-8"},
     "tasks": {"delay": None, "ttl": None, "max_retry": 3, "content_type": "text/plain; charset=utf-8"},
 }
-# The names that each wire with a look-up has for the states of its own messages.
+# The names that each wire with a look-up uses for the states of its own messages.
 STATES: dict[str, dict[str, Any]] = {
     "v1": {state: state for state in ("waiting", "ready", "leased", "acked", "deleted")},
     "camellia": {"waiting": 1, "ready": 2, "leased": 3, "acked": 4, "deleted": 7},
@@ -41,12 +42,12 @@ STATES: dict[str, dict[str, Any]] = {
     "ouqiang": {"waiting": "found", "ready": "found", "leased": "found", "acked": None, "deleted": None},
     "youzan": {"waiting": "delay", "ready": "ready", "leased": "reserved", "acked": "deleted", "deleted": "deleted"},
 }
-# Their ids are of no topic, so they know one that they did not send or pop only from each other.
+# The ids of these wires have no topic. So they find a message that they did not send or pop only if a job wire sent it.
 BY_ID_ALONE = {"ouqiang", "youzan"}
 OF_JOBS = {"ouqiang", "changsongl", "youzan"}
-# A namespace in each topic of the one, a slash in no topic of the other.
+# Every topic of lmstfy has a namespace, and no topic of changsongl has a slash.
 APART = {("lmstfy", "changsongl"), ("changsongl", "lmstfy")}
-# A body of no text type, as lmstfy's are, is base64 where an answer is text.
+# lmstfy's bodies have no text type, so a wire that answers in text shows them as base64.
 BODIES = {("lmstfy", "tasks"): "aGVsbG8="}
 PAIRS = [pair for pair in product(WIRES, WIRES) if pair not in APART]
 DELETES = [(one, other) for one, other in PAIRS if other != "tasks" and (other not in BY_ID_ALONE or one in OF_JOBS)]

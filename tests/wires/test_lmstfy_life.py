@@ -249,7 +249,7 @@ class TestNames:
 
 
 class TestOtherWires:
-    async def test_jobs_and_messages_of_the_topic_are_the_same(self, queue: Queue) -> None:
+    async def test_a_job_is_a_message_of_the_topic_and_a_message_a_job(self, queue: Queue) -> None:
         topic = f"/v1/namespaces/{queue.namespace}/topics/orders"
         job_id = await queue.publish(b"hello", "delay=100&tries=3")
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{queue.lmstfy.own_port}", timeout=60) as client:

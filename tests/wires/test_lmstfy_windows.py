@@ -1,4 +1,4 @@
-"""Tests the rate limits of lmstfy's wire on a real Redis: windows, and units that return to them."""
+"""Tests the rate limits of lmstfy's wire on a real Redis: windows, and requests that give their unit back."""
 
 from __future__ import annotations
 

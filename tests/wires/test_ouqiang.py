@@ -1,4 +1,4 @@
-"""The wire of ouqiang/delay-queue: literal requests, and the answers as they come over the socket."""
+"""Tests the wire of ouqiang/delay-queue over a socket: literal requests and answers."""
 
 from __future__ import annotations
 

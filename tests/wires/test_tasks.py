@@ -48,7 +48,7 @@ class Tasks:
         return await self.call("pull", **fields)
 
     async def pull_until_one(self) -> dict[str, Any]:
-        """The wire has no long poll, so an empty pull of another topic paces the loop. The test's timeout bounds it."""
+        """The wire has no long poll, so an empty pull of another topic paces the loop. The test's timeout ends it."""
         while (pulled := await self.pull()) == NONE_DUE:
             await pause()
         return pulled

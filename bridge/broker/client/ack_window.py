@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Acks:
-    """`up_to`: one multiple-ack settles this tag and all before it (0: none). `single`: tags with an ack each."""
+    """The acks to send. `up_to`: one multiple-ack settles this tag and all before it (0: none). `single`: tags with an
+    ack each."""
 
     up_to: int
     single: tuple[int, ...]

@@ -20,10 +20,9 @@ _PASSED_ON_AFTER_S = 1.0
 
 
 class Acknowledger:
-    """The only one that acknowledges on its channel.
-
-    Acks are written in order. A multiple-ack written early settles tags that an earlier ack still names, and RabbitMQ
-    closes the channel over such a tag. So each ack is written before the next is made.
+    """Acknowledges the deliveries of a channel; nothing else may. Acks are written in order. A multiple-ack written
+    early settles tags that an earlier ack still names, and RabbitMQ closes the channel over such a tag. So each ack is
+    written before the next is made.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -65,9 +64,9 @@ class Acknowledger:
     def retire(self, close: Callable[[], Awaitable[None]]) -> None:
         """Calls `close`, which closes the channel, once all its deliveries are acknowledged or requeued.
 
-        A message that RabbitMQ has sent may never arrive: the leader of a quorum queue that ends meanwhile loses it,
-        and the next leader takes it for delivered (rabbitmq-server #15473). RabbitMQ requeues it when the channel
-        closes.
+        A message that RabbitMQ has sent may never arrive. If the leader of its queue ends meanwhile, the message is
+        lost on its way, and the next leader counts it as delivered (rabbitmq-server #15473). RabbitMQ requeues it when
+        the channel closes.
         """
         self._close = close
         self._close_if_retired()

@@ -33,7 +33,7 @@ class Channel:
         return self._raw.closing
 
     def acknowledger(self) -> Acknowledger:
-        """Makes an acknowledger, which has to be the only one of the channel."""
+        """Makes the acknowledger of the channel. A channel may have only one."""
         return Acknowledger(self._raw)
 
     async def close(self) -> None:
@@ -63,7 +63,7 @@ class Channel:
         return await self._reader.consume(self._raw, queue, received, tag)
 
     async def cancel(self, tag: str) -> None:
-        """Cancels a consumer. RabbitMQ delivers all that was on its way before it answers, or requeues it."""
+        """Cancels a consumer. Messages on their way to it arrive before this returns, or RabbitMQ requeues them."""
         try:
             # RabbitMQ may have cancelled the consumer itself, because somebody deleted the queue.
             if tag in self._raw.consumers:

@@ -35,7 +35,7 @@ class Confirms:
         return self._all_answered
 
     def errors(self, unanswered: BrokerUnavailable | None = None) -> list[BrokerUnavailable | None]:
-        """Returns why each message is not confirmed; `unanswered` for those without an answer."""
+        """Returns for each message why it is not confirmed, or None; `unanswered` for messages without an answer."""
         errors = self._errors.copy()
         for tag in self._open:
             index = tag - self._last - 1  # from the end

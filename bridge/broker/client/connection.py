@@ -99,12 +99,12 @@ class BrokerConnection:
 
     @property
     def is_open(self) -> bool:
-        # aio-pika holds a lost connection for open until we close it.
+        # aio-pika takes a lost connection for open until we close it.
         transport = None if self._raw is None else self._raw.transport
         return transport is not None and not transport.connection.is_closed
 
     async def raw_connection(self) -> RawConnection:
-        """Returns the open connection of aio-pika; opens one where none is open.
+        """Returns the open connection of aio-pika; opens one if none is open.
 
         Raises:
             BrokerUnavailable: no node could be reached in time.
@@ -151,7 +151,7 @@ class BrokerConnection:
             except RuntimeError as error:
                 if self.is_open:
                     raise
-                # aiormq says no more of a connection that was lost a moment ago.
+                # If the connection was lost a moment ago, aiormq raises only a RuntimeError.
                 raise BrokerUnavailable(f"RabbitMQ is away: {error}") from error
 
     async def channel(self) -> Channel:
@@ -208,12 +208,14 @@ class BrokerConnection:
 
     @asynccontextmanager
     async def asking(self, limit_s: float) -> AsyncIterator[GuardedCall]:
-        """Does as `translated` for one call that the broker has to answer in time, if the breaker allows the call.
+        """Translates errors as `translated` does, for one call that the broker has to answer in time. The breaker may
+        refuse it.
 
         Do not nest it: the breaker allows one call at a time when it is half open.
 
-        A broker that blocks publishers is not away. A node that does not answer is left where there are others. It may
-        be frozen or cut off from the majority; then it answers some calls, but never those that need a queue.
+        A broker that blocks publishers is not away. If a node does not answer and there are other nodes, the bridge
+        leaves it. The node may be frozen or cut off from the majority; then it answers some calls, but never those that
+        need a queue.
         """
         generation = self.generation
         async with translated():

@@ -1,7 +1,7 @@
 """Decodes the properties of a delivery by hand: the result of pamqp, in an eighth of its time. Pure.
 
-pamqp copies the rest of the bytes for each value. Most values are those of `x-death`, which matter only where a message
-has gone astray. Here the usual types are read in place, and deaths are kept as bytes. pamqp decodes all other types,
+pamqp copies the rest of the bytes for each value. Most values are those of `x-death`, which matter only if a message
+has missed its way. Here the usual types are read in place, and deaths are kept as bytes. pamqp decodes all other types,
 and all bytes that do not fit. So unreadable properties get the same result as in `pamqp_patch`.
 """
 
@@ -161,7 +161,7 @@ _DECODERS: Final[dict[str, _Decode]] = {
 
 
 def _texts_of_first_table(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields name and value of each text in an array's first value; nothing where that value is no table."""
+    """Yields name and value of each text in an array's first value; nothing if that value is not a table."""
     if raw[4:5] != b"F":
         return
     at = 9

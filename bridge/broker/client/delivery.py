@@ -20,7 +20,7 @@ from bridge.model.errors import BrokerUnavailable
 
 @dataclass(slots=True)
 class Delivery:
-    """One delivered message. `acknowledger` is that of its channel, where many are acknowledged with one frame."""
+    """One delivered message. `acknowledger` is its channel's: it acknowledges many deliveries with one frame."""
 
     channel: aiormq.Channel
     delivery_tag: int
@@ -42,7 +42,7 @@ def delivery_of(message: DeliveredMessage) -> Delivery:
 
 
 async def acknowledge(deliveries: Iterable[Delivery]) -> None:
-    """Acknowledges deliveries, with one frame for all of a channel that came one after the other.
+    """Acknowledges deliveries. One frame acknowledges all consecutive deliveries of a channel.
 
     On a lost channel there is nothing to do: RabbitMQ redelivers, and the checkpoint finds a ghost.
     """

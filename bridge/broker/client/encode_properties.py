@@ -28,8 +28,8 @@ _OURS = b"\x0fx-delay-attempt%b\x0cx-delay-copy%b\x0bx-delay-due%b%b\x11x-delay-
 class CopyProperties:
     """The properties of a copy, encoded field by field when the copy has nothing special.
 
-    A table is written in the order of its names. So our headers stand between those that sort before our prefix and
-    those that sort after it.
+    A table is written in the order of its names. So our headers go between those that sort before our prefix and those
+    that sort after it.
     """
 
     __slots__ = ("_copy", "_live_for_ms", "_parked", "_reason")
@@ -112,7 +112,8 @@ def encode_properties(properties: Properties | CopyProperties) -> bytes:
 
 
 def _around_ours(headers: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """Encodes a producer's headers: those that sort before ours in a table, and those that sort after.
+    """Encodes a producer's headers. Returns the headers that sort before ours in a table, and the headers that sort
+    after.
 
     Raises:
         ValueError: pamqp has to write them, or to refuse them.

@@ -148,7 +148,7 @@ class Reader:
         return self._stream.at_eof() and self._at == len(self._data) and self._passed_on_at == len(self._passed_on)
 
     async def read(self) -> bytes:
-        """Returns all remaining bytes, when they are no frames."""
+        """Returns all remaining bytes, for a server that does not send frames."""
         rest = self._passed_on[self._passed_on_at :] + self._data[self._at :] + await self._stream.read()
         self._passed_on = self._data = b""
         self._passed_on_at = self._at = 0
@@ -184,7 +184,8 @@ class Reader:
             self._at = 0
 
     def _next_of_data(self) -> bytes | None:
-        """Takes out frames up to one that has to be passed on. None: more bytes have to be read first."""
+        """Takes out frames until it meets one for aiormq, and returns that frame. None: more bytes have to be read
+        first."""
         data, incomplete = self._data, self._incomplete
         if data.startswith(_REFUSAL, self._at):
             self._at, frame = len(data), data[self._at :]

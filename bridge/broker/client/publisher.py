@@ -59,10 +59,9 @@ class Publisher:
             self._free.put_nowait(None)
 
     async def publish(self, messages: Sequence[Outgoing]) -> list[BrokerUnavailable | None]:
-        """Publishes all messages. Returns for each None once it is confirmed, or the error.
-
-        With an error the message may be in its queue all the same. `Unroutable`: the broker has no queue for the
-        message. `Unpublishable`: the message can't be encoded.
+        """Publishes all messages. Returns for each message None once it is confirmed, or the error. Even after an error
+        the message may be in its queue. `Unroutable`: the broker has no queue for the message. `Unpublishable`: the
+        message can't be encoded.
         """
         errors: list[BrokerUnavailable | None] = [None] * len(messages)
         for indexes in _without_repeated_ids(messages):
@@ -94,7 +93,7 @@ class Publisher:
 
     async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
         if await self._connection.blocked():
-            # To wait would make callers wait behind each other.
+            # If this waited, callers would wait behind each other.
             return [BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")] * len(messages)
         try:
             async with asyncio.timeout(self._timeout_s):

@@ -1,19 +1,19 @@
 """Packs several copies of one topic that are due together into one AMQP message, a bundle. Pure.
 
-The key names the kind of its copies: `!lease-bundle.orders` for lease copies, `!plain-bundle.orders` for plain
-copies. Such a key leads to the checkpoint whatever the topic's release is by then. A bridge that does not know bundles
-finds no valid key and puts the bundle aside. In the management UI an operator sees the content type, the headers
-`x-delay-bundle` (how many copies), `x-delay-topic` and `x-delay-due` (of the earliest), and the first line. Then each
-copy has a line of JSON and its body:
+The key names the kind of its copies: `!lease-bundle.orders` for lease copies, `!plain-bundle.orders` for plain copies.
+Such a key leads to the checkpoint, even if the topic has direct release by then. A bridge that does not know bundles
+finds no valid key and puts the bundle aside. In the management UI an operator sees the content type, three headers and
+the first line. The headers are `x-delay-bundle` (how many copies), `x-delay-topic` and `x-delay-due` (of the earliest).
+After the first line each copy has a line of JSON and its body:
 
     3 copies for orders: for each a line of JSON, which begins with the length of the body behind it
     [14,"o-1001",1,181352341,1,3,1769850000000,0,1769849990000]
     {"order":1001}
     ...
 
-The numbers after the id are epoch, nonce, attempt, retries, and the moments at which the copy is due, expires and was
-made, in Unix ms. The content type, the headers and the other AMQP properties follow if a message has more than a JSON
-body.
+The numbers after the id are epoch, nonce, attempt and retries. Then follow three moments in Unix ms: when the copy is
+due, when it expires, and when it was made. The content type, the headers and the other AMQP properties follow if a
+message has more than a JSON body.
 
 The topic is read from the key and never from the body, since the broker has checked the publisher's rights for the key.
 So a client that forges a bundle can do no more than by publishing forged copies one by one.
@@ -63,7 +63,7 @@ _PERSISTENT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A bundle to publish. `indexes`: those of its copies among the copies that were packed."""
+    """A bundle to publish. `indexes`: the positions of its copies among all copies given to `pack`."""
 
     indexes: tuple[int, ...]
     properties: Properties

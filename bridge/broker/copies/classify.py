@@ -24,8 +24,8 @@ class Due:
     """A copy out of the wheel.
 
     `tag` acknowledges it. `original` is put aside if the copy can't be published: the message as it was delivered, or
-    the copy itself if it came in a bundle. `stranded_ms` is what its key has left where a slot was missing on its way.
-    `kind` is the kind in its key.
+    the copy itself if it came in a bundle. `stranded_ms` is the rest of its key's delay if a slot was missing on its
+    way. `kind` is the kind in its key.
     """
 
     tag: int
@@ -113,7 +113,7 @@ Arrival = Due | Returned | Bundle | Unusable
 def classify(names: Names, message: Message, *, now_ms: int, max_retry: int) -> Arrival:
     """Classifies a delivery. An AMQP client's own message has no headers of ours: its key says what it is.
 
-    `max_retry` is for messages that do not say theirs.
+    `max_retry`: for messages without their own.
     """
     try:
         return _classify(names, message, message.properties, now_ms, max_retry)
@@ -122,7 +122,8 @@ def classify(names: Names, message: Message, *, now_ms: int, max_retry: int) -> 
 
 
 def _classify(names: Names, message: Message, properties: Properties, now_ms: int, max_retry: int) -> Arrival:
-    """
+    """Classifies as `classify` does, but raises for a message that can't be read.
+
     Raises:
         ValueError: the deaths can't be read, or a bundle does not say how many copies it holds and when they are due.
     """

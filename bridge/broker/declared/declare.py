@@ -33,7 +33,7 @@ class _Unanswered(BrokerUnavailable):
 
 
 class Declarer:
-    """Every method raises `BrokerUnavailable` where nothing else is said."""
+    """Declares and deletes objects. Every method may raise `BrokerUnavailable`."""
 
     def __init__(self, connection: BrokerConnection, *, lanes: int) -> None:
         self._connection = connection

@@ -19,7 +19,7 @@ from topology.wheel import route
 
 log = structlog.get_logger(__name__)
 
-_WHEEL = ""  # as a group of queues beside those of topics
+_WHEEL = ""  # the name of the wheel's group of queues; the other groups are topics
 
 
 class Declared:
@@ -67,7 +67,7 @@ class Declared:
         return self._names.dead_queue(topic)
 
     async def ensure_wheel(self) -> None:
-        """Declares everything but topics, unless this connection has.
+        """Declares everything but topics, unless this connection has done so.
 
         Raises:
             BrokerUnavailable
@@ -80,7 +80,7 @@ class Declared:
                 await _once_more(self._declare_wheel)
 
     async def ensure_topic(self, topic: str) -> None:
-        """Declares a topic's ready and dead-letter queues, unless this connection has.
+        """Declares a topic's ready and dead-letter queues, unless this connection has done so.
 
         Raises:
             BrokerUnavailable
@@ -134,7 +134,7 @@ class Declared:
         return sum([await self.depth(lane.checkpoint) for lane in self.lanes.existing.each_lane])
 
     async def renew_slots(self, lane: int, left_ms: int) -> None:
-        """Declares the slots of a delay again, because a copy came out of the wheel with so much of its delay left.
+        """Declares the slots for a delay of `left_ms` again, because a copy came out of the wheel with that delay left.
 
         One of its slots was gone.
 
@@ -172,7 +172,7 @@ class Declared:
         return plan.merged((plan.core(self._names), plan.slots(self._names), *of_topics))
 
     async def mend(self, wanted: plan.Plan) -> list[str]:
-        """Declares what is missing of the plan, and binds all of it again. Returns the names of what was missing.
+        """Declares the missing objects of the plan, and binds all objects again. Returns the names of the missing ones.
 
         Raises:
             BrokerUnavailable
@@ -249,9 +249,10 @@ class Declared:
 
 
 async def _once_more(declare: Callable[[], Awaitable[None]]) -> None:
-    """Declares, and a second time if an object vanished.
+    """Declares, and declares a second time if an object vanished.
 
-    RabbitMQ tells consumers of a deleted queue before the queue is gone; until then a declare of it succeeds.
+    RabbitMQ notifies the consumers of a deleted queue before the queue is gone. Until then a declare of the queue
+    succeeds.
     """
     try:
         await declare()

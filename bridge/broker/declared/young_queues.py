@@ -21,10 +21,10 @@ class YoungQueues:
     def __init__(self) -> None:
         self._begun: set[str] = set()
         self._declared_s: dict[str, float] = {}  # when the groups that this process declared settle
-        self._found_s: dict[str, float] = {}  # and those that existed when this process first saw them
+        self._found_s: dict[str, float] = {}  # when the groups that this process found settle
 
     def begun(self, group: str) -> bool:
-        """Returns whether a declare has begun and not succeeded: nobody knows how much of it RabbitMQ has done."""
+        """Returns whether a declare has begun and not succeeded. Then RabbitMQ may have done any part of it."""
         return group in self._begun
 
     def declaring(self, group: str) -> None:
@@ -37,11 +37,11 @@ class YoungQueues:
         self._declared_s[group] = monotonic() + _SETTLES_AFTER_S
 
     def exists(self, group: str) -> None:
-        """Notes that somebody else has declared the group, perhaps a moment ago."""
+        """Notes that another process has declared the group, perhaps a moment ago."""
         self._found_s.setdefault(group, monotonic() + _SETTLES_AFTER_S)
 
     def old(self, group: str) -> None:
-        """Notes that, if somebody else has declared the group, that was long ago."""
+        """Notes that the group is old, if another process has declared it."""
         self._found_s[group] = 0.0
 
     def forget(self, group: str) -> None:

@@ -22,7 +22,7 @@ class DeadLetterSearch:
 
     @asynccontextmanager
     async def find(self, queue: str, is_wanted: Callable[[Taken], bool]) -> AsyncIterator[Taken | None]:
-        """Yields the first message for which `is_wanted` holds, to be acknowledged within the context; or None.
+        """Yields the first message for which `is_wanted` holds, or None. The caller acknowledges it within the context.
 
         All others are requeued at their places when the context ends.
 

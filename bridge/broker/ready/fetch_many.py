@@ -1,8 +1,8 @@
 """Fetches many messages of one queue at once, in order, and no more than are wanted.
 
-A consumer with a prefetch of just so many gets them in one go, where each `basic.get` is a round trip through the
-queue's log. It is cancelled before any of them is acknowledged, or RabbitMQ would deliver more. A message that is
-delivered and requeued has used up a delivery.
+A consumer with exactly that prefetch gets them in one go. Each `basic.get` would be a round trip through the queue's
+log. The consumer is cancelled before any message is acknowledged; otherwise RabbitMQ would deliver more. A message that
+is delivered and requeued has used up a delivery.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Fetcher:
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def fetch(self, queue: str, wanted: int) -> list[Delivery]:
-        """Returns up to `wanted` messages of the queue, oldest first. All others are in the queue.
+        """Returns up to `wanted` messages of the queue, oldest first. All others stay in the queue.
 
         Raises:
             BrokerUnavailable

@@ -16,7 +16,7 @@ from bridge.model.errors import BridgeError, BrokerUnavailable, QueueMissing
 
 
 class _PollChannel:
-    """A channel that polls share, each with consumers of its own."""
+    """A channel that several polls share. Each poll has its own consumers."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -41,8 +41,8 @@ class LongPoll:
     async def wait(self, queues: Sequence[str], wait_ms: int, ending: asyncio.Event) -> list[Taken]:
         """Waits until one of the queues has a message, and takes it.
 
-        Returns nothing when no message came in time, or before `ending` was set. Returns more than one message where
-        several queues got one at the same moment. When the caller is cancelled, all messages are requeued.
+        Returns nothing if no message came in time, or before `ending` was set. Returns more than one message if several
+        queues got one at the same moment. When the caller is cancelled, all messages are requeued.
 
         Raises:
             BrokerUnavailable
@@ -111,8 +111,8 @@ class LongPoll:
     def _leave(self, shared: _PollChannel, *, empty: bool) -> None:
         """Ends one poll on a channel.
 
-        Where nothing came, a message may have been lost on its way. So the next polls get another channel, and the last
-        poll of this one retires it.
+        If no message came, one may have been lost on its way. So the next polls get another channel, and the last poll
+        of this one retires it.
         """
         shared.polls -= 1
         if empty and shared is self._shared:

@@ -1,7 +1,7 @@
 """Takes messages out of queues without wasting delivery counts.
 
-Messages that are ready are fetched with `basic.get`. Where many are wanted, a consumer fetches them, with a prefetch of
-just so many. A consumer with a prefetch of one waits for a message that is not ready yet.
+Messages that are ready are fetched with `basic.get`. If many messages are wanted, a consumer with exactly that prefetch
+fetches them. A consumer with a prefetch of one waits for a message that is not ready yet.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Taker:
         return taken
 
     async def wait(self, queues: Sequence[str], wait_ms: int, ending: asyncio.Event) -> list[Taken]:
-        """Does as `LongPoll.wait`."""
+        """Waits as `LongPoll.wait` does."""
         return await self._long_poll.wait(queues, wait_ms, ending)
 
     async def _get(self, queue: str) -> tuple[Taken | None, int]:

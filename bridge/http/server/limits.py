@@ -55,7 +55,8 @@ class BodyLimit:
 
 
 def _last(receive: Receive, send: Send) -> Send:
-    """A `send` for the last answer of the connection. It reads on until the client closes, for `LINGER_S` at most."""
+    """Returns a `send` for the connection's last answer. It then reads until the client closes, for `LINGER_S` at
+    most."""
 
     async def send_last(message: Message) -> None:
         if message["type"] == "http.response.start":

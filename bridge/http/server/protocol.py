@@ -52,8 +52,8 @@ class HttpConnection(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._head_bytes = 0  # read since the last byte of a body
-        self._unsure_bytes = 0  # of the read before, which may hold the start of this head
+        self._head_bytes = 0  # bytes read since the last byte of a body
+        self._unsure_bytes = 0  # bytes of the previous read, which may hold the start of this head
         self._body_came = False
         self._may_be_large = False
         self._read_bytes = 0
@@ -183,7 +183,7 @@ class HttpConnection(HttpToolsProtocol):
 
     @property
     def phase(self) -> Phase:
-        """What the connection waits for now."""
+        """Returns what the connection waits for now."""
         if self.transport.get_write_buffer_size():
             return Phase.READING
         if self._ended:

@@ -12,8 +12,8 @@ _SWEEP_S = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """`head_bytes`: the most bytes of a request's head, and of what surrounds the chunks of a body. The path with its
-    query may use a quarter of it."""
+    """The limits of connections. `head_bytes`: the most bytes of a request's head, and of what surrounds the chunks of
+    a body. The path with its query may use a quarter of it."""
 
     connections: int
     head_bytes: int
@@ -46,7 +46,8 @@ class Sweep:
             loop.call_later(_SWEEP_S, self._check_all, connections, loop)
 
     def has_room(self, connections: set[Any]) -> bool:
-        """Whether one more connection may open. Closes idle ones for it, those without a request so far first."""
+        """Returns whether one more connection may open. Closes idle connections for it, first those without a request
+        so far."""
         if len(connections) < self._limits.connections:
             return True
         idle = [connection for connection in connections if connection.phase in (Phase.FIRST, Phase.IDLE, Phase.END)]

@@ -1,1 +1,1 @@
-"""The wires of other delay queues: thin adapters over the service, one router each."""
+"""Speaks the wires of other delay queues: thin adapters over the service, one router each."""

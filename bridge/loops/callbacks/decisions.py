@@ -72,7 +72,8 @@ Outcome = Acked | Retry | Held | Ended
 
 
 def decide(result: Response | Failure, *, attempt: int, backoff: Backoff, now_ms: float) -> Outcome:
-    """`attempt`: the number of this attempt, from 1. `now_ms`: Unix ms, for a Retry-After that is a date."""
+    """Decides what the result of an attempt means. `attempt`: the number of this attempt, from 1. `now_ms`: Unix ms,
+    for a Retry-After that is a date."""
     after_ms = backoff.delay_ms(max(1, attempt))
     if isinstance(result, Failure):
         return Retry(after_ms, result.reason, result.detail)

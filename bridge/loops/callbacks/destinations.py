@@ -25,13 +25,14 @@ class NoDestination(Exception):
 
 
 class Destinations:
-    """`services`: the services that messages may name, by name."""
+    """Finds the receivers of messages. `services`: the services that messages may name, by name."""
 
     def __init__(self, services: Mapping[str, TaskService]) -> None:
         self._services = services
 
     def of(self, subscription: Subscription, message: Message) -> Destination:
-        """
+        """Returns the receiver of a message: the subscription's, or the one that the message names.
+
         Raises:
             NoDestination
         """

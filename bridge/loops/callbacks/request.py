@@ -23,7 +23,8 @@ _VISIBLE: Final = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"  # in an id: all visible ASCII
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Destination:
-    """`keys`: the request is signed with each of them; without keys it has no signature."""
+    """A receiver's URL, and the keys that sign its requests. `keys`: the request is signed with each of them; without
+    keys it has no signature."""
 
     url: Url
     keys: Sequence[bytes]

@@ -5,9 +5,9 @@
     ready.<topic> --rejected, over the limit, expired--> .........|--> dead.<topic>
                                                                   '--> nowhere: a ghost, or its time to live ended
 
-The checkpoint asks Redis before it releases a copy. It acknowledges a copy only after RabbitMQ has confirmed the
-copy's successor. When a process dies in between, RabbitMQ redelivers the copy and the next process decides the same.
-The checkpoint keeps nothing of its own: a held copy is an unacknowledged delivery.
+The checkpoint asks Redis before it releases a copy. It acknowledges a copy only after RabbitMQ has confirmed the copy's
+successor. When a process dies in between, RabbitMQ redelivers the copy and the next process decides the same. The
+checkpoint keeps no state: a held copy is an unacknowledged delivery.
 
     lanes.py         runs a checkpoint for each lane
     loop.py          starts a session, and another when the channel was lost or a server is away

@@ -29,8 +29,8 @@ Item = Due | Returned
 
 @fast_dataclass(frozen=True, slots=True)
 class Done:
-    """`done`: tags to acknowledge. `held`: copies to ask Redis about again, with the moment in Unix ms. `refused`:
-    copies that can't be published, and why."""
+    """The result of a batch. `done`: tags to acknowledge. `held`: copies to ask Redis about again, with the moment in
+    Unix ms. `refused`: copies that can't be published, and why."""
 
     done: list[int]
     held: list[tuple[Item, float]]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class BundleRefs:
-    """The unpacked bundles of one channel, by delivery tag. A tag that was never unpacked is that of a single copy."""
+    """The unpacked bundles of one channel, by delivery tag. A tag that was never noted belongs to a single copy."""
 
     def __init__(self, *, most: int) -> None:
         """`most`: how many unpacked copies may be unfinished at any time."""
@@ -15,7 +15,7 @@ class BundleRefs:
         self.copies = 0  # unfinished ones of all bundles
 
     def has_room(self, copies: int) -> bool:
-        """Returns whether a bundle of so many may be unpacked now. The first bundle always may."""
+        """Returns whether a bundle of `copies` copies may be unpacked now. The first bundle always may."""
         return not self.copies or self.copies + copies <= self._most
 
     def unpacked(self, tag: int, copies: int) -> None:
@@ -24,7 +24,7 @@ class BundleRefs:
         self.copies += copies
 
     def __contains__(self, tag: int) -> bool:
-        """Returns whether the tag is that of an unpacked bundle with unfinished copies."""
+        """Returns whether the tag belongs to an unpacked bundle with unfinished copies."""
         return tag in self._unfinished
 
     def done(self, tags: Iterable[int]) -> list[int]:

@@ -16,8 +16,8 @@ class DueQueue(Generic[Held]):
     Topics take turns, so a topic with many due copies does not hold up the others. Within a topic the earliest comes
     first, and items that are due at the same moment keep their order.
 
-    Turns are counted in copies, since a bundle is many. The next turn is that of the topic with the smallest share of
-    copies. An idle topic is forgotten. When it returns, it starts with the smallest share any waiting topic has.
+    Turns are counted in copies, since a bundle holds many. The next turn is that of the topic with the smallest share
+    of copies. An idle topic is forgotten. When it returns, it starts with the smallest share any waiting topic has.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class DueQueue(Generic[Held]):
         return len(self._heap) + sum(map(len, self._due.values()))
 
     def add(self, due_ms: float, topic: str, held: Held, copies: int = 1) -> None:
-        """Adds an item of so many copies."""
+        """Adds an item that holds `copies` copies."""
         heappush(self._heap, (due_ms, next(self._order), topic, copies, held))
 
     def next_due_ms(self) -> float | None:

@@ -12,7 +12,7 @@ more."""
 
 
 class Flight:
-    """The batches in flight. Those that wait for a new queue to settle take no place from others."""
+    """The batches in flight. A batch that waits for a new queue to settle does not count against `AT_ONCE`."""
 
     def __init__(self) -> None:
         self._batches: set[asyncio.Task[None]] = set()
@@ -21,7 +21,7 @@ class Flight:
 
     @property
     def failed(self) -> asyncio.Future[None]:
-        """Ends with the exception of the first batch that raises one."""
+        """A future that ends with the exception of the first batch that raises one."""
         return self._failed
 
     async def room(self) -> None:

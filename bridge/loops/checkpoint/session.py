@@ -26,8 +26,8 @@ log = structlog.get_logger(__name__)
 
 _FAILED_AGAIN_MS = 5_000  # after a fault of ours with one message
 
-# Unfinished copies out of bundles, beside those of the batches in flight. While Redis is away no more bundles are
-# unpacked: an unpacked bundle takes several times its memory, and each of its copies is asked about again.
+# The most unfinished copies out of bundles, in addition to the batches in flight. While Redis is away no more bundles
+# are unpacked: an unpacked bundle takes several times its memory, and each of its copies is asked about again.
 _UNPACKED_AT_MOST = 16_384
 
 # For unpacked copies when the process stops: they are due by then, and have been asked about once more.
@@ -37,10 +37,9 @@ _Unpacked = Due | Returned | Unusable
 
 
 class Session:
-    """All that came over one channel.
-
-    A delivery tag belongs to its channel. On the next channel it is another delivery's, and an ack with it would lose
-    that delivery. So no session gets the deliveries of another, or the results of its batches.
+    """Works on the deliveries of one channel. A delivery tag belongs to its channel. On the next channel it belongs to
+    another delivery, and an ack with it would lose that delivery. So no session gets the deliveries of another, or the
+    results of its batches.
     """
 
     def __init__(self, context: Context, lane: int, *, state: str = "starting") -> None:
@@ -148,7 +147,7 @@ class Session:
             self._wake.set()
 
     async def _next_due(self) -> list[_Unpacked]:
-        """Waits until something is due, and returns a batch of it."""
+        """Waits until copies are due, and returns a batch of them."""
         while True:
             now_ms = self._store.clock.now_ms()
             due: list[_Unpacked] = []
@@ -203,7 +202,7 @@ class Session:
                 await consumer.ack(self._bundles.done(processed.done))
             self.state = "ok"
         except Unavailable as error:
-            # None of it was acknowledged: the next try decides the same.
+            # Nothing was acknowledged, so the next try decides the same.
             self.state = waiting(error)
             left = [*unusable, *items]
             for arrival in left:
@@ -211,7 +210,7 @@ class Session:
         except Exception:
             left = [*unusable, *items]
             if len(left) > 1:
-                # One of them is at fault. It must not hold up the others.
+                # One message is at fault. It must not hold up the others.
                 for arrival in left:
                     await self._process(consumer, [arrival])
             elif left:

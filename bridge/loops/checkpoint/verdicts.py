@@ -15,9 +15,9 @@ from bridge.store.records import Outcome, Records
 from bridge.store.verdicts import Verdict
 
 ADOPT_AFTER_ASKED = 60
-"""The checkpoint asks every second about a copy that is newer than its record, and believes the copy after so many
-times. Then either Redis has lost the record's last writes, or the process that published the copy died before it named
-the copy."""
+"""The checkpoint asks every second about a copy that is newer than its record, and believes it after this many answers.
+Then either Redis has lost the record's last writes, or the process that published the copy died before it named the
+copy."""
 
 HELD_AT_MOST_MS = 200
 """The checkpoint holds a copy that is due sooner in memory, and puts a copy that is due later back into the wheel."""
@@ -25,8 +25,8 @@ HELD_AT_MOST_MS = 200
 
 @fast_dataclass(frozen=True, slots=True)
 class Decision:
-    """`step`: what to publish and name. `hold_ms`, instead: keep the copy in memory and ask Redis again after so long.
-    `counts`: the metric that counts the step."""
+    """What the checkpoint does with one copy. `step`: what to publish and name. `hold_ms`, instead: keep the copy in
+    memory and ask Redis again after so long. `counts`: the metric that counts the step."""
 
     step: Step = Step()
     hold_ms: float | None = None

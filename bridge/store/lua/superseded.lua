@@ -3,8 +3,8 @@
 -- ARGV: epochs...
 --       epochs: of the copies, in the order of their records.
 -- Returns: { 1 where the message has ended or its record is at a later epoch, else 0 }, in the same order
--- Promise: writes nothing. A 1 is a proof. A 0 is none: the copy may be a ghost by its nonce, and `fire` decides.
--- States from 4 on are ends. A copy without a record is live, and so is one that is newer than its record.
+-- Promise: writes nothing. A 1 is certain. A 0 is not: the copy may be a ghost by its nonce, and `fire` decides.
+-- States from 4 on are ends. A copy without a record is live, and so is a copy that is newer than its record.
 local out = {}
 for at = 1, #ARGV do
   local stored = redis.call('GET', KEYS[at])

@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 _SLOTS = pack("", "CLUSTER", "SLOTS")
 _ASKING = pack("", "ASKING")
-# A command follows at most so many redirections.
+# The most redirections that a command follows.
 _ROUNDS = 4
 # While a server is away, the bridge asks the others for the holders of the slots at most once in this time.
 _REST_S = 0.25

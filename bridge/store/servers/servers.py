@@ -27,8 +27,9 @@ class Servers(Protocol):
         """The name of the servers in errors, with their address: `Redis at 127.0.0.1:6379`."""
 
     async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Any]:
-        """Sends all commands together, those of one server in order. Returns the answers in order; a refusal of a
-        server is an exception among them. `timed`: the second item of each answer is the server's time in Unix ms.
+        """Sends all commands together. Commands for one server run in order. Returns the answers in order; if a server
+        refuses a command, its answer is the exception. `timed`: the second item of each answer is the server's time in
+        Unix ms.
 
         Raises:
             StoreUnavailable, RedisError, OSError, TimeoutError: some commands may have run.

@@ -18,7 +18,7 @@ from tests.shared_servers import delete_vhost, make_vhost, vhost_url
 
 @dataclass(frozen=True, kw_only=True)
 class Broker:
-    """A virtual host of one test: a connection to it, and the management API beside it."""
+    """A virtual host of one test: an AMQP connection to it, and the management API."""
 
     vhost: str
     amqp_url: str
@@ -26,7 +26,7 @@ class Broker:
     connection: AbstractConnection
 
     async def call(self, method: str, path: str, body: object = None) -> httpx2.Response:
-        """One request to the management API; VHOST in the path stands for this virtual host."""
+        """Sends a request to the management API. In the path, VHOST means this virtual host."""
         async with httpx2.AsyncClient() as client:
             url = f"{self.management_url}/api/{path.replace('VHOST', self.vhost)}"
             response = await client.request(method, url, json=body)

@@ -1,4 +1,4 @@
-"""The consumer that reads of a delivery what it needs and no more, held against what pamqp writes."""
+"""Tests the benchmark's AMQP consumer, which reads only what it needs, with frames that pamqp writes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_id_and_due_moment_are_read_beside_any_other_property(more: dict[str, ob
 @pytest.mark.parametrize(
     "more", [{"message_id": "m-1"}, {"headers": {"x-delay-due": DUE_MS}}, {"headers": {}, "message_id": "x-delay-due"}]
 )
-def test_a_message_without_one_of_them_is_refused(more: dict[str, object]) -> None:
+def test_a_message_without_an_id_or_a_due_moment_is_refused(more: dict[str, object]) -> None:
     with pytest.raises(BenchError):
         id_and_due(properties(**more))
 
@@ -54,8 +54,9 @@ def delivery(tag: int, message_id: str, content: bytes) -> bytes:
 
 @asynccontextmanager
 async def broker(deliveries: bytes, step: int) -> AsyncIterator[tuple[str, asyncio.Queue[bytes]]]:
-    """A server that answers the handshake and then writes deliveries, so many bytes at once; what it is told after."""
-    told: asyncio.Queue[bytes] = asyncio.Queue()
+    """Serves the handshake, then writes the deliveries, `step` bytes at once. Yields its URL, and what the client sends
+    later."""
+    sent: asyncio.Queue[bytes] = asyncio.Queue()
     start = commands.Connection.Start(0, 9, {}, "PLAIN", "en_US")
     tune, opened = commands.Connection.Tune(0, 131_072, 0), commands.Connection.OpenOk()
     by_read = [
@@ -76,16 +77,16 @@ async def broker(deliveries: bytes, step: int) -> AsyncIterator[tuple[str, async
             await writer.drain()
             await asyncio.sleep(0)
         while data := await reader.read(4_096):
-            told.put_nowait(data)
+            sent.put_nowait(data)
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
-        yield f"amqp://guest:guest@127.0.0.1:{server.sockets[0].getsockname()[1]}/", told
+        yield f"amqp://guest:guest@127.0.0.1:{server.sockets[0].getsockname()[1]}/", sent
 
 
 @pytest.mark.parametrize("step", [1, 7, 100_000])
-async def test_deliveries_are_read_however_they_are_cut(step: int) -> None:
+async def test_deliveries_that_arrive_in_pieces_are_read(step: int) -> None:
     written = [delivery(1, "a", b"x" * 300), delivery(2, "b", b""), delivery(3, "c", b"y")]
     came: list[tuple[str, int]] = []
     all_here = asyncio.Event()
@@ -103,16 +104,16 @@ async def test_deliveries_are_read_however_they_are_cut(step: int) -> None:
     assert came == [("a", DUE_MS), ("b", DUE_MS), ("c", DUE_MS)]
 
 
-async def test_deliveries_read_together_are_acknowledged_by_multiple() -> None:
+async def test_deliveries_read_together_are_acknowledged_with_one_multiple_ack() -> None:
     written = b"".join(delivery(tag, str(tag), b"z") for tag in (1, 2, 3))
     acked = asyncio.Event()
     async with asyncio.timeout(30), broker(written, len(written)) as (url, acks):
         deliveries = Deliveries(lambda message_id, due_ms: acked.set() if message_id == "3" else None, prefetch=10)
         await deliveries.consume(url, "ready.orders")
         await acked.wait()
-        told = await acks.get()
+        sent = await acks.get()
         deliveries.close()
-    _, channel, ack = frame.unmarshal(told[-21:])
+    _, channel, ack = frame.unmarshal(sent[-21:])
     assert channel == 1
     assert isinstance(ack, commands.Basic.Ack)
     assert (ack.delivery_tag, ack.multiple) == (3, True)

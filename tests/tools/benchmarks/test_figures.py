@@ -1,4 +1,4 @@
-"""Percentiles, goals and rows."""
+"""Tests percentiles, goals and rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_percentiles_need_no_order() -> None:
     assert percentiles([3.0, 1.0, 2.0]) == {"p50": 2.0, "p90": 3.0, "p99": 3.0, "max": 3.0}
 
 
-def test_there_is_no_percentile_of_nothing() -> None:
+def test_percentile_of_no_values_is_an_error() -> None:
     with pytest.raises(ValueError, match="no values"):
         percentile([], 50)
 
@@ -65,7 +65,7 @@ def test_a_row_that_was_not_run_says_why_and_is_not_judged() -> None:
     }
 
 
-def test_a_curve_rises_to_the_last() -> None:
+def test_a_curve_rises_to_the_largest_value() -> None:
     points = curve([float(value) for value in range(1_000, 0, -1)])
     assert [percent for percent, _ in points] == list(CURVE)
     assert points[-1] == (100, 1_000.0)
@@ -77,7 +77,7 @@ def test_every_goal_belongs_to_a_run() -> None:
     assert {name.split()[0] for name in GOALS} <= {run.name for run in RUNS}
 
 
-def test_a_run_brings_the_one_it_is_compared_with() -> None:
+def test_a_chosen_run_adds_the_run_it_is_compared_with() -> None:
     assert [run.name for run in chosen(["backlog"], own_servers=True)] == ["lateness", "backlog"]
 
 

@@ -1,4 +1,4 @@
-"""The two loops of requests."""
+"""Tests the open loop and the closed loop of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page and its plots are made from the JSON alone."""
+"""Tests that the page and its plots are made from the JSON alone."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BEFORE = AFTER | {
 }
 
 
-def test_a_goal_that_is_missed_is_named() -> None:
+def test_a_missed_goal_is_named() -> None:
     made = page(AFTER)
     assert "Missed: sends single." in made
     assert "| sends single | 3,000 | messages/s | ≥ 3,500 | **missed** |" in made
@@ -78,7 +78,7 @@ def test_every_plot_of_the_page_is_drawn_and_well_formed() -> None:
         ElementTree.fromstring(svg)
 
 
-def test_earlier_figures_can_be_made_a_page_again() -> None:
+def test_a_page_can_be_written_again_from_earlier_figures() -> None:
     before = orjson.loads((PROJECT / "docs" / "benchmarks" / "before.json").read_bytes())
     made = page(before)
     assert all(f"| {row['row']} |" in made or " cpu " in row["row"] for row in before["rows"])

@@ -1,4 +1,4 @@
-"""The whole benchmark, small, as a person starts it."""
+"""Runs the whole benchmark in its small size, as a person starts it."""
 
 from __future__ import annotations
 

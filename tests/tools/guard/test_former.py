@@ -1,4 +1,4 @@
-"""Which code a checkout is compared with."""
+"""Tests which code a checkout is compared with."""
 
 import subprocess
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_uncommitted_code_is_compared_with_the_last_commit(checkout: Checkout, t
     assert former(checkout.folder, tmp_path / "before").says.endswith(" two")
 
 
-def test_another_commit_can_be_asked_for(checkout: Checkout, tmp_path: Path) -> None:
+def test_another_commit_can_be_named(checkout: Checkout, tmp_path: Path) -> None:
     checkout.commit("two", code="2")
     checkout.commit("three", code="3")
     assert former(checkout.folder, tmp_path / "before", "HEAD~2").says.endswith(" one")
@@ -64,7 +64,7 @@ def test_the_first_commit_has_no_former_code(checkout: Checkout, tmp_path: Path)
         former(checkout.folder, tmp_path / "before")
 
 
-def test_a_shallow_clone_may_lack_it(checkout: Checkout, tmp_path: Path) -> None:
+def test_a_shallow_clone_may_lack_the_former_commit(checkout: Checkout, tmp_path: Path) -> None:
     checkout.commit("two", code="2")
     checkout.git("clone", "--quiet", "--depth=1", checkout.folder.as_uri(), str(tmp_path / "shallow"))
     with pytest.raises(Incomparable, match="not in this clone"):

@@ -1,4 +1,4 @@
-"""The meter of another process counts what the kernel counts."""
+"""Tests that the meter of another process counts what the kernel counts."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 from tests.guard.meter import SOFTWARE_TASK_CLOCK, CpuTime, Instructions, Uncounted, processes
 
-# On each line it reads it works for so many ms of CPU time, half of it in a thread that is started for it, and answers.
+# Reads a number of ms from each line, works for that much CPU time, and answers. A new thread does half of the work.
 WORKER = """
 import sys, threading, time
 def work(until):

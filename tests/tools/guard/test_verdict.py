@@ -1,4 +1,4 @@
-"""When the code counts as slower than it was."""
+"""Tests when code counts as slower than before."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def turns(*costs: tuple[float, float], seconds: tuple[float, float] = (1, 1)) ->
         ([(100, 50)] * 3, 2.0, False),
         ([(80, 100)] * 3, 0.8, False),
         ([(79, 100)] * 3, 0.79, True),
-        # What falls on one turn decides nothing, whoever's it was.
+        # A disturbance of one turn decides nothing, whichever version it hits.
         ([(100, 100), (100, 900), (100, 100)], 1.0, False),
         ([(70, 100), (900, 100), (70, 100)], 0.7, True),
         # A machine that gets slower and slower is slower for both.

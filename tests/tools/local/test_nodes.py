@@ -1,4 +1,4 @@
-"""Local servers keep their data and addresses whatever is done to them."""
+"""Tests that local servers keep their data and addresses, however they are stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.matrix.servers import Servers
 
 @pytest.fixture(scope="module")
 def node(local_dir: Path, servers: Servers) -> Iterator[RabbitNode]:
-    """A node of this file's own, since its tests kill it."""
+    """A node for this file only, since its tests kill it."""
     node = servers.rabbit_node(local_dir / "own-rabbitmq")
     node.start()
     yield node

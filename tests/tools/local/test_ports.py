@@ -1,4 +1,4 @@
-"""Ports for servers that are started later, killed, and started again."""
+"""Tests the ports for servers that are started later, killed, and started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stack of `make run` keeps its servers running and says where they are."""
+"""Tests that the stack of `make run` keeps its servers running and says where they are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bridge.local.bridge import BridgeProcess
 from bridge.local.stack import Stack, StackSettings, run
 from bridge.local.welcome import welcome
 
-# What answers in the bridge's place: these tests are about the processes, not about what they do.
+# Answers in place of the bridge: these tests are about the processes, not about their work.
 ANSWERING = """
 import os
 from http.server import BaseHTTPRequestHandler, HTTPServer

@@ -1,4 +1,4 @@
-"""`pip wheel .` builds a package of the bridge, without benchmarks and tests."""
+"""Tests that `pip wheel .` builds a package of the bridge, without benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zipfile import ZipFile
 PROJECT = Path(__file__).parents[3]
 
 
-def test_the_wheel_holds_bridge_and_topology_alone(tmp_path: Path) -> None:
+def test_the_package_contains_only_bridge_and_topology(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--quiet"]
     subprocess.run([*build, "--wheel-dir", str(tmp_path), str(PROJECT)], check=True, timeout=120)
     (wheel,) = tmp_path.glob("*.whl")

@@ -1,4 +1,4 @@
-"""Each judgement on a history of one message, written out. The instants are small numbers of milliseconds."""
+"""Tests each judgement on a short, literal history of one message. The instants are small numbers of milliseconds."""
 
 from __future__ import annotations
 
@@ -103,17 +103,17 @@ HISTORIES = {
 
 
 @pytest.mark.parametrize(("events", "verdict"), HISTORIES.values(), ids=HISTORIES)
-def test_a_history_is_judged(events: tuple[Event, ...], verdict: Verdict) -> None:
+def test_each_history_gets_its_verdict(events: tuple[Event, ...], verdict: Verdict) -> None:
     assert judge(events, max_retry=MAX_RETRY) == verdict
 
 
-def test_messages_are_judged_apart() -> None:
+def test_each_message_is_judged_separately() -> None:
     others = [replace(one, message_id="another") for one in (*SENT, PULLED, ACKED)]
     verdict = judge([*SENT, *others], max_retry=MAX_RETRY)
     assert verdict == Verdict(accepted=("another", "it"), delivered=("another",), lost=IT)
 
 
-def test_only_what_breaks_a_promise_is_wrong() -> None:
+def test_only_a_broken_promise_counts_as_wrong() -> None:
     assert replace(CLEAN, duplicated=IT).wrong == {}
     promises = ("lost", "early", "deleted_but_delivered", "over_limit", "forgotten", "back_after_ack")
     broken = dict.fromkeys(promises, IT)

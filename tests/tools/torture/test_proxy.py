@@ -16,7 +16,7 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @pytest_asyncio.fixture
 async def proxy() -> AsyncIterator[Proxy]:
-    """A proxy before a server that echoes."""
+    """Provides a proxy in front of a server that echoes."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while said := await reader.read(100):
@@ -39,7 +39,7 @@ async def connected(proxy: Proxy) -> AsyncIterator[Client]:
 
 
 async def echoed(client: Client) -> bytes:
-    """Empty when the connection is closed, in good order or not."""
+    """Returns the echo of one byte; empty if the connection is closed, cleanly or not."""
     reader, writer = client
     try:
         writer.write(b"x")
@@ -54,7 +54,7 @@ def test_the_address_differs_by_its_port_alone() -> None:
     assert urlsplit(url).port != 5672
 
 
-async def test_a_cut_closes_all_connections_and_takes_none_until_it_is_mended(proxy: Proxy) -> None:
+async def test_a_cut_closes_all_connections_and_accepts_none_until_it_is_mended(proxy: Proxy) -> None:
     async with connected(proxy) as before:
         assert await echoed(before) == b"x"
         proxy.cut()

@@ -1,4 +1,4 @@
-"""The command, as a person starts it."""
+"""Tests the torture command, as a person starts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finished delivery tags are acknowledged with as few acks as possible, and no others with them."""
+"""Tests that finished delivery tags are acknowledged with as few acks as possible, and no other tag with them."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bridge.broker.client.ack_window import Acks, AckWindow
 
 
 @pytest.mark.parametrize(
-    ("batches", "told"),
+    ("batches", "expected"),
     [
         ([[1, 2, 3, 4, 5]], [Acks(5, ())]),
         ([[1]], [Acks(1, ())]),
@@ -19,13 +19,13 @@ from bridge.broker.client.ack_window import Acks, AckWindow
     ],
 )
 def test_finished_tags_in_front_are_acknowledged_with_one_multiple_ack(
-    batches: list[list[int]], told: list[Acks]
+    batches: list[list[int]], expected: list[Acks]
 ) -> None:
     window = AckWindow()
     for tag in range(1, 6):
         window.delivered(tag)
 
-    assert [window.done(tags) for tags in batches] == told
+    assert [window.done(tags) for tags in batches] == expected
     assert window.held == 5 - sum(len(tags) for tags in batches)
 
 

@@ -1,4 +1,4 @@
-"""Acks are written in order, and before their channel closes."""
+"""Tests that acks are written in order, and before their channel closes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies are packed into one message and unpacked again; a malformed or forged bundle is an error."""
+"""Tests packing copies into one message and unpacking them, and refusing malformed and forged bundles."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -157,7 +157,7 @@ def forged(*lines: Any, body: bytes = b"", count: Any = None) -> tuple[Propertie
 FAIR = [0, "o-1", 1, 2, 1, 3, NOW_MS, 0, NOW_MS]
 
 
-def test_well_forged_line_is_a_copy() -> None:
+def test_forged_line_with_valid_fields_is_a_copy() -> None:
     (copy,) = read(*forged(FAIR))
 
     assert (copy.id, copy.epoch, copy.nonce) == ("o-1", 1, 2)

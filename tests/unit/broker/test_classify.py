@@ -1,4 +1,4 @@
-"""A delivery at the checkpoint is classified by its key and headers."""
+"""Tests that a delivery at the checkpoint is classified by its key and headers."""
 
 import re
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def test_a_copy_that_went_through_its_slots_is_due() -> None:
     assert (found.stranded_ms, found.copy.topic, found.copy.epoch, found.copy.due_ms) == (0, "orders", 2, NOW_MS + 40)
 
 
-def test_a_copy_whose_slot_was_missing_has_the_rest_of_its_key_left() -> None:
+def test_a_copy_that_missed_a_slot_has_the_rest_of_its_delay_left() -> None:
     found = arrival(KEY, x_death=expired("delay.30m"), x_delay_copy="2.a", x_delay_due=NOW_MS + 5_240)
 
     assert isinstance(found, Due)
@@ -99,7 +99,7 @@ def test_a_message_without_a_key_of_the_wheel_is_unusable(key: str) -> None:
         {"queue": "delay.30m", "reason": "expired"},
     ],
 )
-def test_forged_deaths_break_nothing(died: object) -> None:
+def test_copy_with_forged_deaths_is_due(died: object) -> None:
     assert isinstance(arrival(KEY, x_death=died), Due)
 
 
@@ -110,7 +110,7 @@ def test_a_bundle_waits_packed_until_its_earliest_copy_is_due() -> None:
     assert (found.topic, found.kind, found.due_ms, found.stranded_ms) == ("ns/orders", CopyKind.PLAIN, NOW_MS + 40, 0)
 
 
-def test_a_bundle_whose_slot_was_missing_has_the_rest_of_its_key_left() -> None:
+def test_a_bundle_that_missed_a_slot_has_the_rest_of_its_delay_left() -> None:
     key = "0.0.0.0.30.5.2.!lease-bundle.orders"
     found = arrival(key, x_death=expired("delay.30m"), x_delay_bundle=2, x_delay_due=NOW_MS + 5_240)
 
@@ -140,7 +140,7 @@ def test_a_bundle_that_can_not_be_unpacked_is_put_aside_as_it_came() -> None:
     assert unusable.reason.startswith("the message can't be read: ValueError")
 
 
-def test_a_bundle_takes_its_topics_turn_with_as_many_copies_as_it_holds() -> None:
+def test_an_arrival_counts_as_many_copies_as_it_holds() -> None:
     bundle = arrival("0.0.0.0.0.0.1.!plain-bundle.orders", x_delay_bundle=3, x_delay_due=NOW_MS)
     copy, unusable = arrival("0.0.0.0.0.0.1.mails"), arrival("no key")
 

@@ -1,4 +1,4 @@
-"""Each message of a burst gets its result, whatever the order and grouping of the broker's answers."""
+"""Tests that each message of a burst gets its result, whatever the order and grouping of the broker's answers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from bridge.broker.client.confirms import Confirms
 from bridge.model.errors import BrokerUnavailable, Unroutable
 
 AWAY = BrokerUnavailable("away")
-TOLD = st.lists(st.tuples(st.integers(1, 14), st.booleans(), st.booleans()), max_size=12)
+ANSWERS = st.lists(st.tuples(st.integers(1, 14), st.booleans(), st.booleans()), max_size=12)
 
 
 @settings(deadline=None)
-@given(st.integers(1, 4), st.integers(1, 10), TOLD)
-async def test_first_answer_for_a_message_counts(before: int, count: int, told: list[tuple[int, bool, bool]]) -> None:
+@given(st.integers(1, 4), st.integers(1, 10), ANSWERS)
+async def test_first_answer_for_a_message_counts(
+    before: int, count: int, answers: list[tuple[int, bool, bool]]
+) -> None:
     confirms = Confirms()
     confirms.begin([f"before-{at}" for at in range(before)])
     done = confirms.begin([str(at) for at in range(count)])
     expected: dict[int, bool] = {}
-    for tag, multiple, refused in told:
+    for tag, multiple, refused in answers:
         assert done.done() == (len(expected) == count)
         (confirms.refused if refused else confirms.confirmed)(tag, multiple=multiple)
         for one in range(1, tag + 1) if multiple else (tag,):

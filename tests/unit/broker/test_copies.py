@@ -1,4 +1,4 @@
-"""Copies are converted to AMQP properties and back."""
+"""Tests that copies are converted to AMQP properties and back."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

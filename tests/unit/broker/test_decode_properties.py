@@ -1,4 +1,4 @@
-"""Properties decoded by hand are those that pamqp decodes, malformed ones too."""
+"""Tests that properties decoded by hand equal those that pamqp decodes, even malformed ones."""
 
 from __future__ import annotations
 

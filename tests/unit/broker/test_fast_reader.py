@@ -1,4 +1,5 @@
-"""Deliveries and confirms are taken out of the byte stream; all other frames reach aiormq unchanged."""
+"""Tests that deliveries and confirms are taken out of the byte stream, and that aiormq gets all other frames
+unchanged."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ class World:
         return found
 
     @property
-    def told(self) -> list[tuple[int, str, str | None, bytes]]:
+    def received(self) -> list[tuple[int, str, str | None, bytes]]:
         return [(one.delivery_tag, one.routing_key, one.properties.message_id, one.body) for one in self.taken]
 
 
@@ -95,7 +96,7 @@ async def test_deliveries_are_complete_and_in_order_however_bytes_are_split(plac
 
     found = await world.passed_on(*cut(b"".join(frames), places))
 
-    assert world.told == [(at, f"key-{at}", f"m-{at}", body) for at, body in enumerate(BODIES)]
+    assert world.received == [(at, f"key-{at}", f"m-{at}", body) for at, body in enumerate(BODIES)]
     own = [(number, frame.name) for number, frame in OTHERS if not isinstance(frame, Heartbeat)]
     theirs = [(2, "Basic.Deliver"), (2, "ContentHeader")]
     assert found == [
@@ -109,7 +110,7 @@ async def test_interleaved_deliveries_of_two_channels_stay_apart() -> None:
 
     await world.passed_on(*(frame for pair in zip(first, second, strict=True) for frame in pair))
 
-    assert [(tag, body) for tag, _, _, body in world.told] == [(1, b"a" * 40), (2, b"b" * 40)]
+    assert [(tag, body) for tag, _, _, body in world.received] == [(1, b"a" * 40), (2, b"b" * 40)]
 
 
 async def test_delivery_is_ignored_after_forget_even_if_it_had_begun() -> None:
@@ -143,8 +144,8 @@ async def test_failing_consumer_does_not_end_the_connection() -> None:
     assert [str(failure["exception"]) for failure in failures] == ["of a consumer"]
 
 
-def confirmed(*told: spec.Basic.Ack | spec.Basic.Nack) -> bytes:
-    return b"".join(marshal(frame, 5) for frame in told)
+def confirmed(*answers: spec.Basic.Ack | spec.Basic.Nack) -> bytes:
+    return b"".join(marshal(frame, 5) for frame in answers)
 
 
 def returned(message_id: str) -> bytes:
@@ -156,7 +157,7 @@ def returned(message_id: str) -> bytes:
 async def test_confirms_go_to_their_publisher_and_others_to_aiormq() -> None:
     world = World()
     confirms = world.fast_reader.confirms[5] = Confirms()
-    told = confirms.begin(["a", "b", "c", "d"])
+    all_answered = confirms.begin(["a", "b", "c", "d"])
     bytes_of_another = marshal(spec.Basic.Ack(delivery_tag=1), 6)
 
     found = await world.passed_on(
@@ -164,7 +165,7 @@ async def test_confirms_go_to_their_publisher_and_others_to_aiormq() -> None:
     )
 
     assert found == [(6, "Basic.Ack")]
-    assert not told.done()
+    assert not all_answered.done()
     assert [str(error) for error in confirms.errors(BrokerUnavailable("away"))] == [
         "None",
         "RabbitMQ returned the message, no queue takes it: NO_ROUTE",

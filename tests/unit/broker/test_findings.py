@@ -1,4 +1,4 @@
-"""Findings are put into words for an operator."""
+"""Tests that findings are put into words for an operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames encoded by hand equal those of pamqp, byte for byte."""
+"""Tests that frames encoded by hand equal those of pamqp, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of other AMQP clients are read and written without an error."""
+"""Tests that properties of other AMQP clients are read and written without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies are published as single messages or as bundles."""
+"""Tests that copies are published as single messages or as bundles."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Decisions before a burst is published: the stay in the wheel, and repeated ids."""
+"""Tests two decisions before a burst is published: the stay in the wheel, and repeated ids."""
 
 import pytest
 

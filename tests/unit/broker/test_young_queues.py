@@ -1,4 +1,4 @@
-"""A confirm of a new queue counts once the queue is old enough."""
+"""Tests that a confirm of a new queue counts only once the queue is old enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bridge.broker.declared.young_queues import YoungQueues
 
 @pytest.fixture
 def pass_s(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Advances the clock by so many seconds."""
+    """Returns a function that advances the clock by a number of seconds."""
     now_s = 0.0
 
     def on(seconds: float) -> None:

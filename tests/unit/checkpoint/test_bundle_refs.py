@@ -1,4 +1,4 @@
-"""A delivery is acknowledged after the last of its copies."""
+"""Tests that the delivery of a bundle is acknowledged after the last of its copies."""
 
 from bridge.loops.checkpoint.bundle_refs import BundleRefs
 
@@ -40,7 +40,7 @@ def test_bundle_has_no_room_while_too_many_copies_are_unfinished() -> None:
     assert refs.has_room(256)
 
 
-def test_bundles_are_counted_apart() -> None:
+def test_copies_of_each_bundle_are_counted_separately() -> None:
     refs = BundleRefs(most=9)
     refs.unpacked(1, 2)
     refs.unpacked(2, 1)

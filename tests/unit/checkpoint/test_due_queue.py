@@ -1,4 +1,4 @@
-"""Copies wait until they are due, and then for their topic's turn."""
+"""Tests that copies wait until they are due, and then for their topic's turn."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bridge.loops.checkpoint.due_queue import DueQueue
 
 
 def holding(*due: tuple[float, str]) -> DueQueue[str]:
-    """Items are named by topic and number: a0, a1."""
+    """Returns a queue with these items. An item's name is its topic and a number: a0, a1."""
     held: DueQueue[str] = DueQueue()
     counts: dict[str, int] = {}
     for due_ms, topic in due:

@@ -1,4 +1,4 @@
-"""The checkpoint asks about an arrival when it is due, or at once."""
+"""Tests that the checkpoint asks Redis about a copy when it is due, or at once."""
 
 from typing import Any
 

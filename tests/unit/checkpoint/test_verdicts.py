@@ -1,4 +1,4 @@
-"""The decision of the checkpoint for each verdict of Redis."""
+"""Tests what the checkpoint decides after each verdict of Redis."""
 
 from dataclasses import replace
 

@@ -54,15 +54,15 @@ async def test_each_error_of_the_service_has_its_problem_type(
 
 
 async def test_a_refusal_by_the_service_names_field_value_and_limit(service: Any, client: httpx2.AsyncClient) -> None:
-    service.answers["lookup.page"] = InvalidRequest.of("cursor", "x" * 500, None, "is none that was given out")
+    service.answers["lookup.page"] = InvalidRequest.of("cursor", "x" * 500, None, "is not one that a page gave")
     problem = _problem(await client.get("/v1/topics/orders/messages?cursor=made-up"))
     assert problem == {
         "type": _TYPE + "invalid-request",
         "title": "The request is not valid",
         "status": 422,
-        "detail": "cursor: is none that was given out",
+        "detail": "cursor: is not one that a page gave",
         "errors": [
-            {"field": "cursor", "value": "x" * 200 + "…", "limit": None, "message": "is none that was given out"}
+            {"field": "cursor", "value": "x" * 200 + "…", "limit": None, "message": "is not one that a page gave"}
         ],
     }
 

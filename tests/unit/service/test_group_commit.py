@@ -1,4 +1,4 @@
-"""Group commit: items that arrive together are committed together."""
+"""Tests that items that arrive together are committed together."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The health of several worker processes is reported as one."""
+"""Tests that the health of several worker processes is reported as one."""
 
 from dataclasses import asdict
 from typing import Any

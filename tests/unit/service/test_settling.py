@@ -1,4 +1,4 @@
-"""What an ack asks of Redis, and what it answers."""
+"""Tests what an ack asks of Redis, and what it answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_an_ack_answers_with_the_message_after_one_round_trip() -> None:
     assert message.envelope.body == b"{}"
 
 
-async def test_an_ack_shows_the_end_also_where_redis_looked_first() -> None:
+async def test_an_ack_shows_the_end_even_if_the_look_ran_first() -> None:
     # A call whose script Redis has lost runs behind the others.
     store = OneTrip(ack=("acked", State.ACKED, b""), look=("found", State.LEASED, b""))
 

@@ -1,4 +1,4 @@
-"""The order in which a step is carried out, and what follows each failure."""
+"""Tests the order in which a step is carried out, and what follows each failure."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def step(servers: Servers, message_id: str, **others: Any) -> Step:
     )
 
 
-async def test_a_batch_is_published_then_named_then_acknowledged_each_at_once(
+async def test_a_batch_is_published_then_named_then_acknowledged_together(
     servers: Servers, succession: Succession
 ) -> None:
     results = await succession.perform([step(servers, "a"), step(servers, "b")])
@@ -185,7 +185,7 @@ async def test_a_delivery_is_requeued_when_a_call_fails_by_our_fault(servers: Se
     assert servers.log == ["publish wheel:a", "name a", "requeue a"]
 
 
-async def test_one_step_raises_why_it_was_not_carried_out(servers: Servers, succession: Succession) -> None:
+async def test_perform_one_raises_the_error_of_its_step(servers: Servers, succession: Succession) -> None:
     servers.refused = {"a"}
 
     with pytest.raises(BrokerUnavailable, match="refused"):

@@ -1,4 +1,4 @@
-"""A loop ends when its owner cancels it, and not when a call it waits for is cancelled."""
+"""Tests that a loop ends when its owner cancels it, and not when a call it waits for is cancelled."""
 
 from __future__ import annotations
 

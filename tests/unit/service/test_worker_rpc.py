@@ -1,4 +1,5 @@
-"""Worker processes ask each other. Here three of them share one process and use the same sockets as real ones."""
+"""Tests that worker processes ask each other. Here three of them share one process, with the same sockets as real
+ones."""
 
 from __future__ import annotations
 

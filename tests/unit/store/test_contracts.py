@@ -1,4 +1,4 @@
-"""The header of a script is its contract: the script's code and the method that calls it must agree with it."""
+"""Tests that the header of each script agrees with the script's code and with the method that calls it."""
 
 import re
 from dataclasses import MISSING, fields
@@ -113,7 +113,7 @@ def test_every_script_has_one_method_of_its_name() -> None:
 
 
 @EACH_SCRIPT
-def test_a_header_has_all_its_parts(script: Script) -> None:
+def test_a_script_header_has_all_its_parts(script: Script) -> None:
     assert header(script).keys() == {"KEYS", "ARGV", "Returns", "Promise"}
     assert all(header(script).values())
     assert script.purpose.endswith(".") or own_text(script).splitlines()[1].startswith("-- ")

@@ -10,7 +10,8 @@ from topology.plan import Binding, Plan
 
 
 def matches(pattern: str, key: str) -> bool:
-    """`*` matches one word, `#` any number of words. Dots separate words."""
+    """Returns whether the pattern matches the key. `*` matches one word, `#` any number of words. Dots separate
+    words."""
     return _matches(tuple(pattern.split(".")), tuple(key.split(".")))
 
 

@@ -1,4 +1,4 @@
-"""Fixtures: camellia's wire alone, on a stand-in for the service."""
+"""Provides camellia's wire alone, on a stand-in for the service."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The wire of camellia-delay-queue."""
+"""Speaks the wire of camellia-delay-queue."""

@@ -33,7 +33,7 @@ _NEVER_MS: Final = (1 << 63) - 1
 
 
 class Calls:
-    """Every call raises BadParameter, or a BridgeError."""
+    """Carries out the calls. A call that fails raises BadParameter or a BridgeError."""
 
     def __init__(self, service: Pools, monitor: Monitor) -> None:
         self._service = service

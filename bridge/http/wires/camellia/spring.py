@@ -1,7 +1,7 @@
 """Reads request parameters as Spring MVC's @RequestParam does, and builds Spring Boot's answer to a wrong one.
 
-The query string's values come before the form's. If a name is given more than once, a string is its values joined by
-commas, and a number or a boolean is the first value. Text is read as UTF-8, whatever charset the request names.
+The query string's values come before the form's. If a name is given more than once, a string is all its values joined
+by commas. A number or a boolean is the first value. Text is read as UTF-8, whatever charset the request names.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The wires of Youzan's delay queue and its descendants, ouqiang and changsongl."""
+"""Speaks the wires of Youzan's delay queue and its descendants, ouqiang and changsongl."""

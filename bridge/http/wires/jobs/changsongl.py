@@ -94,7 +94,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
 
 
 class _Calls:
-    """Every call raises _Failure, GoJsonError or a BridgeError."""
+    """Carries out the calls. A call that fails raises _Failure, GoJsonError or a BridgeError."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service
@@ -124,7 +124,7 @@ class _Calls:
     async def pop(self, request: Request, caller: Caller, topic: str, _: str) -> dict[str, Any]:
         _check("uri", _invalid("topicParam.Topic", topic, _LONGEST_TOPIC))
         wait_s = _timeout_s(request)
-        await request.body()  # so that the next message of the connection is its disconnect
+        await request.body()  # so that the next ASGI event is the disconnect
         name = job_messages.topic_of(topic)
         caller.check(name)
         pulling = self._service.serving(name).pulling.pull(

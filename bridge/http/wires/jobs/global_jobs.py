@@ -1,10 +1,10 @@
 """Moves, finds and ends jobs whose ids are unique over all topics.
 
-A push of a living id moves the job, and an id alone ends it. In the bridge an id belongs to its topic, so the wire
-notes in Redis, before it sends a job, in which topics its id may be. The note only shortens the search: if it leads to
-no living job, all topics are searched. So neither a crash nor a lost note loses a job. If a process dies during a push,
-after the send and before it deletes the job in the former topic, both jobs exist until the client repeats the push or
-ends the id.
+A push of a living id moves the job, and an id alone ends it. In the bridge an id belongs to its topic. So before the
+wire sends a job, it notes in Redis in which topics the id may be. The note only shortens the search: if it leads to no
+living job, all topics are searched. So neither a crash nor a lost note loses a job. A process may die during a push,
+after the send and before it deletes the job in the former topic. Then both jobs exist until the client repeats the push
+or ends the id.
 
 The search of all topics finds only messages that these wires sent: the same id in another wire's topic is another
 message. A pop notes its job too, so that a client can finish it by its id, whichever wire sent it.
@@ -41,7 +41,8 @@ class GlobalJobs:
         self._service = service
 
     async def push(self, job: Job, caller: Caller) -> None:
-        """
+        """Sends the job, and deletes the living jobs of its id in other topics.
+
         Raises:
             InvalidRequest, NotAllowed
         """
@@ -50,7 +51,8 @@ class GlobalJobs:
         message_id, keep_ms = job_messages.id_of(job.id), job.delay_s * 1_000 + _NOTED_MS
         before = await self._elsewhere(message_id, draft.topic, keep_ms, caller)
         sent = await self._service.serving(draft.topic).replacing.put(draft)
-        # Two pushes at once, to different topics: the last to look sees both jobs, and both keep the same one.
+        # Two clients may push the id to different topics at once. The push that looks last sees both jobs, and both
+        # pushes keep the same job.
         rank = (sent.record.created_ms, draft.topic)
         for topic, created_ms in (await self._elsewhere(message_id, draft.topic, keep_ms, caller)).items():
             if before.get(topic) == created_ms or (created_ms, topic) < rank:

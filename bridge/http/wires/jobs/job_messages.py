@@ -1,8 +1,8 @@
 """Converts jobs, as Youzan's wire and its descendants have them, to messages and back.
 
 Each job has its own TTR, which is its lease when one of these wires pops it, and it is redelivered for ever. A job's
-topic and id may be any text. If the bridge does not allow the text as a name, its topic or id contains a digest of the
-text, and a header of the message carries the text.
+topic and id may be any text. If the bridge does not allow the text as a name, the topic or id contains a digest of it.
+A header of the message then carries the text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FORBIDDEN: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """`delay_s` and `ttr_s` are as the client gave them."""
+    """A job as its client sees it. `delay_s` and `ttr_s` are as the client gave them."""
 
     topic: str
     id: str

@@ -81,7 +81,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
 
 
 class _Calls:
-    """Every call raises _Failure, GoJsonError or a BridgeError."""
+    """Carries out the calls. A call that fails raises _Failure, GoJsonError or a BridgeError."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service

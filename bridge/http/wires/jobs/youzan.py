@@ -69,7 +69,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
 
 
 class _Commands:
-    """Every command raises a BridgeError."""
+    """Carries out the commands. A command that fails raises a BridgeError."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service

@@ -20,7 +20,8 @@ async def ack(request: WireRequest, admitted: Admitted) -> Response:
 
 
 async def end_job(request: WireRequest, admitted: Admitted) -> None:
-    """
+    """Ends the job if it exists: acknowledges it if it was delivered, else deletes it.
+
     Raises:
         Unavailable
     """

@@ -105,7 +105,8 @@ async def delete_limit(request: WireRequest) -> Response:
 
 
 async def _limit(request: WireRequest) -> TokenLimit:
-    """
+    """Reads the limit from the request's body.
+
     Raises:
         Refusal
     """

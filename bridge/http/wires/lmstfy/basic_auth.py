@@ -18,7 +18,8 @@ class _NoAccount(Refusal):
 
 
 def check_account(request: WireRequest) -> None:
-    """
+    """Checks that the request gives one of the configured accounts, if there are any.
+
     Raises:
         Refusal: accounts are configured, and the request gives none of them.
     """

@@ -31,7 +31,7 @@ async def consume(request: WireRequest, admitted: Admitted) -> Response:
     queues = {topic_of(namespace, queue): queue for queue in admitted.queue.split(",") if queue}
     if not 0 < len(queues) <= _MAX_QUEUES:
         raise Refusal(400, error="invalid queue name(s)")
-    await request.drain()  # so that the next message of the connection is its disconnect
+    await request.drain()  # so that the next ASGI event is the disconnect
     wait_ms = min(timeout_s * 1_000, _LONGEST_WAIT_MS)
     pulling = admitted.service.pulling.pull(
         list(queues),

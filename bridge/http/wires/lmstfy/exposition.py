@@ -37,7 +37,8 @@ class Counter:
 
 @dataclass
 class Histogram:
-    """`values` hold the number of observations in each bucket, and their sum. `edges` are inclusive upper bounds."""
+    """A histogram by its labels. `values` hold the number of observations in each bucket, and their sum. `edges` are
+    inclusive upper bounds."""
 
     name: str
     help: str

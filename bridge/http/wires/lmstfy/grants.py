@@ -24,7 +24,7 @@ _MAX_CACHED: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """`asked_s`: when Redis was asked, by `monotonic`."""
+    """What Redis knew about a token. `asked_s`: when Redis was asked, by `monotonic`."""
 
     limit: TokenLimit | None
     asked_s: float

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def mount(app: FastAPI, pools: Pools) -> None:
-    """
+    """Mounts the wire in front of the application.
+
     Raises:
         Undecided: others than this machine could make tokens.
     """
@@ -55,7 +56,8 @@ class Mount:
 
 
 def check_admin_port(settings: Settings) -> None:
-    """
+    """Checks that the settings say who may use the admin port.
+
     Raises:
         Undecided: others than this machine could make tokens.
     """

@@ -19,7 +19,7 @@ AdminHandler = Callable[[WireRequest], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute(Route):
-    """`check_names` takes the namespace and the queue, and raises Refusal."""
+    """A route of the API's port. `check_names` takes the namespace and the queue, and raises Refusal."""
 
     handler: ApiHandler
     check_names: Callable[[str, str], None] = names.check
@@ -31,7 +31,7 @@ class ApiRouter(Router[ApiRoute]):
 
     async def run(self, route: ApiRoute, request: WireRequest) -> Answered:
         admitted: Admitted | None = None
-        namespace = ""  # only a verified one becomes a metric's label: there are as many others as anybody may send
+        namespace = ""  # only a verified namespace becomes a metric's label: clients can send any number of others
         try:
             route.check_names(request.namespace, request.queue)
             admitted = find_pool(request)

@@ -26,7 +26,7 @@ _MAX_OVERHEAD_BYTES: Final = 1024 * 1024  # what a bulk body may hold besides it
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """`ttl_s` counts from the publish; 0 is for ever."""
+    """The terms of the jobs in one request. `ttl_s` counts from the publish; 0 is for ever."""
 
     delay_s: int
     ttl_s: int

@@ -30,7 +30,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`method` "*" is any method. In `pattern`, `:name` is one segment and `*name` is the rest of the path."""
+    """A method and a path pattern. `method` "*" is any method. In `pattern`, `:name` is one segment and `*name` is the
+    rest of the path."""
 
     method: str
     pattern: str
@@ -58,7 +59,8 @@ AnyRoute = TypeVar("AnyRoute", bound=Route)
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """`pool`: "" if the request was refused before its pool was known. `namespace`: "" if no token was verified."""
+    """A response, with its labels for the metrics. `pool`: "" if the request was refused before its pool was known.
+    `namespace`: "" if no token was verified."""
 
     response: Response
     pool: str = ""
@@ -74,7 +76,8 @@ class Router(ABC, Generic[AnyRoute]):
 
     @abstractmethod
     async def run(self, route: AnyRoute, request: WireRequest) -> Answered:
-        """
+        """Runs the stages and the handler of a route.
+
         Raises:
             ClientDisconnect
         """

@@ -50,7 +50,8 @@ class Wire:
         return self._pools.serving(topic) if (pool or DEFAULT) == DEFAULT else self.service_of(pool)
 
     async def keep_name(self, pool: str, topic: str, namespace: str, queue: str) -> None:
-        """Stores the full names of a topic whose own name has them shortened, so that `queues` can list them.
+        """Stores the full namespace and queue of a topic whose own name contains them shortened, so that `queues` lists
+        them.
 
         Raises:
             StoreUnavailable

@@ -46,7 +46,7 @@ class NotDue(NotFound):
 
 
 class Calls:
-    """Every call raises a BridgeError."""
+    """Carries out the calls. A call that fails raises a BridgeError."""
 
     def __init__(self, service: Pools) -> None:
         self._service = service
