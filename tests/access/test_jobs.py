@@ -103,4 +103,4 @@ async def test_body_limit_of_the_token_holds_on_job_wires(client: httpx2.AsyncCl
         ("/youzan", {"command": "add", "topic": "jobs", "id": "1", "body": "x" * 11}),
     ):
         answer = (await client.post(path, json=job, headers=small)).json()
-        assert "body: is larger than 10 bytes" in (answer.get("message"), answer.get("error"))
+        assert "body: must have at most 10 bytes" in (answer.get("message"), answer.get("error"))

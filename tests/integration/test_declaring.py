@@ -26,14 +26,19 @@ async def amqp(rabbit: RabbitNode) -> AsyncIterator[Amqp]:
         yield Amqp(connection)
 
 
+@pytest.fixture(scope="module")
+def prefix() -> str:
+    """A prefix that no other test uses."""
+    return f"d{uuid4().hex[:12]}"
+
+
 @pytest_asyncio.fixture(scope="module")
-async def objects(rabbit: RabbitNode, amqp: Amqp) -> AsyncIterator[Declared]:
-    """Declares the wheel and a topic's queues under a prefix that no other test uses."""
-    name = f"d{uuid4().hex[:12]}"
+async def objects(rabbit: RabbitNode, amqp: Amqp, prefix: str) -> AsyncIterator[Declared]:
+    """Declares the wheel and a topic's queues."""
     link = BrokerConnection(
         [rabbit.amqp_url], purpose="test", timeout_ms=30_000, check=lambda _: None, breaker=Breaker()
     )
-    names = Names(prefix=name, ready=f"{name}-ready.", dead=f"{name}-dead.")
+    names = Names(prefix=prefix, ready=f"{prefix}-ready.", dead=f"{prefix}-dead.")
     objects = Declared(link, names, delivery_limit=20, publishers=())
     await objects.ensure_topic("orders")
     yield objects
@@ -54,13 +59,13 @@ def deleted_before_bound(monkeypatch: pytest.MonkeyPatch, amqp: Amqp, queue: str
 
 
 async def test_topic_queue_deleted_during_its_declare_is_declared_again(
-    objects: Declared, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
+    objects: Declared, amqp: Amqp, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await objects.settled(["orders"], old=())
     assert not objects.unsettled("orders")
     deleted_before_bound(monkeypatch, amqp, objects.ready_queue("orders"), times=1)
     await objects.renew_topic("orders")
-    await amqp.publish("delay.ready", "orders")
+    await amqp.publish(f"{prefix}.ready", "orders")
     assert await objects.depth(objects.ready_queue("orders")) == 1
     assert objects.unsettled("orders")  # it is a new one, whose confirms do not count yet
 

@@ -196,4 +196,4 @@ async def test_bridge_with_another_number_of_buckets_refuses_to_start(own: Own, 
     with pytest.raises(LocalError, match="ended with code 3"):
         await asyncio.to_thread(other.start)
     refused = [line for line in other.log_file.read_text().splitlines() if "service.refused" in line]
-    assert ["in 4 buckets and BRIDGE_INDEX_BUCKETS is 3: set it to 4" in line for line in refused] == [True]
+    assert ["in 4 buckets, but BRIDGE_INDEX_BUCKETS is 3: set it to 4" in line for line in refused] == [True]

@@ -197,7 +197,11 @@ BAD_URLS = [
 async def test_malformed_url_is_reported_and_not_shown(command: str, name: str, url: str) -> None:
     ended = await run(*command.split(), settings={"COLUMNS": "200", name: url})
     assert ended.exit_code == 2
-    assert "the URL must have the form" in ended.stderr or "of the URL is malformed" in ended.stderr
+    assert (
+        "the URL must have the form" in ended.stderr
+        or "the URL must begin with one of" in ended.stderr
+        or "of the URL is malformed" in ended.stderr
+    )
     assert "Traceback" not in ended.stderr
     assert_silent(ended.stdout + ended.stderr)
 

@@ -170,7 +170,7 @@ async def test_reading_a_due_task_by_its_number_consumes_it(tasks: Tasks) -> Non
     ("call", "fields", "text"),
     [
         ("add", {"timing_moment": 1, "content": "a", "topic": None}, "topic: is required"),
-        ("add", {"timing_moment": 1, "content": "a", "topic": "a b"}, "topic: must be name or namespace/name"),
+        ("add", {"timing_moment": 1, "content": "a", "topic": "a b"}, "topic: must be a name or namespace/name"),
         ("add", {"content": "a"}, "timing_moment: must be a whole number"),
         ("add", {"timing_moment": -1, "content": "a"}, "timing_moment: must be a whole number"),
         ("add", {"timing_moment": 1.5, "content": "a"}, "timing_moment: must be a whole number"),
