@@ -33,7 +33,8 @@ class RabbitNode(Server):
     TLS, and asks clients for a certificate of the same authority.
 
     Erlang binds its threads to cores, and the busiest thread of each node to the same core. With `one_thread` a node
-    has one thread, on any core. Several nodes on few cores then start in three quarters of the time.
+    has one thread, on any core. Several nodes on few cores then start in three quarters of the time. `advanced`: the
+    text of advanced.config.
     """
 
     title: ClassVar[str] = "RabbitMQ"
@@ -49,6 +50,7 @@ class RabbitNode(Server):
         installation: Installation = HERE,
         tls: Certificates | None = None,
         one_thread: bool = False,
+        advanced: str = ADVANCED_CONFIGURATION,
     ) -> None:
         super().__init__(data_dir, installation)
         free = free_ports(5)
@@ -64,6 +66,7 @@ class RabbitNode(Server):
         self._epmd_is_shared = epmd is not None
         self._cookie = cookie
         self._one_thread = one_thread
+        self._advanced = advanced
 
     @property
     def amqp_url(self) -> str:
@@ -214,7 +217,7 @@ class RabbitNode(Server):
         self._write("rabbitmq-env.conf", "")
         self._write("enabled_plugins", "[rabbitmq_management].\n")
         self._write("rabbitmq.conf", self.configuration())
-        self._write("advanced.config", ADVANCED_CONFIGURATION)
+        self._write("advanced.config", self._advanced)
 
     def _write(self, name: str, text: str) -> None:
         (self.data_dir / name).write_text(text)

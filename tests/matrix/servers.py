@@ -15,6 +15,7 @@ from typing import Final, Self
 from bridge.local import LocalError, RabbitNode, RedisNode
 from bridge.local.certificates import Certificates
 from bridge.local.installation import HERE, Installation
+from bridge.local.rabbitmq import ADVANCED_CONFIGURATION
 from bridge.local.redis import AppendFsync
 
 RABBITMQ: Final = MappingProxyType({"3.10": "bookworm", "4.0": "trixie", "4.3": "forky"})
@@ -74,8 +75,11 @@ class Servers:
     def redis_program(self) -> str:
         return f"{self.redis.partition('-')[0]}-server" if self.redis else "redis-server"
 
-    def rabbit_node(self, data_dir: Path, *, tls: Certificates | None = None) -> RabbitNode:
-        return RabbitNode(data_dir, installation=self.rabbitmq_installation, tls=tls, one_thread=True)
+    def rabbit_node(
+        self, data_dir: Path, *, tls: Certificates | None = None, advanced: str = ADVANCED_CONFIGURATION
+    ) -> RabbitNode:
+        installation = self.rabbitmq_installation
+        return RabbitNode(data_dir, installation=installation, tls=tls, one_thread=True, advanced=advanced)
 
     def redis_node(
         self,
