@@ -15,6 +15,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from bridge.model.breaker import Breaker, asking
 from bridge.model.errors import StoreUnavailable
 from bridge.store.clock import StoreClock
+from bridge.store.servers.pipelines import Pipelines
 from bridge.store.servers.servers import Question, packed
 
 _TIME = packed("", "TIME")
@@ -34,28 +35,33 @@ class Server:
         self._pool = pool
         self._clock = clock
         self._timeout_s = timeout_s
+        self._pipelines = Pipelines(self._ask_over_one, limit_s=timeout_s)
 
     async def ask(self, questions: Sequence[Question], *, timed: bool = False) -> list[Any]:
+        return await self._pipelines.ask(questions, timed)
+
+    async def _ask_over_one(self, questions: Sequence[Question], timed: bool) -> list[Any]:
         # redis-py's pipeline object costs twice this a call: it times out, counts and converts each answer by itself.
         payload = b"".join([question.packed for question in questions])
         answers: list[Any] = []
         with asking(self.breaker, self._title, StoreUnavailable, timeouts=_TIMEOUTS):
             sent_s = monotonic()
-            connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
-            try:
-                async with asyncio.timeout(self._timeout_s):
+            # The limit covers the connection and its handshake too.
+            async with asyncio.timeout(self._timeout_s):
+                connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+                try:
                     await connection.send_packed_command(payload)
                     for _ in questions:
                         try:
                             answers.append(await connection.read_response(disable_decoding=True, timeout=inf))
                         except ResponseError as error:
                             answers.append(error)
-            except BaseException:
-                # Its remaining answers would be taken for those of the next call.
-                await connection.disconnect(nowait=True)
-                raise
-            finally:
-                await self._pool.release(connection)
+                except BaseException:
+                    # Its remaining answers would be taken for those of the next call.
+                    await connection.disconnect(nowait=True)
+                    raise
+                finally:
+                    await self._pool.release(connection)
         if timed and not isinstance(answers[0], Exception):
             self._clock.heard(answers[0][1], sent_s, monotonic(), self.name)
         return answers
