@@ -15,6 +15,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from bridge.model.breaker import Breaker, guarded
 from bridge.model.errors import StoreUnavailable
 from bridge.store.clock import StoreClock
+from bridge.store.servers.pipelines import Pipelines
 from bridge.store.servers.servers import PackedCommand, pack
 
 _TIME = pack("", "TIME")
@@ -36,28 +37,33 @@ class RedisServer:
         self._pool = pool
         self._clock = clock
         self._timeout_s = timeout_s
+        self._pipelines = Pipelines(self._ask_over_one, limit_s=timeout_s)
 
     async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Any]:
+        return await self._pipelines.ask(commands, timed)
+
+    async def _ask_over_one(self, commands: Sequence[PackedCommand], timed: bool) -> list[Any]:
         # redis-py's pipeline object costs twice as much a call, because it times and converts each answer separately.
         payload = b"".join([command.packed for command in commands])
         answers: list[Any] = []
         with guarded(self.breaker, self.title, StoreUnavailable, timeouts=_TIMEOUTS):
             sent_s = monotonic()
-            connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
-            try:
-                async with asyncio.timeout(self._timeout_s):
+            # The limit covers the connection and its handshake too.
+            async with asyncio.timeout(self._timeout_s):
+                connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+                try:
                     await connection.send_packed_command(payload)
                     for _ in commands:
                         try:
                             answers.append(await connection.read_response(disable_decoding=True, timeout=inf))
                         except ResponseError as error:
                             answers.append(error)
-            except BaseException:
-                # The next call would take the connection's remaining answers for its own.
-                await connection.disconnect(nowait=True)
-                raise
-            finally:
-                await self._pool.release(connection)
+                except BaseException:
+                    # The next call would take the connection's remaining answers for its own.
+                    await connection.disconnect(nowait=True)
+                    raise
+                finally:
+                    await self._pool.release(connection)
         if timed and not isinstance(answers[0], Exception):
             self._clock.heard(answers[0][1], sent_s, monotonic(), self.name)
         return answers
