@@ -162,7 +162,7 @@ async def test_a_server_outlives_the_thread_that_started_it(local_dir: Path, ser
 
 
 def test_a_server_whose_port_is_taken_does_not_start(local_dir: Path, redis_node: RedisNode) -> None:
-    with pytest.raises(LocalError, match=f"port {redis_node.port} is taken"):
+    with pytest.raises(LocalError, match=f"another program listens on port {redis_node.port}"):
         RedisNode(local_dir / "taken", port=redis_node.port).start()
 
 
@@ -182,7 +182,7 @@ def test_a_missing_program_names_the_command_that_installs_it(local_dir: Path, m
 
 
 def test_a_program_that_a_folder_does_not_have_is_named(local_dir: Path, tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match=f"no /usr/bin/redis-server in {tmp_path}"):
+    with pytest.raises(LocalError, match=f"/usr/bin/redis-server is missing in {tmp_path}"):
         RedisNode(local_dir / "empty", installation=Installation(tmp_path)).start()
 
 

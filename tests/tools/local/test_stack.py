@@ -111,7 +111,7 @@ run({settings!r})
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if line.startswith("Ctrl-C stops it"):
+            if line.startswith("Ctrl-C stops"):
                 break
         (pid,) = json.loads((tmp_path / "run.json").read_text())["pids"]["bridge"]
         process.send_signal(ending)
