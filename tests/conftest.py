@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
 from bridge.local.redis_sentinels import RedisSentinels
+from tests.forked_bridge import ForkedBridge
 from tests.matrix.servers import Servers
 from tests.shared_servers import (
     DATABASES,
@@ -153,9 +153,9 @@ def redis_node(
 
 
 @pytest.fixture(scope="session")
-def bridge(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[BridgeProcess]:
+def bridge(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[ForkedBridge]:
     """A bridge process on this worker's virtual host and database."""
-    process = BridgeProcess(
+    process = ForkedBridge(
         local_dir / "bridge" / "bridge.log",
         free_ports(1)[0],
         {
@@ -170,6 +170,6 @@ def bridge(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterat
 
 
 @pytest.fixture(scope="session")
-def bridge_url(bridge: BridgeProcess) -> str:
+def bridge_url(bridge: ForkedBridge) -> str:
     """The address of this worker's bridge, without a slash at its end."""
     return bridge.url

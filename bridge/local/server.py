@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self
 
 from bridge.local.errors import LocalError, require_program
 from bridge.local.installation import HERE, Installation
@@ -44,6 +44,17 @@ def spawn(command: Sequence[str], environment: Mapping[str, str], log_file: Path
         ).result()
 
 
+class Child(Protocol):
+    """What a server needs of the process that it runs, as Popen has it."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 class Server(ABC):
     """A server program with a data folder. All calls are synchronous; a stopped server can be started again."""
 
@@ -54,7 +65,7 @@ class Server(ABC):
     def __init__(self, data_dir: Path, installation: Installation = HERE) -> None:
         self.data_dir = data_dir.resolve()
         self.installation = installation
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
 
     @abstractmethod
     def command(self) -> list[str]:
@@ -114,7 +125,11 @@ class Server(ABC):
         if taken := [port for port in self.ports if not is_free(port)]:
             raise LocalError(f"{self.title} can't start: another program listens on port {taken[0]}; stop it first")
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        self._process = spawn(self.command(), self.environment(), self.log_file)
+        self._process = self.begin()
+
+    def begin(self) -> Child:
+        """Starts the process."""
+        return spawn(self.command(), self.environment(), self.log_file)
 
     def wait_until_ready(self) -> None:
         """Waits until the launched server answers. LocalError: it ended before, or took too long."""

@@ -12,13 +12,13 @@ import pytest
 import pytest_asyncio
 
 from bridge.access.token import Token, new_id, new_secret, sha256_of, written
-from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.tokens import StoredTokens
+from tests.forked_bridge import ForkedBridge
 from tests.matrix.servers import Servers
 
 
@@ -64,7 +64,7 @@ def redis_node(local_dir: Path, servers: Servers) -> Iterator[RedisNode]:
 
 
 @pytest.fixture(scope="module")
-def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[list[BridgeProcess]]:
+def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[list[ForkedBridge]]:
     """Two bridges. They end with the module, as later tests count what the worker's bridge releases."""
     settings = {
         "BRIDGE_AMQP_URL": rabbit.amqp_url,
@@ -73,7 +73,7 @@ def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Itera
         "BRIDGE_MAX_BODY": "1000",
     }
     one, other = (
-        BridgeProcess(local_dir / "guarded" / name / "bridge.log", port, settings)
+        ForkedBridge(local_dir / "guarded" / name / "bridge.log", port, settings)
         for name, port in zip(("one", "other"), free_ports(2), strict=True)
     )
     with one, other:
@@ -81,7 +81,7 @@ def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Itera
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def clients(guarded: list[BridgeProcess]) -> AsyncIterator[list[httpx2.AsyncClient]]:
+async def clients(guarded: list[ForkedBridge]) -> AsyncIterator[list[httpx2.AsyncClient]]:
     one, other = guarded
     limits = httpx2.Limits(max_connections=100)
     async with (

@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 
 from bridge.access.token import new_id, new_secret, written
-from bridge.local.bridge import BridgeProcess
 from tests.access.conftest import Mint, bearer, id_of
 from tests.access.table import NEEDS, NOTHING
+from tests.forked_bridge import ForkedBridge
 
 MESSAGES = "/v1/topics/orders/messages"
 _TYPE = "urn:problem-type:delaybridge:"
@@ -66,7 +66,7 @@ async def test_scheme_of_the_header_is_case_insensitive(client: httpx2.AsyncClie
     assert (await client.get(MESSAGES, headers=lower)).status_code == 200
 
 
-async def test_refusal_is_sent_before_the_body_is_read(guarded: list[BridgeProcess]) -> None:
+async def test_refusal_is_sent_before_the_body_is_read(guarded: list[ForkedBridge]) -> None:
     # The request announces a body and sends none of it.
     reader, writer = await asyncio.open_connection("127.0.0.1", guarded[0].port)
     writer.write(b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n" % MESSAGES.encode())
@@ -144,7 +144,7 @@ async def test_openapi_document_says_which_scope_a_call_needs(client: httpx2.Asy
 
 
 async def test_secret_is_in_no_answer_and_no_log(
-    client: httpx2.AsyncClient, guarded: list[BridgeProcess], mint: Mint
+    client: httpx2.AsyncClient, guarded: list[ForkedBridge], mint: Mint
 ) -> None:
     good = await mint.make("look", "send", namespaces=["shop"])
     value = good["Authorization"].removeprefix("Bearer ")

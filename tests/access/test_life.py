@@ -13,12 +13,12 @@ import httpx2
 import orjson
 
 from bridge.access.token import Token
-from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from tests.access.conftest import Mint, id_of
+from tests.forked_bridge import ForkedBridge
 from tests.integration.own import own_bridge
 from tests.waiting import pause
 
@@ -171,7 +171,7 @@ async def test_tokens_file_is_followed_when_it_changes(
         "BRIDGE_ACCESS": "tokens",
         "BRIDGE_TOKENS_FILE": str(file),
     }
-    process = BridgeProcess(folder / "bridge.log", free_ports(1)[0], settings)
+    process = ForkedBridge(folder / "bridge.log", free_ports(1)[0], settings)
     await asyncio.to_thread(process.start)
     try:
         async with httpx2.AsyncClient(base_url=process.url, timeout=60) as client:

@@ -12,21 +12,21 @@ import httpx2
 import pytest
 import trustme
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.callbacks.receiver import Received, Receiver, answer, receiving
 from tests.callbacks.subscribing import attempts, subscribe, until_subscription
+from tests.forked_bridge import ForkedBridge
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Topic
 
 
 @pytest.fixture(scope="module")
-def second(calling: Own) -> Iterator[BridgeProcess]:
+def second(calling: Own) -> Iterator[ForkedBridge]:
     """A second bridge on the same servers, which makes calls too."""
     log_file = calling.bridge.log_file.parent / "second" / "bridge.log"
-    with BridgeProcess(log_file, free_ports(1)[0], calling.settings) as second:
+    with ForkedBridge(log_file, free_ports(1)[0], calling.settings) as second:
         yield second
 
 
@@ -65,7 +65,7 @@ async def test_a_bridge_checks_the_address_of_a_subscription_that_another_bridge
         BRIDGE_ROLES="api,checkpoint",
         BRIDGE_PUSH_ALLOW="http://127.0.0.0/8",
     ) as own:
-        strict = BridgeProcess(
+        strict = ForkedBridge(
             own.bridge.log_file.parent / "strict" / "bridge.log",
             free_ports(1)[0],
             {**own.settings, "BRIDGE_ROLES": "push", "BRIDGE_PUSH_ALLOW": "http://10.0.0.0/8"},

@@ -11,6 +11,7 @@ import pytest
 
 from bridge.cli.assembly import assemble
 from bridge.loops.checkpoint.batches import Batches, Done, Item
+from bridge.loops.checkpoint.due_queue import DueQueue
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
 from tests.fault.stage import Stage
@@ -29,10 +30,15 @@ async def running(stage: Stage, **settings: Any) -> AsyncIterator[Service]:
 
 
 class Gate:
-    """Blocks each batch of the checkpoint until `open` is called. `begun`: the ids of each batch, in order."""
+    """Blocks each batch of the checkpoint until `open` is called.
+
+    `begun`: the ids of each batch, in order. `read`: how many copies the checkpoint has read. `done`: how many it has
+    released.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun: list[list[str]] = []
+        self.read = self.done = 0
         self.reached = asyncio.Event()
         self._open = asyncio.Event()
         process = Batches.process
@@ -41,9 +47,18 @@ class Gate:
             self.begun.append([item.copy.id for item in items])
             self.reached.set()
             await self._open.wait()
-            return await process(batches, items)
+            done = await process(batches, items)
+            self.done += len(items)
+            return done
+
+        add = DueQueue.add
+
+        def counting(due: DueQueue[Any], due_ms: float, topic: str, held: Any, copies: int = 1) -> None:
+            self.read += copies
+            add(due, due_ms, topic, held, copies)
 
         monkeypatch.setattr(Batches, "process", waiting)
+        monkeypatch.setattr(DueQueue, "add", counting)
 
     def open(self) -> None:
         self._open.set()

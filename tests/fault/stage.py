@@ -9,26 +9,12 @@ from typing import Self
 
 import httpx2
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import USER, RabbitNode
 from bridge.local.server import Server
+from tests.forked_bridge import ForkedBridge
 from tests.matrix.servers import Servers
 from tests.shared_servers import SharedRabbit
-
-
-class Bridge(BridgeProcess):
-    """A bridge process that tells its exit code and its workers."""
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
-        return None if self._process is None else self._process.poll()
-
-    @property
-    def worker_pids(self) -> list[int]:
-        """The process ids of its workers, in the order of their forks; empty if it is one process."""
-        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
 
 
 class Stage:
@@ -41,7 +27,7 @@ class Stage:
         self.rabbit = rabbit or servers.rabbit_node(folder / "rabbitmq")
         self.redis = servers.redis_node(folder / "redis", appendfsync="always")
         self._folder = folder
-        self._bridges: list[Bridge] = []
+        self._bridges: list[ForkedBridge] = []
 
     def __enter__(self) -> Self:
         try:
@@ -61,21 +47,14 @@ class Stage:
             if server is not self._given:
                 server.kill()
 
-    def list_queues(self, *columns: str) -> dict[str, list[int]]:
-        """Counts of each queue, by its name: the columns of `rabbitmqctl list_queues`. It takes seconds of CPU."""
-        vhost = self.rabbit.vhost if isinstance(self.rabbit, SharedRabbit) else "/"
-        printed = self.rabbit.ctl("list_queues", "--no-table-headers", "--vhost", vhost, "name", *columns)
-        lines = [line.split() for line in printed.splitlines()]
-        return {name: [int(value) for value in values] for name, *values in lines}
-
-    def bridge(self, *, amqp_url: str | None = None, redis_url: str | None = None, **settings: str) -> Bridge:
+    def bridge(self, *, amqp_url: str | None = None, redis_url: str | None = None, **settings: str) -> ForkedBridge:
         """A bridge on these servers, not started yet; `settings` without their prefix, in lower case."""
         environment = {
             "BRIDGE_AMQP_URL": amqp_url or self.rabbit.amqp_url,
             "BRIDGE_REDIS_URL": redis_url or self.redis.url,
         } | {f"BRIDGE_{name.upper()}": value for name, value in settings.items()}
         log_file = self._folder / f"bridge-{len(self._bridges)}" / "bridge.log"
-        bridge = Bridge(log_file, free_ports(1)[0], environment)
+        bridge = ForkedBridge(log_file, free_ports(1)[0], environment)
         self._bridges.append(bridge)
         return bridge
 

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.fault.api import Api
-from tests.fault.stage import Bridge, Stage, started
+from tests.fault.stage import Stage, started
 from tests.fault.test_outages import (
     Outage,
     memory_alarm,
@@ -21,6 +21,7 @@ from tests.fault.test_outages import (
     redis_frozen,
     redis_killed,
 )
+from tests.forked_bridge import ForkedBridge
 
 pytestmark = pytest.mark.private_rabbit
 
@@ -31,7 +32,7 @@ TRIES = 10
 
 
 @pytest_asyncio.fixture(scope="module")
-async def bridge(stage: Stage) -> AsyncIterator[Bridge]:
+async def bridge(stage: Stage) -> AsyncIterator[ForkedBridge]:
     bridge = stage.bridge()
     await started(bridge)
     yield bridge
@@ -56,7 +57,7 @@ async def refused_send(api: Api, topic: str, number: int) -> tuple[float, str]:
 
 @pytest.mark.parametrize(("outage", "part"), [(redis_frozen, "store"), (rabbit_frozen, "broker")])
 async def test_calls_after_a_time_out_of_a_frozen_server_are_refused_at_once(
-    stage: Stage, bridge: Bridge, http: httpx2.AsyncClient, outage: Outage, part: str
+    stage: Stage, bridge: ForkedBridge, http: httpx2.AsyncClient, outage: Outage, part: str
 ) -> None:
     api, topic = Api(http, bridge.url), outage.__name__
     await api.sent(topic, "before")
@@ -84,7 +85,7 @@ async def test_calls_after_a_time_out_of_a_frozen_server_are_refused_at_once(
     ("outage", "part"), [(redis_killed, "store"), (rabbit_killed, "broker"), (memory_alarm, "broker")]
 )
 async def test_breaker_stays_closed_when_a_server_refuses_or_blocks(
-    stage: Stage, bridge: Bridge, http: httpx2.AsyncClient, outage: Outage, part: str
+    stage: Stage, bridge: ForkedBridge, http: httpx2.AsyncClient, outage: Outage, part: str
 ) -> None:
     api, topic = Api(http, bridge.url), outage.__name__
     await api.sent(topic, "before")

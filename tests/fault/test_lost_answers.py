@@ -10,7 +10,8 @@ import pytest_asyncio
 
 from bridge.store.scripts import SCRIPTS
 from tests.fault.api import Api, instant_ms, now_ms
-from tests.fault.stage import Bridge, Stage, started
+from tests.fault.stage import Stage, started
+from tests.forked_bridge import ForkedBridge
 from tests.proxy import Proxy
 
 
@@ -27,7 +28,7 @@ async def redis(stage: Stage) -> AsyncIterator[Proxy]:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def bridge(stage: Stage, amqp: Proxy, redis: Proxy) -> AsyncIterator[Bridge]:
+async def bridge(stage: Stage, amqp: Proxy, redis: Proxy) -> AsyncIterator[ForkedBridge]:
     bridge = stage.bridge(amqp_url=amqp.url, redis_url=redis.url)
     await started(bridge)
     yield bridge
@@ -35,7 +36,7 @@ async def bridge(stage: Stage, amqp: Proxy, redis: Proxy) -> AsyncIterator[Bridg
 
 
 @pytest.fixture
-def api(bridge: Bridge, http: httpx2.AsyncClient) -> Api:
+def api(bridge: ForkedBridge, http: httpx2.AsyncClient) -> Api:
     return Api(http, bridge.url)
 
 

@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 
 from tests.fault.api import Api, instant_ms, now_ms
-from tests.fault.stage import Bridge, Stage, killed, started
+from tests.fault.stage import Stage, killed, started
+from tests.forked_bridge import ForkedBridge
 from tests.waiting import pause
 
 pytestmark = pytest.mark.private_rabbit
@@ -80,7 +81,7 @@ OUTAGES: list[Outage] = [redis_killed, redis_frozen, rabbit_killed, rabbit_froze
 
 
 @pytest_asyncio.fixture(scope="module")
-async def bridge(stage: Stage) -> AsyncIterator[Bridge]:
+async def bridge(stage: Stage) -> AsyncIterator[ForkedBridge]:
     bridge = stage.bridge()
     await started(bridge)
     yield bridge
@@ -102,7 +103,7 @@ async def refused(api: Api, path: str, body: object) -> bool:
 
 @pytest.mark.parametrize("outage", OUTAGES, ids=lambda outage: outage.__name__)
 async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
-    stage: Stage, bridge: Bridge, http: httpx2.AsyncClient, outage: Outage
+    stage: Stage, bridge: ForkedBridge, http: httpx2.AsyncClient, outage: Outage
 ) -> None:
     api, topic, process = Api(http, bridge.url), outage.__name__, bridge.pid
     sends, pulls = f"/v1/topics/{topic}/messages", f"/v1/topics/{topic}/pull"
@@ -143,7 +144,7 @@ async def waiting_parts(api: Api) -> set[str]:
 
 
 async def test_refused_pull_during_an_alarm_counts_as_no_delivery(
-    stage: Stage, bridge: Bridge, http: httpx2.AsyncClient
+    stage: Stage, bridge: ForkedBridge, http: httpx2.AsyncClient
 ) -> None:
     api = Api(http, bridge.url)
     await api.sent("patient", "one")

@@ -21,7 +21,8 @@ from bridge.model.ulids import new_ulid
 from tests.fault.api import Api
 from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.load import Load
-from tests.fault.stage import Bridge, killed, start_all, started
+from tests.fault.stage import killed, start_all, started
+from tests.forked_bridge import ForkedBridge
 from tests.history import History, What
 from tests.matrix.servers import Servers
 from tests.waiting import pause
@@ -45,7 +46,7 @@ class Scene:
             "BRIDGE_MAX_RETRY": str(MAX_RETRY),
         }
         logs = [folder / f"bridge-{number}" / "bridge.log" for number in range(2)]
-        self.bridges = [Bridge(log, free_ports(1)[0], settings) for log in logs]
+        self.bridges = [ForkedBridge(log, free_ports(1)[0], settings) for log in logs]
 
     def start(self) -> None:
         self.redis.start()

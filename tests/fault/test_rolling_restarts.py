@@ -15,7 +15,8 @@ import pytest
 
 from bridge.local.ports import free_ports
 from tests.fault.api import Api
-from tests.fault.stage import Bridge, Stage, killed, started
+from tests.fault.stage import Stage, killed, started
+from tests.forked_bridge import ForkedBridge
 
 BRIDGES, ROUNDS = 3, 2
 PRODUCERS, CONSUMERS = 8, 4
@@ -33,7 +34,7 @@ class Around(Api):
         return await super().call(method, path, json)
 
 
-class OneOfSeveral(Bridge):
+class OneOfSeveral(ForkedBridge):
     """A bridge that is ready once its own log says so, as any bridge may answer on a shared port."""
 
     def launch(self) -> None:

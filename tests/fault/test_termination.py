@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
+import aio_pika
 import httpx2
 import pytest
 
@@ -71,7 +72,7 @@ async def test_messages_held_by_a_stopped_checkpoint_are_delivered_by_another(
     stage.redis.freeze()
     try:
         async with asyncio.timeout(60):
-            while await asyncio.to_thread(unacknowledged, stage, "delay.checkpoint") < len(ids):
+            while await asyncio.to_thread(in_flight, stage) < len(ids):
                 await pause()
         ending.ask_to_stop()
         await asyncio.to_thread(ending.wait_until_stopped)
@@ -91,7 +92,7 @@ async def test_sigterm_answers_a_long_poll_and_closes_its_connection(stage: Stag
     await api.drain("polled", 1)
     poll = asyncio.create_task(api.call("POST", "/v1/topics/polled/pull", {"wait": 60_000}))
     async with asyncio.timeout(55):
-        while await asyncio.to_thread(consumers_of, stage, "ready.polled") == 0:
+        while await consumers_of(stage, "ready.polled") == 0:
             await pause()
     ending.ask_to_stop()
     response = await poll
@@ -118,10 +119,14 @@ async def test_draining_bridge_is_not_ready_and_still_answers_calls(stage: Stage
     await killed(ending)
 
 
-def consumers_of(stage: Stage, queue: str) -> int:
-    return stage.list_queues("consumers")[queue][0]
+async def consumers_of(stage: Stage, queue: str) -> int:
+    async with await aio_pika.connect(stage.rabbit.amqp_url) as connection:
+        declared = await (await connection.channel()).declare_queue(queue, passive=True)
+        return declared.declaration_result.consumer_count or 0
 
 
-def unacknowledged(stage: Stage, queue: str) -> int:
-    """The number of the queue's messages that are in flight to a consumer."""
-    return stage.list_queues("messages_unacknowledged")[queue][0]
+def in_flight(stage: Stage) -> int:
+    """The number of messages that consumers of the stage hold."""
+    lines = stage.rabbit.ctl("list_channels", "--no-table-headers", "vhost", "messages_unacknowledged").splitlines()
+    counts = [line.split() for line in lines]
+    return sum(int(count) for vhost, count in counts if stage.rabbit.amqp_url.endswith(f"/{vhost}"))

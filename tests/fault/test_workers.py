@@ -10,7 +10,8 @@ import signal
 import httpx2
 
 from tests.fault.api import Api
-from tests.fault.stage import Bridge, Stage, killed, started
+from tests.fault.stage import Stage, killed, started
+from tests.forked_bridge import ForkedBridge
 from tests.waiting import pause
 
 ALL = {"api-1", "api-2", "checkpoint-1"}
@@ -99,6 +100,6 @@ async def until_shown(api: Api, line: str) -> str:
     return page
 
 
-def pids(bridge: Bridge) -> dict[str, int]:
+def pids(bridge: ForkedBridge) -> dict[str, int]:
     """The process id of each worker by name. Workers are forked in the order of their names."""
     return dict(zip(sorted(ALL), bridge.worker_pids, strict=True))

@@ -11,10 +11,10 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
+from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
 
@@ -50,7 +50,7 @@ async def topic(fresh_topics: asyncio.Queue[Topic]) -> Topic:
 
 
 @pytest_asyncio.fixture(scope="session")
-async def amqp(rabbit: RabbitNode, bridge: BridgeProcess) -> AsyncIterator[Amqp]:
+async def amqp(rabbit: RabbitNode, bridge: ForkedBridge) -> AsyncIterator[Amqp]:
     """A connection to the worker's virtual host, on which the bridge has declared its objects."""
     async with await aio_pika.connect(rabbit.amqp_url) as connection:
         yield Amqp(connection)

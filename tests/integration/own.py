@@ -13,9 +13,9 @@ from uuid import uuid4
 import aio_pika
 import httpx2
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
+from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
 from tests.shared_servers import delete_vhost, make_vhost, vhost_url
@@ -23,7 +23,7 @@ from tests.shared_servers import delete_vhost, make_vhost, vhost_url
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Own:
-    bridge: BridgeProcess
+    bridge: ForkedBridge
     amqp: Amqp
     topic: Topic
     vhost: str
@@ -44,7 +44,7 @@ async def own_bridge(rabbit: RabbitNode, redis_url: str, folder: Path, **further
         "BRIDGE_REDIS_PREFIX": name,
         **further,
     }
-    bridge = BridgeProcess(folder / name / "bridge.log", free_ports(1)[0], settings)
+    bridge = ForkedBridge(folder / name / "bridge.log", free_ports(1)[0], settings)
     await asyncio.to_thread(make_vhost, rabbit, name)
     await asyncio.to_thread(bridge.start)
     try:

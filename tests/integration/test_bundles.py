@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 from aio_pika.abc import HeadersType
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp, header
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, Topic, due_ms
@@ -215,7 +215,7 @@ async def test_drained_bundle_is_unpacked_under_the_new_names(
         moved = (await drain(own.amqp.connection, Names(), Names(prefix="delay2"), timeout_s=60)).moved
         assert sum(moved.values()) == 1
         settings = {**own.settings, "BRIDGE_PREFIX": "delay2"}
-        successor = BridgeProcess(local_dir / own.vhost / "successor.log", own.bridge.port, settings)
+        successor = ForkedBridge(local_dir / own.vhost / "successor.log", own.bridge.port, settings)
         try:
             await asyncio.to_thread(successor.start)
             assert len(await pulled(own.topic, 30)) == 30

@@ -13,10 +13,10 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.forked_bridge import ForkedBridge
 
 MAX_BODY = 1_000
 LARGEST_REQUEST = 16 * MAX_BODY + 1024 * 1024
@@ -25,7 +25,7 @@ CLIENT_TIMEOUT_S = 2.0
 
 
 @pytest.fixture(scope="module")
-def strict(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[BridgeProcess]:
+def strict(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[ForkedBridge]:
     """A bridge with small limits."""
     settings = {
         "BRIDGE_AMQP_URL": rabbit.amqp_url,
@@ -35,7 +35,7 @@ def strict(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterat
         "BRIDGE_CLIENT_TIMEOUT": f"{CLIENT_TIMEOUT_S:g}s",
         "BRIDGE_KEEP_ALIVE": "3s",
     }
-    with BridgeProcess(local_dir / "strict" / "bridge.log", free_ports(1)[0], settings) as process:
+    with ForkedBridge(local_dir / "strict" / "bridge.log", free_ports(1)[0], settings) as process:
         yield process
 
 
@@ -71,7 +71,7 @@ class Raw:
 
 
 @asynccontextmanager
-async def connected(bridge: BridgeProcess) -> AsyncIterator[Raw]:
+async def connected(bridge: ForkedBridge) -> AsyncIterator[Raw]:
     raw = Raw(*await asyncio.open_connection("127.0.0.1", bridge.port))
     try:
         yield raw
@@ -80,7 +80,7 @@ async def connected(bridge: BridgeProcess) -> AsyncIterator[Raw]:
 
 
 @asynccontextmanager
-async def others_served(bridge: BridgeProcess) -> AsyncIterator[None]:
+async def others_served(bridge: ForkedBridge) -> AsyncIterator[None]:
     """Checks that well-behaved clients are answered meanwhile, with a kept connection and with new ones."""
     ended = asyncio.Event()
     topic = f"t-{uuid4().hex[:12]}"
@@ -105,7 +105,7 @@ async def others_served(bridge: BridgeProcess) -> AsyncIterator[None]:
             ended.set()
 
 
-async def is_unknown(bridge: BridgeProcess, topic: str) -> bool:
+async def is_unknown(bridge: ForkedBridge, topic: str) -> bool:
     async with httpx2.AsyncClient(base_url=bridge.url, timeout=30) as client:
         return (await client.get(f"/v1/topics/{topic}")).status_code == 404
 
@@ -151,7 +151,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("head", MALFORMED.values(), ids=MALFORMED.keys())
 async def test_an_ambiguous_request_and_the_bytes_behind_it_are_refused(
-    strict: BridgeProcess, target: str, head: bytes
+    strict: ForkedBridge, target: str, head: bytes
 ) -> None:
     start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode()
     smuggled = start + b"Content-Length: %d\r\n\r\n" % len(MESSAGE) + MESSAGE
@@ -173,13 +173,13 @@ async def test_an_ambiguous_request_and_the_bytes_behind_it_are_refused(
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )
-async def test_a_malformed_request_line_is_refused(strict: BridgeProcess, line: bytes) -> None:
+async def test_a_malformed_request_line_is_refused(strict: ForkedBridge, line: bytes) -> None:
     async with connected(strict) as raw:
         raw.write(line + b"\r\nHost: a\r\n\r\n")
         await raw.refused(400)
 
 
-async def test_a_refusal_follows_the_answers_to_earlier_requests(strict: BridgeProcess, target: str) -> None:
+async def test_a_refusal_follows_the_answers_to_earlier_requests(strict: ForkedBridge, target: str) -> None:
     good = b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 13\r\n\r\n" % target.encode()
     async with connected(strict) as raw:
         raw.write(good + b'{"wait":"1s"}' + b"nonsense\r\n\r\n")
@@ -187,7 +187,7 @@ async def test_a_refusal_follows_the_answers_to_earlier_requests(strict: BridgeP
         await raw.refused(400)
 
 
-async def test_a_request_behind_a_refused_body_is_not_executed(strict: BridgeProcess, target: str) -> None:
+async def test_a_request_behind_a_refused_body_is_not_executed(strict: ForkedBridge, target: str) -> None:
     start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
     send = start % (target.encode(), len(MESSAGE)) + MESSAGE
     async with connected(strict) as raw:
@@ -196,7 +196,7 @@ async def test_a_request_behind_a_refused_body_is_not_executed(strict: BridgePro
     assert await is_unknown(strict, target)
 
 
-async def test_trailer_fields_are_not_headers(strict: BridgeProcess) -> None:
+async def test_trailer_fields_are_not_headers(strict: ForkedBridge) -> None:
     async with connected(strict) as raw:
         raw.write(b"GET /health/live HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
         raw.write(b"X-Request-ID: smuggled\r\n\r\n")
@@ -205,7 +205,7 @@ async def test_trailer_fields_are_not_headers(strict: BridgeProcess) -> None:
         assert b"smuggled" not in head
 
 
-async def test_an_unsupported_upgrade_is_the_last_request_of_its_connection(strict: BridgeProcess) -> None:
+async def test_an_unsupported_upgrade_is_the_last_request_of_its_connection(strict: ForkedBridge) -> None:
     asked = b"GET /health/live HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
     async with connected(strict) as raw:
         raw.write(asked + b"GET /health/ready HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -215,7 +215,7 @@ async def test_an_unsupported_upgrade_is_the_last_request_of_its_connection(stri
         assert await raw.all() == b""
 
 
-async def test_expect_100_continue_is_answered(strict: BridgeProcess, target: str) -> None:
+async def test_expect_100_continue_is_answered(strict: ForkedBridge, target: str) -> None:
     start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
     async with connected(strict) as raw:
         raw.write(start % (target.encode(), len(MESSAGE)))
@@ -239,7 +239,7 @@ HEADS = {
 @pytest.mark.parametrize("ending", [b"", b"\r\n\r\n"], ids=["endless", "whole"])
 @pytest.mark.parametrize("piece_bytes", [100, 1_000_000])
 async def test_a_head_that_is_too_large_is_refused(
-    strict: BridgeProcess, status: int, head: bytes, ending: bytes, piece_bytes: int
+    strict: ForkedBridge, status: int, head: bytes, ending: bytes, piece_bytes: int
 ) -> None:
     *_, last, rest = head.split(b"\r\n")
     more = b"a" if rest else last + b"\r\n"
@@ -252,7 +252,7 @@ async def test_a_head_that_is_too_large_is_refused(
 
 
 @pytest.mark.parametrize("piece", [b"X: a\r\n", b"X: " + b"a" * 100, b"a" * 1_000], ids=["lines", "line", "value"])
-async def test_endless_trailer_fields_are_refused(strict: BridgeProcess, target: str, piece: bytes) -> None:
+async def test_endless_trailer_fields_are_refused(strict: ForkedBridge, target: str, piece: bytes) -> None:
     async with others_served(strict), connected(strict) as raw:
         raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode())
         raw.write(b"Transfer-Encoding: chunked\r\n\r\n17\r\n" + MESSAGE + b"\r\n0\r\nX: ")
@@ -263,7 +263,7 @@ async def test_endless_trailer_fields_are_refused(strict: BridgeProcess, target:
     assert await is_unknown(strict, target)
 
 
-async def test_an_endless_stream_is_refused_once_it_passes_the_limit(strict: BridgeProcess, target: str) -> None:
+async def test_an_endless_stream_is_refused_once_it_passes_the_limit(strict: ForkedBridge, target: str) -> None:
     async def stream(raw: Raw) -> None:
         raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode())
         raw.write(b"Transfer-Encoding: chunked\r\n\r\n")
@@ -282,7 +282,7 @@ async def test_an_endless_stream_is_refused_once_it_passes_the_limit(strict: Bri
     assert await is_unknown(strict, target)
 
 
-async def test_too_many_pipelined_requests_are_refused(strict: BridgeProcess) -> None:
+async def test_too_many_pipelined_requests_are_refused(strict: ForkedBridge) -> None:
     async with others_served(strict), connected(strict) as raw:
         raw.write(b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n" * 1_000)
         answers = await raw.all()
@@ -291,7 +291,7 @@ async def test_too_many_pipelined_requests_are_refused(strict: BridgeProcess) ->
     assert answers.index(b"HTTP/1.1 400 ") > answers.rindex(b"HTTP/1.1 200 ")
 
 
-async def test_a_head_that_never_ends_is_refused_in_time(strict: BridgeProcess) -> None:
+async def test_a_head_that_never_ends_is_refused_in_time(strict: ForkedBridge) -> None:
     async def drip(raw: Raw) -> None:
         raw.write(b"GET /health/live HTTP/1.1\r\n")
         while True:
@@ -305,7 +305,7 @@ async def test_a_head_that_never_ends_is_refused_in_time(strict: BridgeProcess) 
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 1000", b"Transfer-Encoding: chunked"])
-async def test_a_body_that_stalls_is_refused_in_time(strict: BridgeProcess, target: str, framing: bytes) -> None:
+async def test_a_body_that_stalls_is_refused_in_time(strict: ForkedBridge, target: str, framing: bytes) -> None:
     async with others_served(strict), connected(strict) as raw:
         raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n%b\r\n\r\n" % (target.encode(), framing))
         raw.write(b'5\r\n{"bod' if b"chunked" in framing else b'{"body":')
@@ -313,7 +313,7 @@ async def test_a_body_that_stalls_is_refused_in_time(strict: BridgeProcess, targ
     assert await is_unknown(strict, target)
 
 
-async def test_a_client_that_never_reads_is_disconnected(strict: BridgeProcess) -> None:
+async def test_a_client_that_never_reads_is_disconnected(strict: ForkedBridge) -> None:
     async with others_served(strict), connected(strict) as raw:
         raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
 
@@ -327,7 +327,7 @@ async def test_a_client_that_never_reads_is_disconnected(strict: BridgeProcess) 
             await asyncio.wait_for(ask(), 60)
 
 
-async def test_a_long_poll_may_last_longer_than_the_client_timeout(strict: BridgeProcess, target: str) -> None:
+async def test_a_long_poll_may_last_longer_than_the_client_timeout(strict: ForkedBridge, target: str) -> None:
     async with connected(strict) as raw:
         raw.write(b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 13\r\n\r\n" % target.encode())
         raw.write(b'{"wait":"8s"}')
@@ -336,7 +336,7 @@ async def test_a_long_poll_may_last_longer_than_the_client_timeout(strict: Bridg
         assert asyncio.get_running_loop().time() - started_s >= 7.9
 
 
-async def test_an_idle_connection_is_closed(strict: BridgeProcess) -> None:
+async def test_an_idle_connection_is_closed(strict: ForkedBridge) -> None:
     async with connected(strict) as raw:
         assert await raw.all() == b""
     async with connected(strict) as raw:
@@ -345,7 +345,7 @@ async def test_an_idle_connection_is_closed(strict: BridgeProcess) -> None:
         assert await raw.all() == b""
 
 
-async def test_hundreds_of_idle_connections_keep_no_client_out(strict: BridgeProcess) -> None:
+async def test_hundreds_of_idle_connections_keep_no_client_out(strict: ForkedBridge) -> None:
     silent: list[Raw] = []
     async with others_served(strict):
         for number in range(4 * CONNECTIONS):
@@ -358,7 +358,7 @@ async def test_hundreds_of_idle_connections_keep_no_client_out(strict: BridgePro
         raw.writer.transport.abort()
 
 
-async def test_half_a_request_changes_nothing(strict: BridgeProcess, target: str) -> None:
+async def test_half_a_request_changes_nothing(strict: ForkedBridge, target: str) -> None:
     send = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (
         target.encode(),
         len(MESSAGE),
@@ -373,7 +373,7 @@ async def test_half_a_request_changes_nothing(strict: BridgeProcess, target: str
     assert await is_unknown(strict, target)
 
 
-async def test_a_connection_over_the_limit_is_answered_with_503(strict: BridgeProcess, target: str) -> None:
+async def test_a_connection_over_the_limit_is_answered_with_503(strict: ForkedBridge, target: str) -> None:
     poll = b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 14\r\n\r\n" % target.encode()
     polls = [Raw(*await asyncio.open_connection("127.0.0.1", strict.port)) for _ in range(CONNECTIONS)]
     for raw in polls:
@@ -390,7 +390,7 @@ async def test_a_connection_over_the_limit_is_answered_with_503(strict: BridgePr
         raw.writer.transport.abort()
 
 
-async def test_memory_does_not_grow_under_refused_requests(strict: BridgeProcess) -> None:
+async def test_memory_does_not_grow_under_refused_requests(strict: ForkedBridge) -> None:
     def resident_kib() -> int:
         status = Path(f"/proc/{strict.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1])  # type: ignore[index]

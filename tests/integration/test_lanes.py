@@ -12,10 +12,10 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.forked_bridge import ForkedBridge
 from tests.integration.own import Own, own_bridge
 from tests.waiting import pause
 from topology.names import Names
@@ -36,8 +36,8 @@ async def own(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> Asy
         yield own
 
 
-def bridge_beside(own: Own, folder: Path, settings: dict[str, str]) -> BridgeProcess:
-    return BridgeProcess(folder / f"beside-{own.vhost}" / "bridge.log", free_ports(1)[0], own.settings | settings)
+def bridge_beside(own: Own, folder: Path, settings: dict[str, str]) -> ForkedBridge:
+    return ForkedBridge(folder / f"beside-{own.vhost}" / "bridge.log", free_ports(1)[0], own.settings | settings)
 
 
 async def until_count(own: Own, queue: str, count: int) -> None:

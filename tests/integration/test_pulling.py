@@ -17,10 +17,10 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Json, Topic
 
@@ -35,7 +35,7 @@ Polling = Callable[[Topic], Awaitable[asyncio.Task[Json]]]
 async def second(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of a second bridge process on the same servers."""
     settings = {"BRIDGE_AMQP_URL": rabbit.amqp_url, "BRIDGE_REDIS_URL": redis_node.url}
-    process = BridgeProcess(local_dir / "second" / "bridge.log", free_ports(1)[0], settings)
+    process = ForkedBridge(local_dir / "second" / "bridge.log", free_ports(1)[0], settings)
     await asyncio.to_thread(process.start)
     try:
         async with httpx2.AsyncClient(base_url=process.url, timeout=90) as client:

@@ -13,7 +13,6 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.errors import LocalError
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
@@ -22,6 +21,7 @@ from bridge.local.redis_cluster import RedisCluster
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.records import Claim, Records, read
+from tests.forked_bridge import ForkedBridge
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Topic, due_ms
 from tests.matrix.servers import Servers
@@ -192,7 +192,7 @@ async def test_topic_in_buckets_on_every_master_works_as_one_topic(own: Own, clu
 @IN_FOUR_BUCKETS
 async def test_bridge_with_another_number_of_buckets_refuses_to_start(own: Own, local_dir: Path) -> None:
     settings = {**own.settings, "BRIDGE_INDEX_BUCKETS": "3"}
-    other = BridgeProcess(local_dir / own.vhost / "other" / "bridge.log", free_ports(1)[0], settings)
+    other = ForkedBridge(local_dir / own.vhost / "other" / "bridge.log", free_ports(1)[0], settings)
     with pytest.raises(LocalError, match="ended with code 3"):
         await asyncio.to_thread(other.start)
     refused = [line for line in other.log_file.read_text().splitlines() if "service.refused" in line]

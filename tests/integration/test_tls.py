@@ -14,12 +14,12 @@ import httpx2
 import pytest
 import trustme
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.certificates import Certificates
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.command import command
+from tests.forked_bridge import ForkedBridge
 from tests.matrix.servers import Servers
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -78,10 +78,10 @@ def secured(local_dir: Path, servers: Servers) -> Iterator[Secured]:
 
 
 @asynccontextmanager
-async def launched(secured: Secured, settings: Mapping[str, str]) -> AsyncIterator[BridgeProcess]:
+async def launched(secured: Secured, settings: Mapping[str, str]) -> AsyncIterator[ForkedBridge]:
     """A bridge that answers, whether or not it is ready."""
     port = free_ports(1)[0]
-    bridge = BridgeProcess(secured.folder / f"bridge-{port}.log", port, settings)
+    bridge = ForkedBridge(secured.folder / f"bridge-{port}.log", port, settings)
     bridge.launch()
     try:
         await ready_parts(bridge.url)
@@ -126,7 +126,7 @@ async def test_message_is_sent_pulled_and_acked_over_tls(secured: Secured) -> No
     own = authority.issue("front", "127.0.0.1")
     settings = secured.settings(BRIDGE_HTTP_CERT=str(own.cert), BRIDGE_HTTP_KEY=str(own.key))
     port = free_ports(1)[0]
-    bridge = BridgeProcess(secured.folder / "https.log", port, settings)
+    bridge = ForkedBridge(secured.folder / "https.log", port, settings)
     bridge.launch()
     try:
         verify = ssl.create_default_context(cafile=authority.file)

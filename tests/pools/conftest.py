@@ -12,11 +12,11 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.fault.stage import start_all
+from tests.forked_bridge import ForkedBridge
 from tests.integration.own import own_bridge
 from tests.integration.topic import Topic
 from tests.matrix.servers import Servers
@@ -27,7 +27,7 @@ from tests.shared_servers import vhost_url
 class Pooled:
     """The namespace `shop` belongs to the pool `eu`, and `uk` to `us`."""
 
-    bridge: BridgeProcess
+    bridge: ForkedBridge
     client: httpx2.AsyncClient
     lmstfy_port: int
     lmstfy_admin_port: int

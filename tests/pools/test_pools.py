@@ -19,7 +19,8 @@ from aio_pika.exceptions import ChannelNotFoundEntity
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
-from tests.fault.stage import Bridge, killed, started
+from tests.fault.stage import killed, started
+from tests.forked_bridge import ForkedBridge
 from tests.waiting import pause
 from tests.wires.lmstfy import Answer, ask
 
@@ -217,7 +218,7 @@ async def test_a_process_starts_and_stops_cleanly_while_a_pool_is_away(
         "BRIDGE_DEAD_PREFIX": f"{name}-dead.",
         "BRIDGE_POOLS": json.dumps({"eu": {**eu, "namespaces": ["shop"]}}),
     }
-    bridge = Bridge(local_dir / name / "bridge.log", port, settings)
+    bridge = ForkedBridge(local_dir / name / "bridge.log", port, settings)
     await asyncio.to_thread(bridge.start)
     try:
         async with httpx2.AsyncClient(base_url=bridge.url, timeout=60) as client:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from tests.forked_bridge import ForkedBridge
 from tests.integration.own import own_bridge
 from tests.shared_servers import vhost_url
 
@@ -164,7 +164,7 @@ async def another_bridge(
         "BRIDGE_REDIS_PREFIX": first.vhost,
     }
     log_file = folder / f"another-{own_port}" / "bridge.log"
-    bridge = BridgeProcess(log_file, own_port, {**servers, **_settings(port, admin_port), **further})
+    bridge = ForkedBridge(log_file, own_port, {**servers, **_settings(port, admin_port), **further})
     await asyncio.to_thread(bridge.start)
     try:
         yield Lmstfy(port=port, admin_port=admin_port, own_port=own_port, vhost=first.vhost)

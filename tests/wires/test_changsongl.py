@@ -14,7 +14,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from bridge.local.bridge import BridgeProcess
+from tests.forked_bridge import ForkedBridge
 from tests.wires.jobs import Caller, Json, exchange_with_expect, lines_of
 
 OK = {"message": "ok", "success": True}
@@ -50,7 +50,7 @@ class Changsongl(Caller):
 
 
 @pytest_asyncio.fixture
-async def wire(bridge: BridgeProcess) -> AsyncIterator[Changsongl]:
+async def wire(bridge: ForkedBridge) -> AsyncIterator[Changsongl]:
     async with httpx2.AsyncClient(base_url=bridge.url, timeout=90) as client:
         yield Changsongl(bridge.port, client)
 

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from bridge.local.bridge import BridgeProcess
+from tests.forked_bridge import ForkedBridge
 from tests.wires.jobs import Caller, exchange_with_expect
 
 DONE = '{"code":0,"message":"操作成功","data":null}'
@@ -18,7 +18,7 @@ DELAY, TTR, BROKEN = "delay 取值范围1 - (2^31 - 1)", "ttr 取值范围1 - 86
 
 
 @pytest_asyncio.fixture
-async def wire(bridge: BridgeProcess) -> AsyncIterator[Caller]:
+async def wire(bridge: ForkedBridge) -> AsyncIterator[Caller]:
     async with httpx2.AsyncClient(base_url=bridge.url, timeout=90) as client:
         yield Caller(bridge.port, client)
 

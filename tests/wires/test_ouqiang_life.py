@@ -13,11 +13,11 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.topics_by_id import TopicsById
+from tests.forked_bridge import ForkedBridge
 from tests.wires.jobs import Caller, Json, lines_of
 
 DONE: Json = {"code": 0, "message": "操作成功", "data": None}
@@ -47,7 +47,7 @@ class Ouqiang(Caller):
 
 
 @pytest_asyncio.fixture
-async def wire(bridge: BridgeProcess) -> AsyncIterator[Ouqiang]:
+async def wire(bridge: ForkedBridge) -> AsyncIterator[Ouqiang]:
     async with httpx2.AsyncClient(base_url=bridge.url, timeout=90) as client:
         yield Ouqiang(bridge.port, client)
 

@@ -15,8 +15,8 @@ import pytest
 import pytest_asyncio
 
 from bridge.http.app import create_app
-from bridge.local.bridge import BridgeProcess
 from bridge.settings.settings import Settings
+from tests.forked_bridge import ForkedBridge
 from tests.wires.camellia_service import StandIn
 from tests.wires.jobs import Caller, Json, exchange_with_expect, lines_of
 
@@ -47,7 +47,7 @@ class Youzan(Caller):
 
 
 @pytest_asyncio.fixture
-async def wire(bridge: BridgeProcess) -> AsyncIterator[Youzan]:
+async def wire(bridge: ForkedBridge) -> AsyncIterator[Youzan]:
     async with httpx2.AsyncClient(base_url=bridge.url, timeout=90) as client:
         yield Youzan(bridge.port, client)
 

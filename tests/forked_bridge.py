@@ -1,0 +1,143 @@
+"""Starts bridges without their imports: forks them from a process that has imported the package.
+
+A bridge of a test is the whole program, with a process, an environment and a log of its own. Its imports alone would
+take 1 s of CPU at each start. The tests of `bridge.local` start the program without this.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+from bridge.local.bridge import BridgeProcess
+
+PROJECT = Path(__file__).parent.parent
+_PR_SET_PDEATHSIG = 1
+
+
+class ForkedBridge(BridgeProcess):
+    """One `delaybridge serve`, forked from this pytest worker's parent of bridges."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return None if self._process is None else self._process.poll()
+
+    @property
+    def worker_pids(self) -> list[int]:
+        """The process ids of its workers, in the order of their forks; empty if it is one process."""
+        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+
+    def begin(self) -> _Fork:
+        self.log_file.parent.mkdir(parents=True, exist_ok=True)
+        parent = _parent()
+        return _Fork(parent, parent.ask({"environment": self.environment(), "log": str(self.log_file)}))
+
+
+class _Fork:
+    """A forked bridge, with the methods of Popen that a server needs."""
+
+    def __init__(self, parent: _Parent, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._parent = parent
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._parent.ask({"exit_code_of": self.pid})
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.poll() is None:
+            # It stays a zombie until its parent is asked for the exit code, so no other process has its id.
+            ended = os.pidfd_open(self.pid)
+            try:
+                select.select([ended], [], [], timeout)
+            finally:
+                os.close(ended)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired("delaybridge serve", timeout or 0.0)
+        return code
+
+
+class _Parent:
+    """The process that forks this worker's bridges. It ends with the worker, and they end with it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.forked_bridge"], cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._lock = threading.Lock()
+        atexit.register(self._process.communicate)
+
+    def ask(self, request: Mapping[str, object]) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+            return json.loads(self._process.stdout.readline())
+
+
+@cache
+def _parent() -> _Parent:
+    return _Parent()
+
+
+def fork_bridges() -> None:
+    """Forks bridges and tells their exit codes, until standard input is closed."""
+    gc.disable()
+    from bridge.cli.app import app  # noqa: PLC0415 - a pytest worker needs it only in this process
+
+    gc.freeze()
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "exit_code_of" in request:
+            ended, status = os.waitpid(request["exit_code_of"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if ended else None
+        else:
+            answer = os.fork()
+            if answer == 0:
+                _become(app, request["environment"], request["log"])
+        print(json.dumps(answer), flush=True)
+
+
+def _become(app: Any, environment: Mapping[str, str], log_file: str) -> NoReturn:
+    """Runs `delaybridge serve` to its end and exits the process."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.setsid()
+    log, nothing = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), os.open(os.devnull, os.O_RDONLY)
+    for file, standard in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(file, standard)
+    os.environ.clear()
+    os.environ.update(environment)
+    gc.enable()
+    code: object = 1
+    try:
+        app(["serve"])
+    except SystemExit as ended:
+        code = ended.code
+    except BaseException:  # noqa: BLE001 - a bridge must not continue with the parent's code
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
+if __name__ == "__main__":
+    fork_bridges()
