@@ -58,7 +58,7 @@ def parse(model: type[Model], value: Any, *, under: str = "") -> Model:
 
 
 def renamed(error: FieldError, under: str) -> FieldError:
-    """The same error with `under` in front of its field."""
+    """Returns the error with a longer name of its field: `under`, then the former name."""
     field = under.rstrip(".") if under and error.field == WHOLE else under + error.field
     return FieldError(field=field, value=error.value, limit=error.limit, message=error.message)
 

@@ -40,7 +40,7 @@ class StoreClock:
             self._bounds_ms[server] = (self._bounds_ms[server][0], -inf)
 
     def only(self, servers: Collection[str]) -> None:
-        """Forgets all other servers, unless no server would be left."""
+        """Forgets every server that is not in `servers`. Keeps all if none of them has answered yet."""
         if kept := {server: bounds for server, bounds in self._bounds_ms.items() if server in servers}:
             self._bounds_ms = kept
             self._low_ms = min(low for low, _ in kept.values())

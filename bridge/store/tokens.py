@@ -12,7 +12,7 @@ from bridge.store.scripts import SCRIPTS
 
 
 class StoredTokens:
-    """Each method raises StoreUnavailable."""
+    """The tokens of HTTP clients in Redis. Each method raises StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
