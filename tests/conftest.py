@@ -24,6 +24,7 @@ from bridge.local.redis_cluster import RedisCluster
 from bridge.local.redis_sentinels import RedisSentinels
 from tests.forked_bridge import ForkedBridge
 from tests.matrix.servers import Servers
+from tests.run_folder import run_folder
 from tests.shared_servers import (
     DATABASES,
     Addresses,
@@ -69,7 +70,7 @@ RUN_FOLDER = pytest.StashKey[Path]()
 def pytest_configure(config: pytest.Config) -> None:
     """Chooses the folder of the run's servers: the process that starts the workers names it to them."""
     given = getattr(config, "workerinput", {}).get("run_folder")
-    config.stash[RUN_FOLDER] = Path(given) if given else PROJECT / ".local" / f"test-{os.getpid()}"
+    config.stash[RUN_FOLDER] = Path(given) if given else run_folder()
 
 
 @pytest.hookimpl(optionalhook=True)
