@@ -11,7 +11,7 @@ import pytest_asyncio
 from bridge.local.rabbitmq import RabbitNode
 from tests.fault.stage import Stage
 from tests.matrix.servers import Servers
-from tests.shared_servers import SharedRabbit, make_vhost
+from tests.shared_servers import SharedRabbit, delete_vhost, make_vhost
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +40,7 @@ def stage(local_dir: Path, servers: Servers, request: pytest.FixtureRequest) -> 
     make_vhost(shared, shared.vhost)
     with Stage(folder, servers, shared) as stage:
         yield stage
+    delete_vhost(shared, shared.vhost)
 
 
 @pytest_asyncio.fixture

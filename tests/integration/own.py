@@ -18,7 +18,7 @@ from bridge.local.rabbitmq import RabbitNode
 from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
-from tests.shared_servers import make_vhost, vhost_url
+from tests.shared_servers import delete_vhost, make_vhost, vhost_url
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +36,7 @@ class Own:
 
 @asynccontextmanager
 async def own_bridge(rabbit: RabbitNode, redis_url: str, folder: Path, **further: str) -> AsyncIterator[Own]:
-    """Starts a bridge with further settings on a new virtual host. Kills it at the end."""
+    """Starts a bridge with further settings on a new virtual host. Kills it and deletes the virtual host at the end."""
     name = f"own-{uuid4().hex[:12]}"
     settings = {
         "BRIDGE_AMQP_URL": vhost_url(rabbit, name),
@@ -60,5 +60,6 @@ async def own_bridge(rabbit: RabbitNode, redis_url: str, folder: Path, **further
                 settings=settings,
             )
     finally:
-        # Nobody needs its data, so a graceful stop would only cost a second. The run's end deletes the virtual host.
+        # Nobody needs its data, so a graceful stop would only cost a second.
         await asyncio.to_thread(bridge.kill)
+    await asyncio.to_thread(delete_vhost, rabbit, name)

@@ -13,7 +13,7 @@ import pytest
 from aio_pika.abc import AbstractConnection
 
 from bridge.local.rabbitmq import RabbitNode
-from tests.shared_servers import make_vhost, vhost_url
+from tests.shared_servers import delete_vhost, make_vhost, vhost_url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,3 +41,4 @@ async def broker(rabbit: RabbitNode) -> AsyncIterator[Broker]:
     amqp_url = vhost_url(rabbit, vhost)
     async with await aio_pika.connect(amqp_url) as connection:
         yield Broker(vhost=vhost, amqp_url=amqp_url, management_url=rabbit.management_url, connection=connection)
+    await asyncio.to_thread(delete_vhost, rabbit, vhost)
