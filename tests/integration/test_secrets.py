@@ -12,11 +12,11 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.command import command as run
-from tests.forked_bridge import ForkedBridge
 
 USER = "keeper"
 # Each has characters that are special in URLs, and one that is not ASCII.
@@ -77,7 +77,7 @@ class Watched:
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         port = free_ports(1)[0]
-        self.process = ForkedBridge(folder / f"bridge-{port}.log", port, {"BRIDGE_LOG_LEVEL": "debug", **settings})
+        self.process = BridgeProcess(folder / f"bridge-{port}.log", port, {"BRIDGE_LOG_LEVEL": "debug", **settings})
         self._answers: list[str] = []
 
     async def ask(self, method: str, path: str, document: object = None) -> int:
