@@ -17,6 +17,7 @@ from bridge.local.certificates import Certificates
 from bridge.local.installation import HERE, Installation
 from bridge.local.rabbitmq import ADVANCED_CONFIGURATION
 from bridge.local.redis import AppendFsync
+from tests.matrix.lean import LeanInstallation
 
 RABBITMQ: Final = MappingProxyType({"3.10": "bookworm", "4.0": "trixie", "4.3": "forky"})
 """The Debian release that has the version."""
@@ -65,7 +66,7 @@ class Servers:
 
     @property
     def rabbitmq_installation(self) -> Installation:
-        return _installation(RABBITMQ[self.rabbitmq]) if self.rabbitmq else HERE
+        return _installation(RABBITMQ[self.rabbitmq]) if self.rabbitmq else LeanInstallation()
 
     @property
     def redis_installation(self) -> Installation:

@@ -55,8 +55,7 @@ class YoungQueues:
         return group in self._begun or self._settles_s(group, inf) > monotonic()
 
     async def settled(self, groups: Iterable[str]) -> None:
-        """Waits until the queues of these groups are old enough: a message that they confirm then survives a kill of the
-        broker."""
+        """Waits until a message that the queues of these groups confirm survives a kill of the broker."""
         until_s = max(self._settles_s(group, 0.0) for group in groups)
         if (left_s := until_s - monotonic()) > 0:
             await asyncio.sleep(left_s)
