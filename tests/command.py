@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+import structlog
 from typer.testing import CliRunner, Result
 
 from bridge.cli.app import app
@@ -15,7 +18,21 @@ def run_command(*arguments: str, settings: Mapping[str, str]) -> Result:
 
     Returns its exit code, standard output and standard error.
     """
-    return CliRunner().invoke(app, arguments, env=settings)
+    with _logging_restored():
+        return CliRunner().invoke(app, arguments, env=settings)
+
+
+@contextmanager
+def _logging_restored() -> Iterator[None]:
+    """Restores the logging that a command has set up, as its standard error is closed afterwards."""
+    root, former = logging.getLogger(), structlog.get_config()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        structlog.configure(**former)
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 async def command(*arguments: str, settings: Mapping[str, str]) -> Result:

@@ -8,6 +8,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from bridge.cli.logs import configure
 from bridge.cli.pool_option import POOL_HELP, settings_of
 from bridge.loops.audit import Audit, Overdue
 from bridge.model.durations import format_instant
@@ -31,6 +32,7 @@ def audit(
     server did not answer. 3: the checkpoint is behind, so nothing could be checked.
     """
     settings = settings_of(pool)
+    configure(settings)  # otherwise warnings would be printed into the output
     try:
         overdue = asyncio.run(_find_overdue(settings, repair))
     except Unavailable as error:

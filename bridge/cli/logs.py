@@ -11,7 +11,7 @@ from bridge.settings.settings import Settings
 
 
 def configure(settings: Settings) -> None:
-    """Sets up structlog, and renders the records of standard loggers (uvicorn's, aiormq's) in the same way."""
+    """Sets up structlog on standard error. The records of standard loggers (uvicorn's, aiormq's) look the same."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -25,7 +25,6 @@ def configure(settings: Settings) -> None:
         processors=[*shared, structlog.processors.format_exc_info, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler()
     handler.setFormatter(

@@ -38,6 +38,7 @@ def serve() -> None:
         print(*complaints(error), sep="\n", file=sys.stderr)
         raise typer.Exit(2) from None
     configure(settings)
+    structlog.configure(cache_logger_on_first_use=True)
     try:
         asks_for_tokens(settings)
     except Undecided as error:
