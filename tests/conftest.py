@@ -14,11 +14,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bridge.local.errors import LocalError
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
@@ -67,27 +69,31 @@ REDIS = {"single": None, "sentinel": RedisSentinels, "cluster": RedisCluster}[
     os.environ.get("BRIDGE_TEST_REDIS") or "single"
 ]
 RUN_FOLDER = pytest.StashKey[Path]()
+EARLY = pytest.StashKey[ExitStack]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Chooses the folder of the run's servers: the process that starts the workers names it to them."""
     given = getattr(config, "workerinput", {}).get("run_folder")
     config.stash[RUN_FOLDER] = Path(given) if given else run_folder()
-    if not hasattr(config, "workerinput") and getattr(config.option, "numprocesses", None):
-        compile_modules(config)
+    config.stash[EARLY] = ExitStack()
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if whole and not given and getattr(config.option, "numprocesses", None):
+        prepare(config)
 
 
-def compile_modules(config: pytest.Config) -> None:
-    """Collects the tests of a whole run once before the workers do: they then find all modules compiled.
+def prepare(config: pytest.Config) -> None:
+    """Collects the tests once before the workers of a whole run do, and starts the run's servers meanwhile.
 
-    Pytest compiles the modules of tests itself. Each worker would spend 5 s of CPU on it, at the same time.
+    The workers then find all modules compiled. Pytest compiles the modules of tests itself, and each worker would spend
+    5 s of CPU on it.
     """
-    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
-        return
     given = [argument for argument in config.invocation_params.args if not argument.startswith("-v")]
     command = [sys.executable, "-m", "pytest", *given, "-n0", "--collect-only", "-q"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run(command, cwd=PROJECT, env=environment, stdout=subprocess.DEVNULL, check=False)
+    # A test that needs servers will say why they did not start.
+    with subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=subprocess.DEVNULL), suppress(LocalError):
+        config.stash[EARLY].enter_context(joined(config.stash[RUN_FOLDER] / "servers"))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -98,6 +104,7 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Returns when the run's servers have ended."""
     if not hasattr(config, "workerinput") and RUN_FOLDER in config.stash:
+        config.stash[EARLY].close()
         wait_until_gone(config.stash[RUN_FOLDER] / "servers")
         shutil.rmtree(config.stash[RUN_FOLDER], ignore_errors=True)
 
