@@ -52,7 +52,7 @@ async def test_kill_9_of_each_process_loses_no_message_and_delivers_none_early(
         await ended(sending, *consumers)
     sends = history.counts(What.SENDING)
     assert history.accepted_count == len(sends) >= 7 * RATE_PER_S
-    assert sum(count > 1 for count in sends.values()) > RATE_PER_S  # some sends were refused during the kills
+    assert any(count > 1 for count in sends.values())  # some sends were refused during the kills
     undelivered = sends.keys() - set(history.verdict().delivered)
     assert len(undelivered & history.counts(What.DELETED).keys()) > 50
     assert history.verdict().wrong == {}
