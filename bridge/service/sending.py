@@ -61,12 +61,12 @@ class Sending:
             InvalidRequest: the message would be due beyond the longest delay.
             Unavailable: the message may be accepted or not. Send again with the same id.
         """
+        # A new queue confirms late, and other sends should not wait for that.
+        alone = self._declared.unsettled(draft.topic)
         try:
-            async with asyncio.timeout(self._answer_within_s) as limit:
+            async with asyncio.timeout(None if alone else self._answer_within_s):
                 request = self._request(draft, await self._topics.used(draft.topic))
-                if self._declared.unsettled(draft.topic):
-                    # A new queue confirms late, and other sends should not wait for that.
-                    limit.reschedule(None)
+                if alone:
                     (result,) = await self._commit([request])
                 else:
                     result = await self._groups.submit(request)
