@@ -26,7 +26,7 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
 from bridge.local.redis_sentinels import RedisSentinels
-from tests.forked_bridge import ForkedBridge
+from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.matrix.servers import Servers
 from tests.run_folder import run_folder
 from tests.shared_servers import (
@@ -187,6 +187,7 @@ def bridge(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterat
             "BRIDGE_AMQP_URL": rabbit.amqp_url,
             "BRIDGE_REDIS_URL": redis_node.url,
             "BRIDGE_MANAGEMENT_URL": rabbit.management_url,
+            **PATIENT,
         },
     )
     process.start()

@@ -25,6 +25,10 @@ from typing import Any, NoReturn
 from bridge.local.bridge import BridgeProcess
 
 PROJECT = Path(__file__).parent.parent
+
+# A busy machine may take seconds for an answer. Tests of time limits set their own, or keep the defaults.
+PATIENCE_MS = 10_000
+PATIENT = {"BRIDGE_BROKER_TIMEOUT": f"{PATIENCE_MS}ms", "BRIDGE_STORE_TIMEOUT": f"{PATIENCE_MS}ms"}
 _PR_SET_PDEATHSIG = 1
 
 

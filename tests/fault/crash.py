@@ -17,6 +17,7 @@ from bridge.settings.settings import Settings
 from bridge.store.calls import Call
 from tests.fault.api import now_ms
 from tests.fault.stage import Stage
+from tests.forked_bridge import PATIENCE_MS
 from tests.proxy import Proxy
 
 Publish = Callable[[Sequence[Publication]], Coroutine[Any, Any, list[BrokerUnavailable | None]]]
@@ -36,7 +37,14 @@ class Mortal:
     async def start(self) -> Service:
         await self._amqp.__aenter__()
         await self._redis.__aenter__()
-        settings = Settings(amqp_url=self._amqp.url, redis_url=self._redis.url, camellia=False, grace=self._grace_ms)
+        settings = Settings(
+            amqp_url=self._amqp.url,
+            redis_url=self._redis.url,
+            camellia=False,
+            grace=self._grace_ms,
+            broker_timeout=PATIENCE_MS,
+            store_timeout=PATIENCE_MS,
+        )
         self.service = assemble(settings).default
         await self.service.start()
         return self.service

@@ -15,7 +15,7 @@ import httpx2
 
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
-from tests.forked_bridge import ForkedBridge
+from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
 from tests.shared_servers import delete_vhost, make_vhost, vhost_url
@@ -42,6 +42,7 @@ async def own_bridge(rabbit: RabbitNode, redis_url: str, folder: Path, **further
         "BRIDGE_AMQP_URL": vhost_url(rabbit, name),
         "BRIDGE_REDIS_URL": redis_url,
         "BRIDGE_REDIS_PREFIX": name,
+        **PATIENT,
         **further,
     }
     bridge = ForkedBridge(folder / name / "bridge.log", free_ports(1)[0], settings)
