@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -13,7 +14,7 @@ import pytest_asyncio
 
 from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection
-from bridge.broker.client.fast_reader import Reader
+from bridge.broker.client.reader import Reader
 from bridge.broker.ready import fetch_many
 from bridge.broker.ready.fetch_many import Fetcher
 from bridge.broker.ready.long_poll import LongPoll
@@ -21,9 +22,10 @@ from bridge.broker.ready.taken import Taken, ack_all
 from bridge.broker.ready.taker import Taker
 from bridge.local.rabbitmq import RabbitNode
 from bridge.model.breaker import Breaker
-from bridge.model.errors import QueueMissing
+from bridge.model.errors import BrokerUnavailable, QueueMissing
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
+from tests.proxy import Proxy
 from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(45)
@@ -45,7 +47,10 @@ async def queue(amqp: Amqp) -> AsyncIterator[str]:
     async with amqp.connection.channel(on_return_raises=True) as channel:
         await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "quorum"})
         messages = [
-            aio_pika.Message(str(at).encode(), delivery_mode=aio_pika.DeliveryMode.PERSISTENT) for at in range(120)
+            aio_pika.Message(
+                b"%d" % at, headers={"name": f"number-{at}"}, delivery_mode=aio_pika.DeliveryMode.PERSISTENT
+            )
+            for at in range(120)
         ]
         await asyncio.gather(*(channel.default_exchange.publish(one, name) for one in messages))
     yield name
@@ -90,6 +95,55 @@ async def test_concurrent_takes_share_the_queue(connection: BrokerConnection, qu
     shares = await asyncio.gather(*(taker.take(queue, 100) for _ in range(3)))
 
     assert sorted(number for share in shares for number in numbers(share)) == list(range(120))
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_take_cancelled_after_its_answer_arrived_requeues_the_message(
+    connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    arrived = asyncio.Event()
+    feed = asyncio.StreamReader.feed_data
+
+    def noticed(stream: asyncio.StreamReader, data: bytes) -> None:
+        feed(stream, data)
+        if b"number-0" in data:
+            arrived.set()
+
+    taker = Taker(connection, timeout_ms=10_000)
+    monkeypatch.setattr(asyncio.StreamReader, "feed_data", noticed)
+    taking = asyncio.create_task(taker.take(queue, 1))
+    await arrived.wait()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    taking.cancel()
+    await asyncio.wait([taking])
+    if not taking.cancelled():
+        await taking.result()[0].requeue()
+
+    while await amqp.count(queue) != 120:
+        await pause()
+
+
+async def test_message_that_arrives_too_late_is_ready_again(rabbit: RabbitNode, amqp: Amqp, queue: str) -> None:
+    big = bytes(4 * 1024 * 1024)
+    async with Proxy(rabbit.amqp_url) as proxy:
+        slow = BrokerConnection([proxy.url], purpose="test", timeout_ms=1_000, check=lambda _: None, breaker=Breaker())
+        taker = Taker(slow, timeout_ms=1_000)
+        await ack_all(await taker.take(queue, 120))
+        await amqp.publish("", queue, big)
+        # The answer begins in time. Its body arrives in 64 chunks or more.
+        proxy.latency_s = 0.05
+        with pytest.raises(BrokerUnavailable):
+            await taker.take(queue, 1)
+        proxy.latency_s = 0.0
+
+        taken: list[Taken] = []
+        while not taken:
+            await pause()
+            with suppress(BrokerUnavailable):  # the breaker, for a second
+                taken = await taker.take(queue, 1)
+        assert taken[0].message.body == big
+        await slow.drop()
 
 
 async def test_fetch_channel_is_used_again_and_acks_fetch_nothing(

@@ -46,8 +46,10 @@ DELIVERY = "broker/client/delivery.py"
 ENCODE = "broker/client/encode_properties.py"
 FAST_READER = "broker/client/fast_reader.py"
 FRAMES = "broker/client/frames.py"
+GETS = "broker/client/gets.py"
 PATCH = "broker/client/pamqp_patch.py"
 PUBLISHER = "broker/client/publisher.py"
+READER = "broker/client/reader.py"
 PROTOCOL = "http/server/protocol.py"
 SERVER = "http/server/server.py"
 CONNECT = "store/servers/connect.py"
@@ -68,28 +70,33 @@ RELIED_ON: list[tuple[Any, str, tuple[str, ...]]] = [
     (aio_pika.Channel, "initialize", (CONNECTION,)),
     (aio_pika.Channel, "get_underlay_channel", (CONNECTION,)),
     # aiormq: frames are written past its calls, and streams are read before it reads them.
-    (aiormq.Channel, "number", (ACKNOWLEDGER, DELIVERY, FAST_READER, PUBLISHER)),
-    (aiormq.Channel, "write_queue", (ACKNOWLEDGER, DELIVERY, PUBLISHER)),
+    (aiormq.Channel, "number", (ACKNOWLEDGER, DELIVERY, FAST_READER, GETS, PUBLISHER)),
+    (aiormq.Channel, "write_queue", (ACKNOWLEDGER, DELIVERY, GETS, PUBLISHER)),
+    (aiormq.Channel, "create_future", (GETS,)),
     (aiormq.Channel, "lock", (PUBLISHER,)),
     (aiormq.Channel, "max_content_size", (PUBLISHER,)),
     (aiormq.Channel, "connection", (CONNECTION, PUBLISHER)),
     (aiormq.Channel, "consumers", (CHANNEL,)),
     (aiormq.Channel, "on_consumer_cancel_callbacks", (CHANNEL, CONSUMER)),
     (aiormq.Channel, "closing", (CHANNEL, CONSUMER, PUBLISHER)),
-    (aiormq.Channel, "is_closed", (ACKNOWLEDGER, CHANNEL, CONSUMER, DELIVERY, PUBLISHER)),
+    (aiormq.Channel, "is_closed", (ACKNOWLEDGER, CHANNEL, CONSUMER, DELIVERY, GETS, PUBLISHER)),
     (aiormq.Connection, "is_closed", (CONNECTION,)),
     (aiormq.Connection, "ready", (CONNECTION, PUBLISHER)),
     (aiormq.Connection, "server_properties", (CONNECTION,)),
-    (aiormq.abc.ChannelFrame, "payload", (ACKNOWLEDGER, DELIVERY, PUBLISHER)),
-    (aiormq.abc.ChannelFrame, "should_close", (ACKNOWLEDGER, DELIVERY, PUBLISHER)),
+    (aiormq.abc.ChannelFrame, "payload", (ACKNOWLEDGER, DELIVERY, GETS, PUBLISHER)),
+    (aiormq.abc.ChannelFrame, "should_close", (ACKNOWLEDGER, DELIVERY, GETS, PUBLISHER)),
     (aiormq, "TransportFactory", (FAST_READER,)),
     (aiormq.TransportFactory, "create", (FAST_READER,)),
     (aiormq.connection, "TCPTransportFactory", (FAST_READER,)),
     (aiormq.connection, "TLSTransportFactory", (FAST_READER,)),
-    (aiormq.exceptions, "ChannelInvalidStateError", (CONNECTION, DELIVERY)),
+    (aiormq.exceptions, "ChannelInvalidStateError", (CONNECTION, DELIVERY, GETS)),
     (aiormq.exceptions, "ChannelNotFoundEntity", (CONNECTION,)),
     # pamqp: numbers of methods and flags of properties, its codecs by type, and two functions that are replaced.
-    *((method, "index", (FAST_READER,)) for method in (Basic.Deliver, Basic.Return, Basic.Ack, Basic.Nack)),
+    *(
+        (method, "index", (READER,))
+        for method in (Basic.Deliver, Basic.GetOk, Basic.GetEmpty, Basic.Return, Basic.Ack, Basic.Nack)
+    ),
+    (Basic.Get, "index", (FRAMES,)),
     (Basic.Publish, "index", (FRAMES,)),
     (Basic.Publish, "marshal", (FRAMES,)),
     (Basic.Ack, "index", (FRAMES,)),
@@ -214,7 +221,7 @@ def test_attribute_is_still_used(attribute: str, user: str) -> None:
     assert re.search(rf"\b{attribute}\b", text), f"{user} does not use {attribute} any more: take it off the table"
 
 
-def test_aiormq_reads_streams_only_through_the_methods_of_the_fast_reader() -> None:
+def test_aiormq_reads_streams_only_through_the_methods_of_our_reader() -> None:
     source = inspect.getsource(aiormq.connection.FrameReceiver)
 
     assert set(re.findall(r"self\.reader\.(\w+)", source)) <= {"at_eof", "read", "readexactly"}

@@ -10,8 +10,9 @@ import aiormq
 from pamqp.commands import Basic
 
 from bridge.broker.client.acknowledger import Acknowledger
-from bridge.broker.client.delivery import Delivery, delivery_of
-from bridge.broker.client.fast_reader import FastReader, Received, new_tag
+from bridge.broker.client.fast_reader import FastReader, new_tag
+from bridge.broker.client.gets import Gets, Got
+from bridge.broker.client.reader import Received
 
 __all__ = ["Channel", "new_tag"]
 
@@ -22,6 +23,7 @@ class Channel:
     def __init__(self, raw: aiormq.Channel, reader: FastReader) -> None:
         self._raw = raw
         self._reader = reader
+        self._gets: Gets | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -48,12 +50,11 @@ class Channel:
         """Lets each further consumer hold `count` unacknowledged deliveries."""
         await self._raw.basic_qos(prefetch_count=count)
 
-    async def get(self, queue: str, timeout_s: float) -> tuple[Delivery | None, int]:
-        """Takes the oldest message; also returns how many are ready behind it."""
-        message = await self._raw.basic_get(queue, timeout=timeout_s)
-        if isinstance(message.delivery, Basic.GetEmpty):
-            return None, 0
-        return delivery_of(message), message.message_count or 0
+    async def get(self, queue: str) -> Got:
+        """Takes the oldest message. If the caller is cancelled, RabbitMQ requeues it."""
+        if self._gets is None:
+            self._gets = self._reader.gets_of(self._raw)
+        return await self._gets.get(queue)
 
     async def consume(self, queue: str, received: Received, tag: str = "") -> str:
         """Calls `received` with each delivery until `cancel` or `forget`. Returns the consumer's tag.

@@ -10,7 +10,7 @@ import aiormq
 from bridge.broker.client.acknowledger import Acknowledger
 from bridge.broker.client.connection import BreakerOpen, BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
-from bridge.broker.client.fast_reader import Received
+from bridge.broker.client.reader import Received
 from bridge.model.errors import BrokerUnavailable
 
 __all__ = ["Consumer", "Delivery"]

@@ -39,10 +39,10 @@ def decode_properties(content: bytes) -> Properties:
     except FAULTS:
         header = ContentHeader()
         header.unmarshal(content)
-        return from_pamqp(header.properties)
+        return _from_pamqp(header.properties)
 
 
-def from_pamqp(properties: Basic.Properties) -> Properties:
+def _from_pamqp(properties: Basic.Properties) -> Properties:
     """Converts properties that pamqp has decoded."""
     timestamp = properties.timestamp
     values = {field: getattr(properties, name) for name, field in _FIELDS.items() if name != "timestamp"}

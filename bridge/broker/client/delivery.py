@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import cast
 
 import aiormq
-from aiormq.abc import ChannelFrame, DeliveredMessage
+from aiormq.abc import ChannelFrame
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 
 from bridge.broker.client import frames
 from bridge.broker.client.acknowledger import Acknowledger
-from bridge.broker.client.decode_properties import from_pamqp
 from bridge.broker.copies.properties import Properties
 from bridge.model.errors import BrokerUnavailable
 
@@ -28,17 +26,6 @@ class Delivery:
     properties: Properties
     body: bytes
     acknowledger: Acknowledger | None = None
-
-
-def delivery_of(message: DeliveredMessage) -> Delivery:
-    """Converts a message that aiormq has read."""
-    return Delivery(
-        channel=cast(aiormq.Channel, message.channel),
-        delivery_tag=message.delivery_tag or 0,
-        routing_key=message.routing_key or "",
-        properties=from_pamqp(message.header.properties),
-        body=message.body,
-    )
 
 
 async def acknowledge(deliveries: Iterable[Delivery]) -> None:

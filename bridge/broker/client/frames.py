@@ -1,4 +1,4 @@
-"""Encodes the frames of publishes and acks: the bytes that pamqp writes, in a fifth of its time. Pure.
+"""Encodes the frames of publishes, gets and acks: the bytes that pamqp writes, in a fifth of its time. Pure.
 
 pamqp builds an object for each frame and asks each attribute for its type, which takes 20 us for a copy. Here pamqp
 encodes once what is the same for many frames, and lengths and numbers are put around it. pamqp encodes all values of
@@ -60,6 +60,16 @@ def body(number: int, content: bytes, frame_size: int) -> Iterator[bytes]:
         yield _FRAME.pack(_BODY, number, len(piece))
         yield piece
         yield _END
+
+
+def get(number: int, queue: str) -> bytes:
+    """Encodes the frame that asks for one message on the channel of that number.
+
+    Raises:
+        ValueError: no queue can have this name.
+    """
+    payload = _LONG.pack(Basic.Get.index) + b"\x00\x00" + short_text(queue) + b"\x00"
+    return _FRAME.pack(_METHOD, number, len(payload)) + payload + _END
 
 
 def acks(number: int, up_to: int, single: Iterable[int]) -> bytes:

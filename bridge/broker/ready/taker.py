@@ -82,5 +82,5 @@ class Taker:
             if channel is None or channel.is_closed:
                 channel = self._channels[at] = await self._connection.channel()
         async with self._connection.asking(self._timeout_s):
-            delivery, behind = await channel.get(queue, self._timeout_s)
+            delivery, behind = await channel.get(queue)
         return (None if delivery is None else Taken(queue, delivery)), behind

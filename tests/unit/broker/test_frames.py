@@ -138,3 +138,7 @@ def test_ack_frames_are_those_of_pamqp(up_to: int, single: tuple[int, ...]) -> N
     expected += [spec.Basic.Ack(tag) for tag in single]
 
     assert frames.acks(9, up_to, single) == b"".join(marshal(frame, 9) for frame in expected)
+
+
+def test_get_frame_is_that_of_pamqp() -> None:
+    assert frames.get(9, "ready.orders") == marshal(spec.Basic.Get(queue="ready.orders"), 9)

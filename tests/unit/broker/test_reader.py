@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -22,7 +23,8 @@ from pamqp.heartbeat import Heartbeat
 
 from bridge.broker.client.confirms import Confirms
 from bridge.broker.client.delivery import Delivery
-from bridge.broker.client.fast_reader import FastReader, Reader
+from bridge.broker.client.gets import Gets
+from bridge.broker.client.reader import Reader, Received
 from bridge.model.errors import BrokerUnavailable, Unroutable
 
 FRAME_MAX = 16
@@ -43,10 +45,12 @@ class World:
 
     def __init__(self) -> None:
         self.stream = asyncio.StreamReader()
-        self.fast_reader = FastReader()
         self.taken: list[Delivery] = []
-        self.fast_reader.consumers[b"ours"] = (CHANNEL, self.taken.append)
-        self.receiver = FrameReceiver(cast(asyncio.StreamReader, Reader(self.stream, self.fast_reader)))
+        self.consumers: dict[bytes, tuple[Channel, Received]] = {b"ours": (CHANNEL, self.taken.append)}
+        self.gets: dict[int, Gets] = {}
+        self.confirms: dict[int, Confirms] = {}
+        reader = Reader(self.stream, consumers=self.consumers, gets=self.gets, confirms=self.confirms)
+        self.receiver = FrameReceiver(cast(asyncio.StreamReader, reader))
 
     async def passed_on(self, *chunks: bytes) -> list[tuple[int, str]]:
         """Returns channel and name of each frame that aiormq gets, without the heartbeats of the reader."""
@@ -104,6 +108,28 @@ async def test_deliveries_are_complete_and_in_order_however_bytes_are_split(plac
     ]
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 100_000), max_size=8))
+async def test_answers_to_gets_are_taken_out_however_bytes_are_split(places: list[int]) -> None:
+    world = World()
+    got: list[tuple[bytes, str, int] | None] = []
+
+    def answered(delivery: Delivery | None, behind: int) -> None:
+        got.append(None if delivery is None else (delivery.body, delivery.routing_key, behind))
+
+    world.gets[1] = cast(Gets, SimpleNamespace(channel=CHANNEL, answered=answered))
+    frames: list[bytes] = []
+    for at, body in enumerate(BODIES):
+        _, *content = delivery(1, "", at, body)
+        ok = spec.Basic.GetOk(delivery_tag=at, exchange="delay.ready", routing_key=f"key-{at}", message_count=at)
+        frames += [marshal(ok, 1), *content, marshal(spec.Basic.GetEmpty(), 1), marshal(spec.Basic.GetEmpty(), 2)]
+
+    found = await world.passed_on(*cut(b"".join(frames), places))
+
+    assert got == [one for at, body in enumerate(BODIES) for one in ((body, f"key-{at}", at), None)]
+    assert found == [(2, "Basic.GetEmpty")] * len(BODIES)
+
+
 async def test_interleaved_deliveries_of_two_channels_stay_apart() -> None:
     world = World()
     first, second = delivery(1, "ours", 1, b"a" * 40), delivery(2, "ours", 2, b"b" * 40)
@@ -116,7 +142,11 @@ async def test_interleaved_deliveries_of_two_channels_stay_apart() -> None:
 async def test_delivery_is_ignored_after_forget_even_if_it_had_begun() -> None:
     world = World()
     begun = delivery(1, "ours", 1, b"a" * 40)
-    world.fast_reader.consumers[b"other"] = (CHANNEL, lambda _: world.fast_reader.forget("ours"))
+
+    def forget(_: Delivery) -> None:
+        del world.consumers[b"ours"]
+
+    world.consumers[b"other"] = (CHANNEL, forget)
 
     found = await world.passed_on(*begun[:2], *delivery(2, "other", 1, b""), *begun[2:], *delivery(1, "ours", 2, b""))
 
@@ -131,7 +161,7 @@ async def test_failing_consumer_does_not_end_the_connection() -> None:
     def fail(_: Delivery) -> None:
         raise LookupError("of a consumer")
 
-    world.fast_reader.consumers[b"failing"] = (CHANNEL, fail)
+    world.consumers[b"failing"] = (CHANNEL, fail)
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
     loop.set_exception_handler(lambda _, failure: failures.append(failure))
@@ -156,7 +186,7 @@ def returned(message_id: str) -> bytes:
 
 async def test_confirms_go_to_their_publisher_and_others_to_aiormq() -> None:
     world = World()
-    confirms = world.fast_reader.confirms[5] = Confirms()
+    confirms = world.confirms[5] = Confirms()
     all_answered = confirms.begin(["a", "b", "c", "d"])
     bytes_of_another = marshal(spec.Basic.Ack(delivery_tag=1), 6)
 

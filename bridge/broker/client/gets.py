@@ -1,0 +1,61 @@
+"""Takes single messages with `basic.get`. A message that nobody waits for any more is requeued.
+
+aiormq forgets a get whose caller gave up while the answer was on its way. The message of such an answer would stay
+unacknowledged until its channel closes, and no consumer would get it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from aiormq import Channel
+from aiormq.abc import ChannelFrame
+from aiormq.exceptions import ChannelInvalidStateError
+
+from bridge.broker.client import frames
+from bridge.broker.client.delivery import Delivery, requeue
+
+Got = tuple[Delivery | None, int]
+"""The oldest message of a queue, or None, and how many are ready behind it."""
+
+
+class Gets:
+    """The gets of one channel. RabbitMQ answers them in order."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self._writing = asyncio.Lock()
+        self._unanswered: deque[asyncio.Future[Got]] = deque()
+        self._requeuing: set[asyncio.Task[None]] = set()
+
+    async def get(self, queue: str) -> Got:
+        """Asks for the oldest message. Raises the errors of aiormq."""
+        async with self._writing:
+            if self.channel.is_closed:
+                raise ChannelInvalidStateError(f"channel {self.channel} is closed")
+            frame = frames.get(self.channel.number, queue)
+            await self.channel.write_queue.put(ChannelFrame(payload=frame, should_close=False))
+            # It fails with its channel.
+            answer: asyncio.Future[Got] = self.channel.create_future()
+            self._unanswered.append(answer)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if not answer.cancelled() and answer.exception() is None:
+                self._requeue(answer.result()[0])
+            raise
+
+    def answered(self, delivery: Delivery | None, behind: int) -> None:
+        """Hands RabbitMQ's next answer to its caller."""
+        answer = self._unanswered.popleft()
+        if answer.done():
+            self._requeue(delivery)
+        else:
+            answer.set_result((delivery, behind))
+
+    def _requeue(self, delivery: Delivery | None) -> None:
+        if delivery is not None:
+            requeuing = asyncio.create_task(requeue(delivery))
+            self._requeuing.add(requeuing)
+            requeuing.add_done_callback(self._requeuing.discard)
