@@ -214,8 +214,8 @@ class Audit:
 
     def _named(self, record: Record, nonce: int, due_ms: int) -> Call:
         if record.state is State.LEASED:
-            return self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=record.reason, ready=False)
-        return self._records.move(record, next_nonce=nonce, due_ms=due_ms, ready=False)
+            return self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=record.reason)
+        return self._records.move(record, next_nonce=nonce, due_ms=due_ms)
 
     def _expired(self, record: Record) -> Call:
         """Ends a message whose time to live has passed, with the script for copies that come back. It changes nothing

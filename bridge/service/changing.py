@@ -9,7 +9,7 @@ from bridge.model.values import MAX_DELAY_MS, Policy, Release
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
-from bridge.service.successors import at_once, later, successor
+from bridge.service.successors import later, successor
 from bridge.store.records import Records, read, read_envelope
 from bridge.store.verdicts import Verdict
 
@@ -91,7 +91,7 @@ def move_step(records: Records, message: Message, policy: Policy, *, now_ms: flo
     # No bridge sees the copies of a direct topic arrive, so an overdue one may be in its ready queue.
     overdue = policy.release is Release.CHECKED and record.arrives_ms + _OVERDUE_MS <= now_ms
     if due_ms >= record.arrives_ms and not (overdue and kept):
-        return Step(name=records.move(record, next_nonce=None, due_ms=due_ms, ready=False))
+        return Step(name=records.move(record, next_nonce=None, due_ms=due_ms))
     if envelope is None or not kept:
         raise BodyNotKept(
             "the message can't come earlier: its body was not kept in Redis (BRIDGE_KEEP_BODY_MAX)",
@@ -99,8 +99,6 @@ def move_step(records: Records, message: Message, policy: Policy, *, now_ms: flo
         )
     nonce = new_nonce()
     copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
-    ready = due_ms <= now_ms and not policy.paused
     return Step(
-        publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE),
-        name=records.move(record, next_nonce=nonce, due_ms=due_ms, ready=ready),
+        publication=later(copy, now_ms, CopyKind.MOVE), name=records.move(record, next_nonce=nonce, due_ms=due_ms)
     )

@@ -9,12 +9,12 @@ from dataclasses import replace
 from bridge.broker.copies.copies import from_properties
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
-from bridge.model.message import Copy, Message, Record, State
+from bridge.model.message import Copy, CopyKind, Message, Record, State
 from bridge.model.values import Page
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession, named
-from bridge.service.successors import at_once, replay_copy, successor
+from bridge.service.successors import later, replay_copy, successor
 from bridge.store.records import Outcome
 from bridge.store.verdicts import Verdict
 
@@ -70,7 +70,7 @@ class Dead:
         return self._copy(topic, taken[0]).id if taken else None
 
     async def replay(self, topic: str, message_id: str) -> Message:
-        """Makes a dead letter ready again, with its attempts counted from zero.
+        """Makes a dead letter due again, with its attempts counted from zero.
 
         Raises:
             NotFound: there is no such dead letter.
@@ -175,11 +175,11 @@ class Dead:
     def _replay(
         self, letter: Copy, delivery: Taken | None, *, max_retry: int | None = None, ttl_ms: int | None = None
     ) -> Step:
-        """Publishes the letter into its ready queue, as a message that was never delivered."""
+        """Publishes the letter as a message that was never delivered and is due now."""
         now_ms = int(self._store.clock.now_ms())
         copy = replay_copy(letter, now_ms, max_retry=max_retry, ttl_ms=ttl_ms)
         name = self._records.replay(letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms)
-        return Step(publication=at_once(copy, now_ms), name=name, delivery=delivery)
+        return Step(publication=later(copy, now_ms, CopyKind.RETRY), name=name, delivery=delivery)
 
     def _copy(self, topic: str, taken: Taken) -> Copy:
         now_ms = int(self._store.clock.now_ms())

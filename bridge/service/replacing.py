@@ -16,7 +16,7 @@ from bridge.model.values import MAX_DELAY_MS, Draft
 from bridge.service.context import Context
 from bridge.service.sending import Sending
 from bridge.service.succession import Step, Succession
-from bridge.service.successors import at_once, later
+from bridge.service.successors import later
 from bridge.store import envelopes
 from bridge.store.verdicts import Verdict
 
@@ -72,12 +72,11 @@ class Replacing:
             created_ms=max(now_ms, record.created_ms + 1),
             envelope=draft.envelope,
         )
-        ready = delay_ms <= 0 and not policy.paused
         packed = envelopes.pack(draft.envelope, self._keep_body_max)
         outcome = await self._succession.perform_one(
             Step(
-                publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE),
-                name=self._records.replace(record, copy, ready=ready, envelope=packed),
+                publication=later(copy, now_ms, CopyKind.MOVE),
+                name=self._records.replace(record, copy, envelope=packed),
             )
         )
         if outcome.verdict is not Verdict.REPLACED:

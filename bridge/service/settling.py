@@ -15,7 +15,7 @@ from bridge.service import receipts
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
-from bridge.service.successors import at_once, dead, later, successor
+from bridge.service.successors import dead, later, successor
 from bridge.store.records import Outcome, Records, outcome_of, read, read_envelope
 from bridge.store.verdicts import Verdict
 
@@ -169,7 +169,7 @@ def nack_step(
     delay_ms = _delay_ms(delay_ms, policy, record.attempts)
     due_ms = int(now_ms) + delay_ms
     if envelope is None or envelope.body is None:
-        return Step(name=records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason, ready=False))
+        return Step(name=records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason))
     nonce = new_nonce()
     copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + counted, due_ms=due_ms)
     if counted and record.attempts > record.max_retry:
@@ -178,10 +178,9 @@ def nack_step(
             publication=dead(copy, reason),
             name=records.bury(record, next_nonce=nonce, attempts=record.attempts, reason=reason),
         )
-    ready = delay_ms == 0 and not policy.paused
     return Step(
-        publication=at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.RETRY),
-        name=records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason, ready=ready),
+        publication=later(copy, now_ms, CopyKind.RETRY),
+        name=records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason),
     )
 
 

@@ -53,7 +53,7 @@ def lease_copy(copy: Copy, due_ms: int, *, counted: bool) -> Copy:
 
 
 def replay_copy(letter: Copy, now_ms: int, *, max_retry: int | None = None, ttl_ms: int | None = None) -> Copy:
-    """The copy that makes a dead letter ready again. `max_retry` None: as before. `ttl_ms` None: no time to live."""
+    """The copy that makes a dead letter due again. `max_retry` None: as before. `ttl_ms` None: no time to live."""
     return replace(
         letter,
         epoch=letter.epoch + 1,
@@ -83,14 +83,12 @@ def as_recorded(copy: Copy, record: Record) -> Copy:
     )
 
 
-def at_once(copy: Copy, now_ms: float) -> Publication:
-    """Publishes straight into the ready queue."""
-    live_for_ms = max(1, int(copy.expires_ms - now_ms)) if copy.expires_ms else 0
-    return Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
-
-
 def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
-    """Publishes into the wheel, where the copy stays until it is due."""
+    """Publishes into the wheel, where the copy stays until it is due.
+
+    A copy that is due now takes this way too. By its kind it reaches the checkpoint at once, which releases it only
+    once its record names it.
+    """
     return Publication(copy=copy, route=Route.WHEEL, left_ms=max(0.0, copy.due_ms - now_ms), kind=kind)
 
 

@@ -128,7 +128,7 @@ class Records:
     def ack(self, topic: str, message_id: str, *, epoch: int | None, copy_gone: bool = False) -> Call:
         return self._call("ack", topic, message_id, epoch="" if epoch is None else epoch, copy_gone=int(copy_gone))
 
-    def nack(self, record: Record, *, next_nonce: int | None, due_ms: int, reason: str, ready: bool) -> Call:
+    def nack(self, record: Record, *, next_nonce: int | None, due_ms: int, reason: str) -> Call:
         return self._call(
             "nack",
             record.topic,
@@ -138,7 +138,6 @@ class Records:
             **_successor(record, next_nonce),
             due_ms=due_ms,
             reason=reason,
-            ready=int(ready),
         )
 
     def extend(self, topic: str, message_id: str, *, epoch: int | None, lease_ms: int) -> Call:
@@ -148,7 +147,7 @@ class Records:
         created = "" if created_ms is None else created_ms
         return self._call("delete", topic, message_id, release=int(release), created_ms=created)
 
-    def move(self, record: Record, *, next_nonce: int | None, due_ms: int, ready: bool) -> Call:
+    def move(self, record: Record, *, next_nonce: int | None, due_ms: int) -> Call:
         return self._call(
             "move",
             record.topic,
@@ -157,10 +156,9 @@ class Records:
             nonce=record.nonce,
             **_successor(record, next_nonce),
             due_ms=due_ms,
-            ready=int(ready),
         )
 
-    def replace(self, record: Record, copy: Copy, *, ready: bool, envelope: bytes) -> Call:
+    def replace(self, record: Record, copy: Copy, *, envelope: bytes) -> Call:
         return self._call(
             "replace",
             record.topic,
@@ -172,7 +170,6 @@ class Records:
             due_ms=copy.due_ms,
             expires_ms=copy.expires_ms,
             max_retry=copy.max_retry,
-            ready=int(ready),
             envelope=envelope,
         )
 

@@ -102,8 +102,8 @@ class Mortal:
         await asyncio.Event().wait()
 
 
-def draft(topic: str, *, delay_ms: int = 0, max_retry: int = 3) -> Draft:
-    return Draft(topic=topic, id="it", envelope=Envelope(body=b'"it"'), delay_ms=delay_ms, max_retry=max_retry)
+def draft(topic: str, *, message_id: str = "it", delay_ms: int = 0, max_retry: int = 3) -> Draft:
+    return Draft(topic=topic, id=message_id, envelope=Envelope(body=b'"it"'), delay_ms=delay_ms, max_retry=max_retry)
 
 
 async def send(service: Service, what: Draft) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.broker.publications import Route
 from bridge.model.message import CopyKind, State
 from tests.fault.api import now_ms
 from tests.fault.crash import (
@@ -16,7 +15,6 @@ from tests.fault.crash import (
     draft,
     dying,
     of_kind,
-    on_way,
     pull,
     restarted,
     send,
@@ -88,8 +86,8 @@ async def test_a_crash_in_a_replay_leaves_the_dead_letter_to_be_replayed(stage: 
         await send(service, draft(topic, max_retry=0))
         await pull(service, topic)
         await service.settling.nack(topic, "it", receipt=None, delay_ms=0, reason="no use")
-        on_way(Route.READY)(mortal)
+        of_kind(CopyKind.RETRY)(mortal)
         await dies_in(mortal, service.dead.replay(topic, "it"))
     async with restarted(stage) as service:
-        assert (await service.dead.replay(topic, "it")).record.state is State.READY
+        assert (await service.dead.replay(topic, "it")).record.state is State.WAITING
         await comes_once(service, topic, not_before_ms=0, most_attempts=1)

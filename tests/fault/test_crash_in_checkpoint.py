@@ -59,7 +59,7 @@ async def test_a_crash_while_retries_run_out_leaves_one_dead_letter_that_can_be_
                 assert await pull(service, topic, wait_ms=100) == []
         assert [(one.record.id, one.record.attempts) for one in letters] == [("it", 1)]
         replayed = await service.dead.replay(topic, "it")
-        assert replayed.record.state is State.READY
+        assert replayed.record.state is State.WAITING
         await comes_once(service, topic, not_before_ms=0, most_attempts=1)
         assert (await service.dead.page(topic, limit=10, cursor=None)).items == []
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 import pytest
 
 from bridge.access.caller import ANYBODY
-from bridge.broker.publications import Route
 from bridge.http.wires.jobs.global_jobs import GlobalJobs
 from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import Unavailable
@@ -26,7 +25,6 @@ from tests.fault.crash import (
     dies_in,
     dying,
     of_kind,
-    on_way,
     pull,
     restarted,
 )
@@ -71,11 +69,10 @@ async def test_a_crash_in_a_replace_leaves_the_old_message_or_the_new(
     stage: Stage, step: str, delay_s: int, again: bool
 ) -> None:
     topic = f"replace-{step}-{delay_s}-{again}"
-    published = of_kind(CopyKind.MOVE) if delay_s else on_way(Route.READY)
     async with dying(stage) as (mortal, service):
         await push(service, job(topic, "old", delay_s=2))
         due_ms = now_ms()
-        (published if step == "published" else after("replace"))(mortal)
+        (of_kind(CopyKind.MOVE) if step == "published" else after("replace"))(mortal)
         await dies_in(mortal, push(service, job(topic, "new", delay_s=delay_s)))
     async with restarted(stage) as service:
         if again:

@@ -42,7 +42,7 @@ async def test_message_published_without_an_id_gets_one(topic: Topic, amqp: Amqp
     pulled = await topic.pull_one()
     assert pulled["body_base64"] == "/wA="
     assert await topic.state(pulled["id"]) == "leased"
-    assert (await topic.nack(pulled))["state"] == "ready"
+    assert (await topic.nack(pulled))["state"] == "waiting"
     assert (await topic.pull_one())["attempts"] == 2
 
 

@@ -100,10 +100,10 @@ async def test_message_moved_earlier_is_delivered_once_at_its_new_time(topic: To
     assert await topic.drain("marker") == []
 
 
-async def test_message_moved_to_now_is_ready_at_once(topic: Topic, amqp: Amqp) -> None:
+async def test_message_moved_to_now_is_due_at_once(topic: Topic, amqp: Amqp) -> None:
     await topic.send("body", id="m-1", delay="1h")
     moved = await topic.move("m-1", delay=0)
-    assert moved["state"] == "ready"
+    assert moved["state"] == "waiting"
     message = await amqp.take(topic.ready_queue)
     assert (message.message_id, message.body) == ("m-1", b'"body"')
 

@@ -78,10 +78,12 @@ async def test_nacked_message_returns_after_the_delay_with_the_reason(topic: Top
     assert (again["attempts"], again["reason"]) == (2, "card refused")
 
 
-async def test_message_nacked_without_a_delay_is_ready_at_once(topic: Topic) -> None:
+async def test_message_nacked_without_a_delay_is_due_at_once(topic: Topic, store_now_ms: NowMs) -> None:
     await topic.send(id="m-1")
-    assert (await topic.nack(await topic.pull_one()))["state"] == "ready"
-    assert (await topic.pull_one(wait=0))["attempts"] == 2
+    nacked = await topic.nack(await topic.pull_one())
+    assert nacked["state"] == "waiting"
+    assert due_ms(nacked) <= await store_now_ms()
+    assert (await topic.pull_one())["attempts"] == 2
 
 
 async def test_only_a_leased_message_can_be_nacked_or_extended(topic: Topic) -> None:

@@ -80,7 +80,7 @@ async def test_redis_that_lost_all_data_loses_no_message(rabbit: RabbitNode, ser
             # A bridge registers a topic in Redis again after two seconds.
             while (await topic.client.get(f"/v1/topics/{topic.name}")).status_code == 404:
                 assert await topic.pull(wait=0) == []
-            assert (await topic.nack(found["leased"]))["state"] == "ready"
+            assert (await topic.nack(found["leased"]))["state"] == "waiting"
             assert (await topic.info())["counts"]["leased"] == 1
 
 

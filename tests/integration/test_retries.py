@@ -37,7 +37,7 @@ async def test_message_whose_leases_all_end_is_dead_after_max_retry(topic: Topic
     assert await dead_ids(topic) == ["m-1"]
     assert await amqp.count(topic.dead_queue) == 1
     replayed = await topic.call("POST", "/dead/m-1/replay")
-    assert (replayed["state"], replayed["attempts"], replayed["reason"]) == ("ready", 0, None)
+    assert (replayed["state"], replayed["attempts"], replayed["reason"]) == ("waiting", 0, None)
     again = await topic.pull_one()
     assert (again["attempts"], again["body"], again["headers"]) == (1, {"order": 1}, {"tenant": "t-7"})
     assert (await topic.ack(again))["state"] == "acked"

@@ -21,13 +21,13 @@ MAKES = {
     "retry": {State.WAITING},
     "lease": {State.LEASED, State.EXPIRED, State.DEAD},
     "ack": {State.ACKED},
-    "nack": {State.WAITING, State.READY},
+    "nack": {State.WAITING},
     "extend": {State.LEASED},
     "delete": {State.DELETED},
-    "move": {State.WAITING, State.READY},
-    "replace": {State.WAITING, State.READY},
+    "move": {State.WAITING},
+    "replace": {State.WAITING},
     "bury": {State.DEAD},
-    "replay": {State.READY},
+    "replay": {State.WAITING},
     "drop": {State.DELETED},
 }
 """The states in which each script may leave a record it has changed."""
@@ -50,14 +50,22 @@ def judged(copy: Copy, record: Record | None) -> str:
     if record is None:
         return "new"
     epoch = max(1, copy.epoch)
-    if record.state.ended or record.epoch > epoch or (record.epoch == epoch and record.nonce != copy.nonce):
-        return "ghost"
-    return "its" if record.epoch == epoch else "ahead"
+    if record.epoch < epoch:
+        return "ghost" if record.state.ended and not is_letter(record) else "ahead"
+    its = record.epoch == epoch and record.nonce == copy.nonce and not record.state.ended
+    return "its" if its else "ghost"
+
+
+def is_letter(record: Record) -> bool:
+    """Whether the message is in its dead-letter queue. It is not if its time to live has passed."""
+    return record.state is State.DEAD and not record.forget_ms
 
 
 def superseded(copy: Copy, record: Record | None) -> bool:
     """Whether a copy is a ghost by its epoch alone."""
-    return record is not None and (record.state.ended or record.epoch > copy.epoch)
+    if record is None or (record.state is State.DEAD and record.epoch < copy.epoch):
+        return False
+    return record.state.ended or record.epoch > copy.epoch
 
 
 def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt: bool) -> str:
@@ -70,8 +78,7 @@ def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt
     its = record if record is not None and which == "its" else None
     due_ms = its.due_ms if its else copy.due_ms
     lease_until_ms = its.lease_until_ms if its else 0
-    expires_ms = record.expires_ms if record is not None and which != "new" else copy.expires_ms
-    max_retry = record.max_retry if record is not None and which != "new" else copy.max_retry
+    expires_ms, max_retry = (its.expires_ms, its.max_retry) if its else (copy.expires_ms, copy.max_retry)
     if 0 < expires_ms <= now_ms and lease_until_ms <= now_ms:
         return "expired"
     if paused or now_ms < due_ms or now_ms < lease_until_ms:
@@ -137,6 +144,7 @@ def a_record_outlives_every_copy(kept: Kept, broker: Broker) -> None:
 def an_end_is_left_only_for_a_new_life(before: Record | None, after: Record | None, cause: str) -> None:
     if before is not None and before.state.ended and after is not None and after.state is not before.state:
         a_new_life = cause in ("schedule", "replay", "fire of a client's own message")
+        a_new_life |= cause == "fire" and is_letter(before)
         assert a_new_life or (cause == "drop" and after.state is State.DELETED)
         assert cause == "drop" or after.epoch > before.epoch
 

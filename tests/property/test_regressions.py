@@ -121,6 +121,7 @@ def test_the_successor_of_a_late_nack_finds_its_record(steps: Transitions) -> No
 def test_a_ready_record_outlives_the_copy_from_before_its_move(steps: Transitions) -> None:
     sent(steps, 40 * DAY_MS)
     steps.move(at=0, delay_ms=0, twice=False, dies="")
+    fire(steps, at=1)
 
     assert state(steps) is State.READY
 

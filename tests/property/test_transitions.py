@@ -25,7 +25,7 @@ from bridge.service.changing import move_step
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.settling import nack_step
 from bridge.service.succession import Step
-from bridge.service.successors import at_once, first_copy, later, lease_copy, replay_copy, successor
+from bridge.service.successors import first_copy, later, lease_copy, replay_copy, successor
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.records import Claim as Asked
@@ -515,11 +515,8 @@ class Transitions(RuleBasedStateMachine):
             expires_ms=due_ms + ttl_ms if ttl_ms >= 0 else 0,
             created_ms=max(now_ms, record.created_ms + 1),
         )
-        ready = delay_ms == 0
-        parked = self.put(
-            record.id, at_once(copy, now_ms) if ready else later(copy, now_ms, CopyKind.MOVE), recorded=False
-        )
-        call = self.world.records.replace(record, copy, ready=ready, envelope=kept)
+        parked = self.put(record.id, later(copy, now_ms, CopyKind.MOVE), recorded=False)
+        call = self.world.records.replace(record, copy, envelope=kept)
         before = self.record(record.id)
         self.name_successor(record.id, call, record, parked, twice=twice, dies=dies)
         found = self.record(record.id)
@@ -541,7 +538,7 @@ class Transitions(RuleBasedStateMachine):
         now_ms = self.world.now_ms
         copy = replay_copy(letter, now_ms, max_retry=max_retry, ttl_ms=ttl_ms if ttl_ms >= 0 else None)
         expires_ms = copy.expires_ms
-        self.put(name, at_once(copy, now_ms), recorded=False)
+        self.put(name, later(copy, now_ms, CopyKind.RETRY), recorded=False)
         if dies == "before naming":
             return
         before = self.record(name)
@@ -550,7 +547,7 @@ class Transitions(RuleBasedStateMachine):
         if before is None or (before.state is State.DEAD and placed.is_named_by(before)):
             assert outcome.verdict == "replayed"
             found = outcome.found
-            assert (found.state, found.attempts) == (State.READY, 0)
+            assert (found.state, found.attempts) == (State.WAITING, 0)
             assert (found.max_retry, found.expires_ms) == (max_retry, expires_ms)
         else:
             assert outcome.verdict == "ghost"

@@ -141,13 +141,13 @@ class Scale:
         nacked = await self.each(
             "nack",
             leased[1::2],
-            lambda one: records.nack(one, next_nonce=new_nonce(), due_ms=one.due_ms + DAY_MS, reason="", ready=False),
+            lambda one: records.nack(one, next_nonce=new_nonce(), due_ms=one.due_ms + DAY_MS, reason=""),
             "nacked",
         )
         moved = await self.each(
             "move",
             nacked,
-            lambda one: records.move(one, next_nonce=new_nonce(), due_ms=one.due_ms + DAY_MS, ready=False),
+            lambda one: records.move(one, next_nonce=new_nonce(), due_ms=one.due_ms + DAY_MS),
             "moved",
         )
         await self.each("delete", moved, lambda one: records.delete(TOPIC, one.id, release=True), "deleted")

@@ -91,9 +91,7 @@ OPERATIONS = (
         takes=ManyRequest,
         examples={"at most 100": {"max": 100}},
         answers={
-            200: ResponseDoc(
-                description="How many messages are ready again", model=ReplayedOut, example={"replayed": 12}
-            )
+            200: ResponseDoc(description="How many messages are due again", model=ReplayedOut, example={"replayed": 12})
         },
         problems=(400, 404, 413, 422, 503),
     ),
@@ -106,9 +104,7 @@ OPERATIONS = (
         run=replay,
         need=Need(scope=Scope.ADMIN),
         answers={
-            200: ResponseDoc(
-                description="The message, which is ready again", model=MessageOut, example=examples.MESSAGE
-            )
+            200: ResponseDoc(description="The message, which is due now", model=MessageOut, example=examples.MESSAGE)
         },
         problems=(404, 409, 422, 503),
     ),

@@ -110,7 +110,7 @@ OPERATIONS = (
         examples={"deliver again in 30 s": {"receipt": examples.RECEIPT, "delay": "30s", "reason": "card refused"}},
         answers={
             200: ResponseDoc(
-                description="The message, which is waiting, ready or dead", model=MessageOut, example=examples.MOVED
+                description="The message, which is waiting or dead", model=MessageOut, example=examples.MOVED
             )
         },
         problems=_PROBLEMS,

@@ -19,6 +19,10 @@ ADOPT_AFTER_ASKED = 60
 Then either Redis has lost the record's last writes, or the process that published the copy died before it named the
 copy."""
 
+_FIRST_PARKED_MS = (0, 100)
+"""The process that published such a copy most often names it within a moment, and a batch within a tenth of a second. So
+the checkpoint asks the first times after these pauses."""
+
 HELD_AT_MOST_MS = 200
 """The checkpoint holds a copy that is due sooner in memory, and puts a copy that is due later back into the wheel."""
 
@@ -83,8 +87,7 @@ def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, po
 
 def _ask_later(copy: Copy) -> Decision:
     asked = replace(copy, asked=copy.asked + 1)
-    # The process that published the copy most often names it within a moment.
-    left_ms = AHEAD_PARKED_MS if copy.asked else 0
+    left_ms = _FIRST_PARKED_MS[copy.asked] if copy.asked < len(_FIRST_PARKED_MS) else AHEAD_PARKED_MS
     publication = Publication(copy=asked, route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.HOLD)
     return Decision(Step(publication=publication))
 

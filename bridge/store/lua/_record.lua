@@ -77,6 +77,13 @@ local function ended(r) return r[STATE] >= ACKED end
 
 local function is(r, epoch, nonce) return r[EPOCH] == epoch and r[NONCE] == nonce end
 
+-- A ghost's record is at a later epoch, names another copy of the same epoch, or has ended. A copy that is newer than a
+-- dead letter is its replay, which the record may name in a moment.
+local function ghost(r, epoch, nonce)
+  local letter = r[STATE] == DEAD and r[FORGET] == 0 and r[EPOCH] < epoch
+  return r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) or (ended(r) and not letter)
+end
+
 -- Removes ids from their indexes, the likeliest index first. Each id is in one index at most.
 local function unlist(ids)
   local left = #ids

@@ -6,7 +6,8 @@
 --       epoch 0: an AMQP client published the copy, without a record. paused_ms: hold a due copy this long, as its topic
 --       is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long that it is believed.
 -- Returns: (for each) release (extra: ms of its time to live left, 0: none) | made (as release, with a new record)
---       | hold (extra: ms until it is due) | ahead (newer than a live record: ask again later)
+--       | hold (extra: ms until it is due) | ahead (newer than the record of a live message or of a
+--       dead letter: ask again later)
 --       | bury (its retries are used up) | expired | ghost
 -- Promise: the record is ready before the copy is released. The same copy gets the same answer when it comes again.
 -- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch.
@@ -28,11 +29,12 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
   elseif epoch == 0 then
     -- Only the same copy may come again. A second message under a live id is a duplicate.
     if r[NONCE] ~= nonce then return answer('ghost', r) end
-  elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) then
+  elseif ghost(r, epoch, nonce) then
     return answer('ghost', r)
   elseif r[EPOCH] < epoch then
     if adopt ~= '1' then return answer('ahead', r) end
     r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(due_ms), attempt - 1, 0
+    r[EXPIRES], r[MAX_RETRY], r[ENDED] = tonumber(expires_ms), tonumber(max_retry), 0
     -- The copy may belong to a message that was replacing this one, so the kept body may not be its own.
     free(r)
   end

@@ -20,7 +20,7 @@ local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, creat
       tonumber(max_retry))
   elseif r[STATE] == LEASED and is(r, next_epoch, next_nonce) then
     return answer('leased', r)
-  elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) then
+  elseif ghost(r, epoch, nonce) then
     outlive(r, arrives)
     return answer('ghost', r)
   elseif r[EPOCH] < epoch then

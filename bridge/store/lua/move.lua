@@ -1,8 +1,7 @@
 -- Gives a waiting message another due moment.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms ready
+-- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms
 --       next_epoch '': there is no successor; the live copy arrives early enough, and the checkpoint holds it.
---       ready '1': the successor is in the ready queue.
 -- Returns: moved | stale (no longer waiting as this copy) | unknown
 -- Promise: RabbitMQ confirmed the successor before. The time to live moves with the due moment. Running it twice with
 -- the same next_nonce changes the record once.
@@ -22,11 +21,6 @@ if not next_epoch then
   make_waiting(r, due, r[ARRIVES])
 else
   r[EPOCH], r[NONCE] = next_epoch, next_nonce
-  if ARGV[10] == '1' then
-    r[DUE] = now
-    make_ready(r)
-  else
-    make_waiting(r, due, due)
-  end
+  make_waiting(r, due, due)
 end
 return answer('moved', r)

@@ -1,8 +1,8 @@
--- Gives a leased message back: the record names the successor, which waits or is ready. Without a successor it still
--- names the lease copy, and the message comes back when the lease would have ended.
+-- Gives a leased message back: the record names the successor, which waits. Without a successor it still names the lease
+-- copy, and the message comes back when the lease would have ended.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms reason ready
---       next_epoch '': there is no successor, as the body was not kept. ready '1': the successor is in the ready queue.
+-- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms reason
+--       next_epoch '': there is no successor, as the body was not kept.
 -- Returns: nacked | stale (no longer leased as this copy) | unknown
 -- Promise: RabbitMQ confirmed the successor before. Running it twice with the same next_nonce changes the record once.
 local r = load()
@@ -17,12 +17,7 @@ local due = tonumber(ARGV[9])
 r[REASON] = ARGV[10]
 if next_epoch then
   r[EPOCH], r[NONCE] = next_epoch, next_nonce
-  if ARGV[11] == '1' then
-    r[DUE] = now
-    make_ready(r)
-  else
-    make_waiting(r, due, due)
-  end
+  make_waiting(r, due, due)
 else
   make_waiting(r, math.max(due, r[ARRIVES]), r[ARRIVES])
 end

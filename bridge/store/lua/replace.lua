@@ -1,8 +1,8 @@
 -- Replaces a live message by another one under the same id, with its own due moment, body and limits, and no attempts.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce created_ms due_ms expires_ms max_retry
---       ready envelope
---       ready '1': the successor is in the ready queue. envelope '': there is nothing to keep.
+--       envelope
+--       envelope '': there is nothing to keep.
 -- Returns: replaced | stale (no longer live as this copy) | unknown
 -- Promise: RabbitMQ confirmed the successor before. The copies of the replaced message are ghosts, and its lease ends.
 -- Running it twice with the same next_nonce changes the record once.
@@ -18,11 +18,6 @@ r[EPOCH], r[NONCE], r[CREATED], r[EXPIRES], r[MAX_RETRY] = next_epoch, next_nonc
   tonumber(ARGV[11]), tonumber(ARGV[12])
 r[ATTEMPTS], r[REASON] = 0, ''
 free(r)
-keep(r, ARGV[14])
-if ARGV[13] == '1' then
-  r[DUE] = due
-  make_ready(r)
-else
-  make_waiting(r, due, due)
-end
+keep(r, ARGV[13])
+make_waiting(r, due, due)
 return answer('replaced', r)

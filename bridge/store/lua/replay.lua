@@ -1,17 +1,16 @@
--- Makes a dead letter ready again as the copy named here; its attempts start at zero.
+-- Makes a dead letter due again as the copy named here; its attempts start at zero.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce max_retry created_ms
 --       expires_ms
 --       epoch, nonce: of the dead letter. max_retry, expires_ms: valid from now on.
 -- Returns: replayed | ghost (the record does not name this dead letter)
--- Promise: RabbitMQ confirmed the successor in the ready queue before. A dead letter without a record makes its record.
+-- Promise: RabbitMQ confirmed the successor before. A dead letter without a record makes its record.
 local r = load()
 local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
 if r and is(r, next_epoch, next_nonce) then return answer('replayed', r) end
 if r and (r[STATE] ~= DEAD or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6]))) then return answer('ghost', r) end
 r = r or born(next_epoch, next_nonce, tonumber(ARGV[10]), now, 0, 0, tonumber(ARGV[9]))
-r[EPOCH], r[NONCE], r[ATTEMPTS], r[DUE], r[EXPIRES], r[ENDED], r[REASON] = next_epoch, next_nonce, 0, now,
-  tonumber(ARGV[11]), 0, ''
-r[MAX_RETRY] = tonumber(ARGV[9])
-make_ready(r)
+r[EPOCH], r[NONCE], r[ATTEMPTS], r[MAX_RETRY], r[EXPIRES], r[ENDED], r[REASON] = next_epoch, next_nonce, 0,
+  tonumber(ARGV[9]), tonumber(ARGV[11]), 0, ''
+make_waiting(r, now, now)
 return answer('replayed', r)

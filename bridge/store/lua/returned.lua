@@ -12,7 +12,7 @@ if not r then
   r = born(epoch, nonce, tonumber(ARGV[11]), tonumber(ARGV[9]), tonumber(ARGV[10]), attempt - 1,
     tonumber(ARGV[8]))
   make_ready(r)
-elseif ended(r) or r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) then
+elseif ghost(r, epoch, nonce) then
   return answer('ghost', r)
 elseif r[EPOCH] < epoch then
   return answer('ahead', r)

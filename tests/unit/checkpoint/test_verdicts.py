@@ -82,7 +82,7 @@ def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(extra:
     )
 
 
-@pytest.mark.parametrize(("asked", "left_ms"), [(0, 0), (1, 1_000), (59, 1_000)])
+@pytest.mark.parametrize(("asked", "left_ms"), [(0, 0), (1, 100), (2, 1_000), (59, 1_000)])
 def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: int) -> None:
     copy = replace(COPY, asked=asked)
     publication = Publication(

@@ -1,0 +1,155 @@
+"""Tests that nobody gets a message after its delete was answered 200, whatever other calls were doing meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import aio_pika
+import pytest
+import pytest_asyncio
+
+from bridge.broker.publications import Publication
+from bridge.model.errors import BrokerUnavailable, Conflict, NotFound
+from bridge.model.message import State
+from bridge.service.service import Service
+from tests.fault.crash import draft, pull, send
+from tests.fault.inside import running
+from tests.fault.stage import Stage
+
+HOUR_MS = 3_600_000
+ROUNDS = 60
+MARKER = "marker"
+
+
+@pytest_asyncio.fixture
+async def service(stage: Stage) -> AsyncIterator[Service]:
+    async with running(stage) as service:
+        yield service
+
+
+@asynccontextmanager
+async def consuming(stage: Stage, topic: str) -> AsyncIterator[asyncio.Queue[str]]:
+    """The ids that a bare AMQP consumer of the topic's ready queue gets."""
+    arrived: asyncio.Queue[str] = asyncio.Queue()
+
+    async def take(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+        await message.ack()
+        arrived.put_nowait(message.message_id or "")
+
+    async with await aio_pika.connect(stage.rabbit.amqp_url) as connection, connection.channel() as channel:
+        queue = await channel.get_queue(f"ready.{topic}", ensure=False)
+        await queue.consume(take)
+        yield arrived
+
+
+async def arrivals_before_marker(service: Service, topic: str, arrived: asyncio.Queue[str]) -> list[str]:
+    """Sends a marker that is due after every copy of the test has been asked about, and returns the ids before it."""
+    await send(service, draft(topic, message_id=MARKER, delay_ms=2_000))
+    ids = []
+    while (arrival := await arrived.get()) != MARKER:
+        ids.append(arrival)
+    return ids
+
+
+async def waits(service: Service, topic: str) -> None:
+    await send(service, draft(topic, delay_ms=HOUR_MS))
+
+
+async def is_leased(service: Service, topic: str) -> None:
+    await send(service, draft(topic))
+    await pull(service, topic)
+
+
+async def is_dead(service: Service, topic: str) -> None:
+    await send(service, draft(topic, max_retry=0))
+    await pull(service, topic)
+    await service.settling.nack(topic, "it", receipt=None, delay_ms=0, reason=None)
+
+
+async def move(service: Service, topic: str) -> object:
+    return await service.changing.move(topic, "it", delay_ms=0, deliver_at_ms=None)
+
+
+async def nack(service: Service, topic: str) -> object:
+    return await service.settling.nack(topic, "it", receipt=None, delay_ms=0, reason=None)
+
+
+async def replace(service: Service, topic: str) -> object:
+    # Its first try finds that the message is gone, and it then sends another one of the same id.
+    record = (await service.lookup.get(topic, "it")).record
+    return await service.replacing._replace(record, draft(topic))
+
+
+async def replay(service: Service, topic: str) -> object:
+    return await service.dead.replay(topic, "it")
+
+
+async def delete(service: Service, topic: str) -> object:
+    return await service.changing.delete(topic, "it", release=False)
+
+
+async def drop(service: Service, topic: str) -> object:
+    return await service.dead.drop(topic, "it")
+
+
+Call = Callable[[Service, str], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    ("begins", "change", "end"),
+    [
+        pytest.param(waits, move, delete, id="move"),
+        pytest.param(is_leased, nack, delete, id="nack"),
+        pytest.param(waits, replace, delete, id="replace"),
+        pytest.param(is_dead, replay, drop, id="replay"),
+    ],
+)
+async def test_a_delete_between_a_successors_publish_and_its_naming_is_final(
+    stage: Stage, service: Service, begins: Call, change: Call, end: Call
+) -> None:
+    topic = f"between-{change.__name__}"
+    await begins(service, topic)
+    async with consuming(stage, topic) as arrived:
+        after_next_publish(service, lambda: end(service, topic))
+        with suppress(Conflict, NotFound):
+            await change(service, topic)
+        assert (await service.lookup.get(topic, "it")).record.state is State.DELETED
+        assert await arrivals_before_marker(service, topic, arrived) == []
+
+
+def after_next_publish(service: Service, do: Callable[[], Awaitable[object]]) -> None:
+    """Calls `do` once RabbitMQ has confirmed the next publications, and before a record names them."""
+    publisher = service.context.broker.copy_publisher
+    publish = publisher.publish
+
+    async def publish_and_do(publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+        publisher.publish = publish  # type: ignore[method-assign]
+        errors = await publish(publications)
+        # The checkpoint may ask about the copy first.
+        await asyncio.sleep(0.01)
+        await do()
+        return errors
+
+    publisher.publish = publish_and_do  # type: ignore[method-assign]
+
+
+async def test_a_delete_beside_a_move_to_now_is_final(stage: Stage, service: Service) -> None:
+    topic = "beside"
+    deleted: set[str] = set()
+    await send(service, draft(topic, message_id="first", delay_ms=HOUR_MS))
+    async with consuming(stage, topic) as arrived:
+        for at in range(ROUNDS):
+            message_id = f"m-{at}"
+            await send(service, draft(topic, message_id=message_id, delay_ms=HOUR_MS))
+            moving = asyncio.create_task(service.changing.move(topic, message_id, delay_ms=0, deliver_at_ms=None))
+            await asyncio.sleep(0.001 * (at % 5))
+            await service.changing.delete(topic, message_id, release=False)
+            try:
+                await moving
+            except Conflict:
+                # The message was deleted while it waited.
+                deleted.add(message_id)
+        assert deleted
+        assert deleted.isdisjoint(await arrivals_before_marker(service, topic, arrived))
