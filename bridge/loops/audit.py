@@ -210,7 +210,11 @@ class Audit:
         nonce = new_nonce()
         # The checkpoint finds out that the retries are used up, as for any lease that ends.
         copy = successor(record, message.kept, nonce=nonce, attempt=record.attempts + 1, due_ms=now_ms)
-        return Step(publication=later(copy, now_ms, CopyKind.RETRY), name=self._named(record, nonce, now_ms))
+        return Step(
+            announce=self._records.announce(copy, arrives_ms=now_ms, now_ms=now_ms),
+            publication=later(copy, now_ms, CopyKind.RETRY),
+            name=self._named(record, nonce, now_ms),
+        )
 
     def _named(self, record: Record, nonce: int, due_ms: int) -> Call:
         if record.state is State.LEASED:

@@ -100,5 +100,7 @@ def move_step(records: Records, message: Message, policy: Policy, *, now_ms: flo
     nonce = new_nonce()
     copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
     return Step(
-        publication=later(copy, now_ms, CopyKind.MOVE), name=records.move(record, next_nonce=nonce, due_ms=due_ms)
+        announce=records.announce(copy, arrives_ms=due_ms, now_ms=now_ms),
+        publication=later(copy, now_ms, CopyKind.MOVE),
+        name=records.move(record, next_nonce=nonce, due_ms=due_ms),
     )

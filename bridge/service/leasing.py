@@ -118,7 +118,9 @@ class Leasing:
 
     def _step(self, candidate: _Candidate, lease_ms: int, now_ms: int, *, counted: bool) -> Step:
         copy = lease_copy(candidate.copy, now_ms + lease_ms, counted=counted)
+        arrives_in_ms = parked_ms(lease_ms, exact=False)
         return Step(
+            announce=self._records.announce(copy, arrives_ms=now_ms + arrives_in_ms, now_ms=now_ms),
             publication=Publication(
                 copy=copy, route=Route.WHEEL, left_ms=lease_ms, exact=False, kind=CopyKind.LEASE, shares=True
             ),
@@ -126,7 +128,7 @@ class Leasing:
                 candidate.copy,
                 next_nonce=copy.nonce,
                 lease_ms=lease_ms,
-                arrives_in_ms=parked_ms(lease_ms, exact=False),
+                arrives_in_ms=arrives_in_ms,
                 counted=counted,
             ),
             delivery=candidate.delivery,

@@ -75,6 +75,7 @@ class Replacing:
         packed = envelopes.pack(draft.envelope, self._keep_body_max)
         outcome = await self._succession.perform_one(
             Step(
+                announce=self._records.announce(copy, arrives_ms=copy.due_ms, now_ms=now_ms),
                 publication=later(copy, now_ms, CopyKind.MOVE),
                 name=self._records.replace(record, copy, envelope=packed),
             )

@@ -179,6 +179,7 @@ def nack_step(
             name=records.bury(record, next_nonce=nonce, attempts=record.attempts, reason=reason),
         )
     return Step(
+        announce=records.announce(copy, arrives_ms=due_ms, now_ms=now_ms),
         publication=later(copy, now_ms, CopyKind.RETRY),
         name=records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=reason),
     )

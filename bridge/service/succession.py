@@ -14,6 +14,10 @@ carries out the checkpoint's releases, retries and returns into the wheel.
                    v                  v
                  the alternative    the alternative of steps with a delivery
 
+If the message ends now, Redis may forget its record before the new copy comes. Then the copy would be live again. So
+`perform` announces such a copy before it publishes it. Redis then keeps the record until the copy has come, even if
+nobody ever names the copy.
+
 A release and a return into the wheel publish the live copy again, with its epoch and nonce. So there is nothing to
 name: `fire` has changed the record before.
 
@@ -27,12 +31,14 @@ Who is authoritative:
 
 What a failure leaves behind:
 
-* A crash before 1: nothing has changed. RabbitMQ redelivers the old copy, if there was one.
+* A crash before 1: nothing has changed, but Redis keeps an announced record longer. RabbitMQ redelivers the old copy,
+  if there was one.
 * A crash between 1 and 2: the record names the old copy, which stays live. The new copy is ahead of its record. The
   checkpoint asks about it again every second for a minute, and then believes it. Most often the message has gone on
   from its old copy by then, and the new copy is a ghost. A send has no old copy: its record stays unconfirmed, and
   answers no other send of the id.
 * A crash between 2 and 3: the record names the new copy. RabbitMQ redelivers the old one, which is a ghost.
+* Redis does not answer an announcement: that step is not published, and then as for a failed publish.
 * A publish fails: that step is not named. Its alternative is carried out; without one its delivery is requeued. The
   other steps of the batch go on.
 * Redis does not answer: some records may name their new copies, and others not. Deliveries are put back by their
@@ -65,7 +71,8 @@ _AHEAD_PAUSE_S: Final = 0.01
 class Step:
     """What to do for one message, in the order of the fields. Each of them may be missing.
 
-    `publication`: the copy to publish. `name`: the call that names this copy in the record, or changes the record alone
+    `announce`: the call that makes the record outlive the copy; its answer does not matter. `publication`: the copy to
+    publish. `name`: the call that names this copy in the record, or changes the record alone
     if there is no publication. `delivery`: the copy that the step began with, to be acknowledged last. The checkpoint
     leaves it out: it acknowledges its deliveries by tag, a batch at a time. `instead`: the alternative, built only when
     it is needed: after the publish failed, and, for a step with a delivery, when Redis did not answer. The alternative
@@ -73,6 +80,7 @@ class Step:
     acknowledgement and takes over the delivery, or None.
     """
 
+    announce: Call | None = None
     publication: Publication | None = None
     name: Call | None = None
     delivery: Taken | None = None
@@ -97,6 +105,7 @@ class Succession:
         step alone; the module's docstring says what holds then."""
         results: list[Result] = [None] * len(steps)
         try:
+            await self._announce(steps, results)
             await self._publish(steps, results)
             await self._name(steps, results)
         except BaseException:
@@ -116,19 +125,28 @@ class Succession:
         (result,) = await self.perform([step])
         return named(result)
 
+    async def _announce(self, steps: Sequence[Step], results: list[Result]) -> None:
+        announcing = [at for at, step in enumerate(steps) if step.announce is not None]
+        calls = [call for at in announcing if (call := steps[at].announce) is not None]
+        if not calls:
+            return
+        try:
+            await self._store.run(calls)
+        except StoreUnavailable as error:
+            for at in announcing:
+                results[at] = error
+            await self._perform_instead([steps[at] for at in announcing])
+
     async def _publish(self, steps: Sequence[Step], results: list[Result]) -> None:
-        publications = [step.publication for step in steps if step.publication is not None]
+        publishing = [at for at, step in enumerate(steps) if step.publication is not None and results[at] is None]
+        publications = [publication for at in publishing if (publication := steps[at].publication) is not None]
         if not publications:
             return
         errors = await self._copy_publisher.publish(publications)
-        if len(publications) == len(steps):
-            results[:] = errors
-        else:
-            publishing = [at for at, step in enumerate(steps) if step.publication is not None]
-            for at, error in zip(publishing, errors, strict=True):
-                results[at] = error
+        for at, error in zip(publishing, errors, strict=True):
+            results[at] = error
         if any(errors):
-            await self._perform_instead([step for step, error in zip(steps, results, strict=True) if error is not None])
+            await self._perform_instead([steps[at] for at, error in zip(publishing, errors, strict=True) if error])
 
     async def _name(self, steps: Sequence[Step], results: list[Result]) -> None:
         naming = [at for at, step in enumerate(steps) if step.name is not None and results[at] is None]

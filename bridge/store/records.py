@@ -16,6 +16,10 @@ from bridge.store.verdicts import BY_ANSWER, Verdict
 
 _STATES = tuple(State)
 
+_LATE_MS = 60_000
+"""How much later than planned a copy that no record names may reach the checkpoint. The call that publishes the copy
+lasts seconds, and the checkpoint may be behind."""
+
 
 @fast_dataclass(frozen=True, slots=True)
 class Outcome:
@@ -127,6 +131,13 @@ class Records:
 
     def ack(self, topic: str, message_id: str, *, epoch: int | None, copy_gone: bool = False) -> Call:
         return self._call("ack", topic, message_id, epoch="" if epoch is None else epoch, copy_gone=int(copy_gone))
+
+    def announce(self, copy: Copy, *, arrives_ms: int, now_ms: float) -> Call | None:
+        """Makes the record outlive a copy that is about to be published, should nobody name it. None: a record that
+        ends now is kept longer than that anyway."""
+        if arrives_ms + _LATE_MS <= now_ms + min(self.retention_ms, self.tombstone_ms):
+            return None
+        return self._call_with("announce", copy.topic, copy.id, (arrives_ms,))
 
     def nack(self, record: Record, *, next_nonce: int | None, due_ms: int, reason: str) -> Call:
         return self._call(

@@ -18,6 +18,9 @@ class Verdict(StrEnum):
     STALE = "stale"
     UNKNOWN = "unknown"
 
+    # announce
+    ANNOUNCED = "announced"
+
     # schedule, confirm, abandon, keep
     CREATED = "created"
     EXISTS = "exists"

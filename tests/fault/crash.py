@@ -29,22 +29,16 @@ class Mortal:
     """A service that reaches its servers through proxies. At the chosen step its code stops for ever; `die` then cuts
     its connections, as the end of a process does."""
 
-    def __init__(self, stage: Stage, *, grace_ms: int = 10_000) -> None:
+    def __init__(self, stage: Stage, *, grace_ms: int = 10_000, **settings: Any) -> None:
         self._amqp, self._redis = Proxy(stage.rabbit.amqp_url), Proxy(stage.redis.url)
-        self._grace_ms = grace_ms
+        patience = {"broker_timeout": PATIENCE_MS, "store_timeout": PATIENCE_MS}
+        self._settings = {"grace": grace_ms, "camellia": False, **patience, **settings}
         self.reached = asyncio.Event()
 
     async def start(self) -> Service:
         await self._amqp.__aenter__()
         await self._redis.__aenter__()
-        settings = Settings(
-            amqp_url=self._amqp.url,
-            redis_url=self._redis.url,
-            camellia=False,
-            grace=self._grace_ms,
-            broker_timeout=PATIENCE_MS,
-            store_timeout=PATIENCE_MS,
-        )
+        settings = Settings(amqp_url=self._amqp.url, redis_url=self._redis.url, **self._settings)
         self.service = assemble(settings).default
         await self.service.start()
         return self.service
@@ -76,11 +70,11 @@ class Mortal:
         store = self.service.context.store
         run = store.run
 
-        async def stopping(calls: Sequence[Call]) -> list[Any]:
+        async def stopping(calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
             meant = any(call.script.name == name for call in calls)
             if meant and before:
                 await self._stop()
-            answers = await run(calls)
+            answers = await run(calls, until_s)
             if meant:
                 await self._stop()
             return answers
@@ -148,9 +142,9 @@ def on_way(route: Route) -> DyingAt:
 
 
 @asynccontextmanager
-async def dying(stage: Stage) -> AsyncIterator[tuple[Mortal, Service]]:
+async def dying(stage: Stage, **settings: Any) -> AsyncIterator[tuple[Mortal, Service]]:
     # A short grace, as the service waits for code that has stopped at its step.
-    mortal = Mortal(stage, grace_ms=100)
+    mortal = Mortal(stage, grace_ms=100, **settings)
     yield mortal, await mortal.start()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import aio_pika
 import pytest
@@ -12,9 +13,9 @@ import pytest_asyncio
 
 from bridge.broker.publications import Publication
 from bridge.model.errors import BrokerUnavailable, Conflict, NotFound
-from bridge.model.message import State
+from bridge.model.message import CopyKind, State
 from bridge.service.service import Service
-from tests.fault.crash import draft, pull, send
+from tests.fault.crash import dies_in, draft, dying, of_kind, pull, send
 from tests.fault.inside import running
 from tests.fault.stage import Stage
 
@@ -44,9 +45,11 @@ async def consuming(stage: Stage, topic: str) -> AsyncIterator[asyncio.Queue[str
         yield arrived
 
 
-async def arrivals_before_marker(service: Service, topic: str, arrived: asyncio.Queue[str]) -> list[str]:
+async def arrivals_before_marker(
+    service: Service, topic: str, arrived: asyncio.Queue[str], *, delay_ms: int = 2_000
+) -> list[str]:
     """Sends a marker that is due after every copy of the test has been asked about, and returns the ids before it."""
-    await send(service, draft(topic, message_id=MARKER, delay_ms=2_000))
+    await send(service, draft(topic, message_id=MARKER, delay_ms=delay_ms))
     ids = []
     while (arrival := await arrived.get()) != MARKER:
         ids.append(arrival)
@@ -94,7 +97,7 @@ async def drop(service: Service, topic: str) -> object:
     return await service.dead.drop(topic, "it")
 
 
-Call = Callable[[Service, str], Awaitable[object]]
+Call = Callable[[Service, str], Coroutine[Any, Any, object]]
 
 
 @pytest.mark.parametrize(
@@ -153,3 +156,29 @@ async def test_a_delete_beside_a_move_to_now_is_final(stage: Stage, service: Ser
                 deleted.add(message_id)
         assert deleted
         assert deleted.isdisjoint(await arrivals_before_marker(service, topic, arrived))
+
+
+async def nack_later(service: Service, topic: str) -> object:
+    return await service.settling.nack(topic, "it", receipt=None, delay_ms=4_000, reason=None)
+
+
+async def replace_later(service: Service, topic: str) -> object:
+    record = (await service.lookup.get(topic, "it")).record
+    return await service.replacing._replace(record, draft(topic, delay_ms=4_000))
+
+
+@pytest.mark.parametrize(("change", "kind"), [(nack_later, CopyKind.RETRY), (replace_later, CopyKind.MOVE)])
+async def test_a_delete_after_a_crash_between_a_successors_publish_and_its_naming_is_final(
+    stage: Stage, change: Call, kind: CopyKind
+) -> None:
+    """Without an announcement Redis forgets the tombstone a second after the lease, and so before the successor."""
+    topic, settings = f"unnamed-{kind}", {"retention": 1_000, "tombstone_retention": 1_000}
+    async with dying(stage, **settings) as (mortal, dying_service), running(stage, **settings) as service:
+        await send(service, draft(topic))
+        (leased,) = await pull(service, topic, lease_ms=1_500)
+        of_kind(kind)(mortal)
+        await dies_in(mortal, change(dying_service, topic))
+        deleted = await service.changing.delete(topic, "it", release=False)
+        assert (deleted.record.state, deleted.record.epoch) == (State.DELETED, leased.message.record.epoch)
+        async with consuming(stage, topic) as arrived:
+            assert await arrivals_before_marker(service, topic, arrived, delay_ms=6_000) == []

@@ -21,6 +21,7 @@ MAKES = {
     "retry": {State.WAITING},
     "lease": {State.LEASED, State.EXPIRED, State.DEAD},
     "ack": {State.ACKED},
+    "announce": set(),
     "nack": {State.WAITING},
     "extend": {State.LEASED},
     "delete": {State.DELETED},

@@ -118,12 +118,22 @@ class Transitions(RuleBasedStateMachine):
             placed.bundle = number
         return parked
 
+    def announced(self, name: str, call: Call | None, *, twice: bool = False) -> bool:
+        """Announces a copy, if that is necessary. Returns whether the record then outlives the copy."""
+        before = self.record(name)
+        if call is not None:
+            outcome = self.run_script(name, call, twice=twice)
+            assert outcome.verdict == ("unknown" if before is None else "announced")
+        # Without an announcement a record that ends from now on is kept long enough.
+        return before is not None and (call is not None or not before.forget_ms)
+
     def perform(self, name: str, decision: Decision, *, recorded: bool, dies: str) -> bool:
         """Carries out a decision as the checkpoint does: publishes, then names. Returns whether the copy can be
         acknowledged."""
         step = decision.step
         if dies == "before publishing" or decision.hold_ms is not None:
             return False
+        recorded |= step.name is not None and self.announced(name, step.announce)
         placed = None if step.publication is None else self.put(name, step.publication, recorded=recorded)
         if dies == "before naming":
             return False
@@ -388,11 +398,18 @@ class Transitions(RuleBasedStateMachine):
             replace(lease_copy(placed.copy, self.world.now_ms + lease_ms, counted=counted), nonce=self.world.nonce())
             for _, placed in taken
         ]
+        arrives_ms = self.world.now_ms + parked_ms(lease_ms, exact=False)
+        announced = [
+            self.announced(
+                lease.id, self.world.records.announce(lease, arrives_ms=arrives_ms, now_ms=self.world.now_ms)
+            )
+            for lease in leases
+        ]
         parked = self.put_together(
             [Publication(copy=lease, route=Route.WHEEL, left_ms=lease_ms, exact=False) for lease in leases]
         )
-        for one in parked:
-            one.recorded = False
+        for one, recorded in zip(parked, announced, strict=True):
+            one.recorded = recorded
         for place, ((name, placed), lease) in enumerate(zip(taken, parked, strict=True)):
             dying = dies if place == dies_at % len(taken) else ""
             if dying == "before naming":
@@ -515,7 +532,9 @@ class Transitions(RuleBasedStateMachine):
             expires_ms=due_ms + ttl_ms if ttl_ms >= 0 else 0,
             created_ms=max(now_ms, record.created_ms + 1),
         )
-        parked = self.put(record.id, later(copy, now_ms, CopyKind.MOVE), recorded=False)
+        announce = self.world.records.announce(copy, arrives_ms=due_ms, now_ms=now_ms)
+        recorded = self.announced(record.id, announce, twice=twice)
+        parked = self.put(record.id, later(copy, now_ms, CopyKind.MOVE), recorded=recorded)
         call = self.world.records.replace(record, copy, envelope=kept)
         before = self.record(record.id)
         self.name_successor(record.id, call, record, parked, twice=twice, dies=dies)
@@ -629,8 +648,9 @@ class Transitions(RuleBasedStateMachine):
         return [(name, one) for name, one in self.copies("wheel") if one.bundle == placed.bundle > 0]
 
     def perform_step(self, name: str, step: Step, record: Record, *, twice: bool, dies: str) -> None:
-        parked = None if step.publication is None else self.put(name, step.publication, recorded=False)
         assert step.name is not None
+        recorded = self.announced(name, step.announce, twice=twice)
+        parked = None if step.publication is None else self.put(name, step.publication, recorded=recorded)
         self.name_successor(name, step.name, record, parked, twice=twice, dies=dies)
 
     def name_successor(

@@ -20,8 +20,8 @@ Then either Redis has lost the record's last writes, or the process that publish
 copy."""
 
 _FIRST_PARKED_MS = (0, 100)
-"""The process that published such a copy most often names it within a moment, and a batch within a tenth of a second. So
-the checkpoint asks the first times after these pauses."""
+"""The process that published such a copy most often names it within a moment, and a batch of copies within a tenth of a
+second. So the first pauses are short."""
 
 HELD_AT_MOST_MS = 200
 """The checkpoint holds a copy that is due sooner in memory, and puts a copy that is due later back into the wheel."""
@@ -71,10 +71,12 @@ def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, po
             retried = replace(
                 as_recorded(copy, record), epoch=record.epoch + 1, nonce=nonce, attempt=copy.attempt + 1, due_ms=due_ms
             )
-            name = records.retry(record, next_nonce=nonce, due_ms=due_ms, attempts=copy.attempt, reason=reason)
-            return Decision(
-                Step(publication=later(retried, outcome.now_ms, CopyKind.RETRY), name=name), counts="retried"
+            step = Step(
+                announce=records.announce(retried, arrives_ms=due_ms, now_ms=outcome.now_ms),
+                publication=later(retried, outcome.now_ms, CopyKind.RETRY),
+                name=records.retry(record, next_nonce=nonce, due_ms=due_ms, attempts=copy.attempt, reason=reason),
             )
+            return Decision(step, counts="retried")
         case Verdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt, reason)
         case Verdict.AHEAD:

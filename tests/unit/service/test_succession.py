@@ -35,7 +35,8 @@ class Servers:
         return [REFUSED if one.copy.id in self.refused else None for one in publications]
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
-        self.log.append("name " + " ".join(call.message_id for call in calls))
+        announcing = calls[0].script.name == "announce"
+        self.log.append(("announce " if announcing else "name ") + " ".join(call.message_id for call in calls))
         verdicts = self.answers.pop(0) if self.answers else ["acked"] * len(calls)
         if isinstance(verdicts, Exception):
             raise verdicts
@@ -107,6 +108,40 @@ async def test_an_empty_step_asks_no_server(servers: Servers, succession: Succes
     assert servers.log == []
 
 
+def announced(servers: Servers, message_id: str, **others: Any) -> Step:
+    copy = publication(message_id).copy
+    return step(servers, message_id, announce=RECORDS.announce(copy, arrives_ms=1, now_ms=0), **others)
+
+
+async def test_copies_are_announced_together_before_the_first_is_published(
+    servers: Servers, succession: Succession
+) -> None:
+    servers.answers = [["announced", "unknown"]]
+    await succession.perform([announced(servers, "a"), step(servers, "b"), announced(servers, "c")])
+
+    assert servers.log[:3] == ["announce a c", "publish wheel:a wheel:b wheel:c", "name a b c"]
+
+
+async def test_a_copy_that_was_not_announced_is_not_published(servers: Servers, succession: Succession) -> None:
+    servers.answers = [AWAY]
+    back = Step(publication=publication("back", Route.READY), delivery=Delivery(servers, "a"))  # type: ignore[arg-type]
+    results = await succession.perform(
+        [announced(servers, "a", instead=lambda: back), announced(servers, "b"), step(servers, "c")]
+    )
+
+    assert results[:2] == [AWAY, AWAY]
+    assert named(results[2]).verdict is Verdict.ACKED
+    assert servers.log == [
+        "announce a b",
+        "requeue b",
+        "publish ready:back",
+        "ack a",
+        "publish wheel:c",
+        "name c",
+        "ack c",
+    ]
+
+
 async def test_a_copy_that_was_not_published_is_never_named_and_its_delivery_is_requeued(
     servers: Servers, succession: Succession
 ) -> None:
@@ -148,7 +183,9 @@ async def test_deliveries_are_put_back_when_redis_does_not_answer(servers: Serve
 async def test_a_claim_is_not_abandoned_when_redis_does_not_answer(servers: Servers, succession: Succession) -> None:
     servers.answers = [AWAY]
     name = RECORDS.ack("orders", "a", epoch=None)
-    (result,) = await succession.perform([Step(publication("a"), name, instead=lambda: Step(name=name))])
+    (result,) = await succession.perform(
+        [Step(publication=publication("a"), name=name, instead=lambda: Step(name=name))]
+    )
 
     assert result is AWAY
     assert servers.log == ["publish wheel:a", "name a"]

@@ -62,6 +62,8 @@ def calls() -> dict[str, Call]:
     record = Record("ns/orders", "o-1", State.WAITING, 1, 2, 3, 4, 5, 0, 3, 4, 4, 0, 0, 0, "")
     records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
     topic, message_id = record.topic, record.id
+    announced = records.announce(copy, arrives_ms=1, now_ms=0)
+    assert announced is not None
     return {
         "schedule": records.schedule(topic, CLAIM),
         "confirm": records.confirm(topic, CONFIRMATION),
@@ -71,6 +73,7 @@ def calls() -> dict[str, Call]:
         "returned": records.returned(copy, by_ttl=False),
         "lease": records.lease(copy, next_nonce=9, lease_ms=1, arrives_in_ms=1),
         "ack": records.ack(topic, message_id, epoch=1),
+        "announce": announced,
         "nack": records.nack(record, next_nonce=9, due_ms=1, reason=""),
         "extend": records.extend(topic, message_id, epoch=None, lease_ms=1),
         "delete": records.delete(topic, message_id, release=False),
