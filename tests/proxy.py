@@ -17,7 +17,8 @@ _CHUNK_BYTES = 65_536
 
 
 class Proxy:
-    """A proxy in front of the server at `url`. `latency_s` is added to every chunk in either direction."""
+    """A proxy in front of the server at `url`. `latency_s` is added to every chunk in either direction,
+    `request_latency_s` to every chunk for the server."""
 
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)
@@ -29,7 +30,7 @@ class Proxy:
         self._speaks = asyncio.Event()
         self._speaks.set()
         self._trigger: bytes | None = None
-        self.latency_s = 0.0
+        self.latency_s = self.request_latency_s = 0.0
         self.lost = asyncio.Event()  # the proxy threw an answer away, and cut its connection
 
     @property
@@ -77,6 +78,10 @@ class Proxy:
         """Keeps every connection and passes nothing on, as a server that hangs."""
         self._speaks.clear()
 
+    def speak(self) -> None:
+        """Passes on what it held, also of connections that the client has closed meanwhile."""
+        self._speaks.set()
+
     def lose_the_answer_to(self, request: bytes) -> None:
         """Cuts the first connection that sends these bytes when the server has answered them, and drops the answer.
 
@@ -118,6 +123,8 @@ class Proxy:
             if self._trigger is not None and self._trigger in chunk:
                 self._trigger = None
                 asked.set()
+            if self.request_latency_s:
+                await asyncio.sleep(self.request_latency_s)
             await self._pass(chunk, to)
 
     async def _answers(self, reader: asyncio.StreamReader, to: asyncio.StreamWriter, asked: asyncio.Event) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
+from time import monotonic
 
 from bridge import metrics
 from bridge.broker.publications import Publication, Route
@@ -28,18 +30,24 @@ from bridge.store.verdicts import Verdict
 
 _GROUP = 256
 _GROUPS_AT_ONCE = 3
+_LATE = "Redis or RabbitMQ did not answer in time"
 _BUSY_PAUSE_S = 0.05
 _BUSY_TRIES = 36  # the first send to a new topic takes over a second
+_NEW_TOPIC_WITHIN_S = 10.0
+"""The time limit of a send to a new topic, which declares queues and waits until they settle. A claim lasts as long:
+another send may then take the id over (`schedule.lua`)."""
 
 
 @fast_dataclass(frozen=True, slots=True)
 class _Request:
-    """A draft with its topic's policy, the claim of its id, and the home of its record (`Keys.home`)."""
+    """A draft with its topic's policy, the claim of its id, and the home of its record (`Keys.home`). `until_s`: the
+    moment of `monotonic()` by which its caller is answered. It is neither claimed nor published after that."""
 
     draft: Draft
     policy: Policy
     claim: Claim
     home: str
+    until_s: float
 
 
 class Sending:
@@ -61,17 +69,18 @@ class Sending:
             InvalidRequest: the message would be due beyond the longest delay.
             Unavailable: the message may be accepted or not. Send again with the same id.
         """
+        until_s = self._until_s()
         # A new queue confirms late, and other sends should not wait for that.
         alone = self._declared.unsettled(draft.topic)
         try:
-            async with asyncio.timeout(None if alone else self._answer_within_s):
-                request = self._request(draft, await self._topics.used(draft.topic))
+            async with asyncio.timeout(_NEW_TOPIC_WITHIN_S if alone else self._answer_within_s):
+                request = self._request(draft, await self._topics.used(draft.topic), until_s)
                 if alone:
                     (result,) = await self._commit([request])
                 else:
                     result = await self._groups.submit(request)
         except TimeoutError:
-            raise StoreUnavailable("Redis or RabbitMQ did not answer in time") from None
+            raise StoreUnavailable(_LATE) from None
         if isinstance(result, SendUnderWay):
             (result,) = await self._insist([request])
         if isinstance(result, BridgeError):
@@ -88,7 +97,8 @@ class Sending:
             except BridgeError as error:
                 results += [error] * len(group)
                 continue
-            requests = [self._request(draft, policies[draft.topic]) for draft in group]
+            until_s = self._until_s()
+            requests = [self._request(draft, policies[draft.topic], until_s) for draft in group]
             sent = await self._commit(requests)
             busy = [at for at, result in enumerate(sent) if isinstance(result, SendUnderWay)]
             if busy:
@@ -101,7 +111,10 @@ class Sending:
         """Waits until all sends under way have ended."""
         await self._groups.finish()
 
-    def _request(self, draft: Draft, policy: Policy) -> _Request:
+    def _until_s(self) -> float:
+        return monotonic() + self._answer_within_s
+
+    def _request(self, draft: Draft, policy: Policy, until_s: float) -> _Request:
         ttl_ms = draft.ttl_ms if draft.ttl_ms is not None else policy.ttl_ms
         max_retry = draft.max_retry if draft.max_retry is not None else policy.max_retry
         absolute = draft.deliver_at_ms is not None
@@ -115,7 +128,7 @@ class Sending:
             max_delay_ms=MAX_DELAY_MS,
             fresh=int(not draft.id),
         )
-        return _Request(draft, policy, claim, self._records.keys.home(draft.topic, claim.id))
+        return _Request(draft, policy, claim, self._records.keys.home(draft.topic, claim.id), until_s)
 
     async def _insist(self, requests: list[_Request]) -> list[Sent | BridgeError]:
         """Sends again until the other sends of the same ids have ended; their messages then answer these requests."""
@@ -123,7 +136,7 @@ class Sending:
         for request in requests:
             result: Sent | BridgeError = SendUnderWay(f"another send of the id {request.claim.id!r} is under way")
             for _ in range(_BUSY_TRIES):
-                (result,) = await self._commit([request])
+                (result,) = await self._commit([replace(request, until_s=self._until_s())])
                 if not isinstance(result, SendUnderWay):
                     break
                 await asyncio.sleep(_BUSY_PAUSE_S)
@@ -144,7 +157,7 @@ class Sending:
         """Sends requests whose records are on one server."""
         calls = [self._records.schedule(request.draft.topic, request.claim) for request in requests]
         try:
-            answers = await self._store.run(calls)
+            answers = await self._store.run(calls, min(request.until_s for request in requests))
         except StoreUnavailable as error:
             return [error] * len(requests)
         claims = [outcome_of(call, answer) for call, answer in zip(calls, answers, strict=True)]
@@ -172,8 +185,12 @@ class Sending:
         ]
 
     async def _publish(self, requests: list[_Request], records: list[Record]) -> list[Sent | BridgeError]:
-        now_ms = self._store.clock.now_ms()
-        steps = [self._step(request, record, now_ms) for request, record in zip(requests, records, strict=True)]
+        now_ms, now_s = self._store.clock.now_ms(), monotonic()
+        steps = [
+            # The caller was answered meanwhile. Its next send of the id need not wait for this claim to age.
+            self._step(request, record, now_ms) if now_s < request.until_s else Step(name=self._records.abandon(record))
+            for request, record in zip(requests, records, strict=True)
+        ]
         results = await self._succession.perform(steps)
         return [_answer(request, result) for request, result in zip(requests, results, strict=True)]
 
@@ -204,6 +221,8 @@ def _answer(request: _Request, result: Result) -> Sent | BridgeError:
     if outcome.verdict is Verdict.CONFIRMED:
         metrics.ACCEPTED.add(outcome.found.topic)
         return Sent(message=Message(record=outcome.found, envelope=request.draft.envelope), replayed=False)
+    if outcome.verdict in (Verdict.ABANDONED, Verdict.KEPT):
+        return StoreUnavailable(_LATE)
     if outcome.verdict is Verdict.SUPERSEDED:
         return SendUnderWay(f"another send took over the id {request.claim.id!r}: send again")
     return StoreUnavailable("Redis lost the record before the send was confirmed: send again with the same id")

@@ -18,9 +18,12 @@ MOST: Final = 64
 
 _OWN_KEYS: Final = 2  # record and envelope; the indexes behind them are shared by the messages of one home
 _HOME: Final = 2
+_LATE: Final = b"late"
 _ID: Final = 1
 _EACH: Final = 2  # the index of the first answer of `for_each`
-_OWN_ARGS: Final = 4  # behind the arguments of every script: now, id, retention_ms, tombstone_ms
+_NOW: Final = 0
+_UNTIL: Final = 4
+OWN_ARGS: Final = 5  # behind the arguments of every script: now, id, retention_ms, tombstone_ms, until_ms
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -34,6 +37,13 @@ class Call:
     keys: tuple[str, ...]
     args: tuple[Any, ...]
     topic: str = ""
+
+    def args_until(self, until_ms: int) -> tuple[Any, ...]:
+        """The arguments, with the moment after which the script changes nothing. A call that sets the clock itself, as
+        tests do, keeps its own moment."""
+        if not self.script.of_record or self.args[_NOW]:
+            return self.args
+        return (*self.args[:_UNTIL], until_ms, *self.args[OWN_ARGS:])
 
     @property
     def message_id(self) -> str:
@@ -69,8 +79,13 @@ def as_one(calls: Sequence[Call]) -> Call:
     for call in further:
         keys += call.keys[:_OWN_KEYS]
         args.append(call.args[_ID])
-        args += call.args[_OWN_ARGS:]
+        args += call.args[OWN_ARGS:]
     return Call(first.script, tuple(keys), tuple(args))
+
+
+def is_late(call: Call, answer: Any) -> bool:
+    """Whether Redis got the call after its moment, so that it changed nothing."""
+    return call.script.of_record and answer[0] == _LATE
 
 
 def answers_of(call: Call, answer: list[Any]) -> list[Any]:

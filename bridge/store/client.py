@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ssl import SSLContext
+from time import monotonic
 from typing import Any
 
 from redis.exceptions import NoScriptError, RedisError, ResponseError
@@ -12,7 +13,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from bridge.model.breaker import Breaker
 from bridge.model.errors import StoreUnavailable, StoreUnfit
 from bridge.settings.tls import tls_failure
-from bridge.store.calls import Call, answers_of, as_one, together
+from bridge.store.calls import Call, answers_of, as_one, is_late, together
 from bridge.store.clock import StoreClock
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
@@ -28,9 +29,12 @@ _TEMPORARY = frozenset(
 class Store:
     """Redis, its scripts and its clock.
 
+    A call about a message carries a moment by the clock of Redis. A call that the network held back until after that
+    moment changes nothing. So no call takes effect once its caller was answered that Redis did not answer.
+
     The store does not retry a failed call, which may have run; callers may, because scripts are idempotent. It retries
-    only calls that a server has certainly not run, because the script was missing or the key is on another server.
-    While a server's breaker refuses calls, calls of its keys fail at once.
+    only calls that a server has certainly not run: because the script was missing, the key is on another server, or the
+    call was late by a clock that has jumped. While a server's breaker refuses calls, calls of its keys fail at once.
     """
 
     def __init__(self, url: str, *, timeout_ms: int, tls: SSLContext | None = None, keys: Keys | None = None) -> None:
@@ -41,6 +45,7 @@ class Store:
         """
         self.clock = StoreClock()
         self._servers = connect(url, self.clock, timeout_s=timeout_ms / 1_000, tls=tls)
+        self._timeout_s = timeout_ms / 1_000
         self._keys = keys
         self._agreed = keys is None
 
@@ -49,9 +54,12 @@ class Store:
         """The breaker of the server. With several servers: the breaker that is most open."""
         return max(self._servers.breakers, key=lambda breaker: breaker.state, default=Breaker())
 
-    async def run(self, calls: Sequence[Call]) -> list[Any]:
+    async def run(self, calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
         """Runs the calls in one round trip, and returns the answers of their scripts in the same order. The calls of
         one message run in order. If a server has lost a script, the calls of that script run after the others.
+
+        `until_s`: the moment of `monotonic()` after which no call about a message takes effect. None: the time limit of
+        the store, from now.
 
         Raises:
             StoreUnavailable: some of the calls may have run.
@@ -60,22 +68,39 @@ class Store:
             return []
         if not self._agreed and calls[0].script.of_index:
             await self.agree()
+        if not self.clock.known and calls[0].script.of_record:
+            await self.learn_clock()
+        if until_s is None:
+            until_s = monotonic() + self._timeout_s
         groups = together(calls)
         merged = [as_one([calls[at] for at in group]) for group in groups]
         answers: dict[int, Any] = {}
-        for group, call, answer in zip(groups, merged, await self._run(merged), strict=True):
+        for group, call, answer in zip(groups, merged, await self._in_time(merged, until_s), strict=True):
             answers |= zip(group, answers_of(call, answer), strict=True)
         return [answers[at] for at in range(len(calls))]
 
-    async def _run(self, calls: Sequence[Call]) -> list[Any]:
+    async def _in_time(self, calls: Sequence[Call], until_s: float) -> list[Any]:
+        answers = await self._run(calls, until_s)
+        late = [at for at, call in enumerate(calls) if is_late(call, answers[at])]
+        if late and monotonic() < until_s:
+            # The clock of Redis has jumped, and these answers have corrected ours.
+            for at, answer in zip(late, await self._run([calls[at] for at in late], until_s), strict=True):
+                answers[at] = answer
+            late = [at for at in late if is_late(calls[at], answers[at])]
+        if late:
+            raise StoreUnavailable(f"{self._servers.title} got the call too late, and changed nothing: try again")
+        return answers
+
+    async def _run(self, calls: Sequence[Call], until_s: float) -> list[Any]:
+        until_ms = int(self.clock.fastest_ms(until_s))
         timed = calls[0].script.of_record
         with _translated(self._servers.title):
-            answers = await self._servers.ask([_evalsha(call) for call in calls], timed=timed)
+            answers = await self._servers.ask([_evalsha(call, until_ms) for call in calls], timed=timed)
             missing = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
             if missing:
                 # One load for each topic, or for each call for several messages. The call's last key names its server.
                 loads = {(calls[at].script.name, calls[at].keys[-1]) for at in missing}
-                again = [*(_load(*load) for load in loads), *(_evalsha(calls[at]) for at in missing)]
+                again = [*(_load(*load) for load in loads), *(_evalsha(calls[at], until_ms) for at in missing)]
                 for at, answer in zip(missing, (await self._servers.ask(again))[len(loads) :], strict=True):
                     answers[at] = answer
             return _without_errors(answers)
@@ -130,8 +155,9 @@ class Store:
         await self._servers.close()
 
 
-def _evalsha(call: Call) -> PackedCommand:
-    return pack(call.keys[0], "EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)
+def _evalsha(call: Call, until_ms: int) -> PackedCommand:
+    args = call.args_until(until_ms)
+    return pack(call.keys[0], "EVALSHA", call.script.sha, len(call.keys), *call.keys, *args)
 
 
 def _load(script_name: str, key: str) -> PackedCommand:

@@ -12,13 +12,14 @@ class StoreClock:
 
     `now_ms` is never ahead of Redis, so a message that is due by it is due in Redis too. After a jump of Redis' clock,
     the next answer corrects it. With several servers, `now_ms` is the slowest of their clocks, so a message due by it
-    is due on all of them.
+    is due on all of them. `fastest_ms` is the fastest, so a moment that has not passed by it has passed on none.
     """
 
     def __init__(self) -> None:
         # By server: the lowest and the highest possible difference between its clock and ours.
         self._bounds_ms: dict[str, tuple[float, float]] = {}
         self._low_ms: float | None = None
+        self._fastest_ms = 0.0
 
     @property
     def known(self) -> bool:
@@ -32,7 +33,10 @@ class StoreClock:
         if known is not None and low <= known[1] and high >= known[0]:
             low, high = max(low, known[0]), min(high, known[1])
         self._bounds_ms[server] = (low, high)
-        self._low_ms = low if len(self._bounds_ms) == 1 else min(known[0] for known in self._bounds_ms.values())
+        if len(self._bounds_ms) == 1:
+            self._low_ms = self._fastest_ms = low
+        else:
+            self._compare()
 
     def replaced(self, server: str = "") -> None:
         """Reports that another machine has taken the server's place: only its next answer counts."""
@@ -43,7 +47,7 @@ class StoreClock:
         """Forgets every server that is not in `servers`. Keeps all if none of them has answered yet."""
         if kept := {server: bounds for server, bounds in self._bounds_ms.items() if server in servers}:
             self._bounds_ms = kept
-            self._low_ms = min(low for low, _ in kept.values())
+            self._compare()
 
     def now_ms(self) -> float:
         """Returns Unix milliseconds by Redis' clock, or a little less.
@@ -54,3 +58,11 @@ class StoreClock:
         if self._low_ms is None:
             raise RuntimeError("the store's clock is unknown until Redis has answered: call learn_clock first")
         return monotonic() * 1_000 + self._low_ms
+
+    def fastest_ms(self, moment_s: float) -> float:
+        """Returns Unix milliseconds by the fastest of Redis' clocks, or a little less, at a moment of `monotonic()`."""
+        return moment_s * 1_000 + self._fastest_ms
+
+    def _compare(self) -> None:
+        lows_ms = [low_ms for low_ms, _ in self._bounds_ms.values()]
+        self._low_ms, self._fastest_ms = min(lows_ms), max(lows_ms)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, Envelope, Record, State
 from bridge.store import envelopes
-from bridge.store.calls import Call
+from bridge.store.calls import OWN_ARGS, Call
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
 from bridge.store.verdicts import BY_ANSWER, Verdict
@@ -96,12 +96,12 @@ class Records:
     def _call_with(self, script_name: str, topic: str, message_id: str, own: tuple[Any, ...]) -> Call:
         """Builds a script's call for one message. `own`: the script's own arguments in order. For frequent calls:
         passing them by name costs 4 us."""
-        args = (self.now, message_id, self.retention_ms, self.tombstone_ms, *own)
+        args = (self.now, message_id, self.retention_ms, self.tombstone_ms, "", *own)
         return Call(SCRIPTS[script_name], self.keys.record(topic, message_id), args, topic)
 
     def _call(self, script_name: str, topic: str, message_id: str, **args: Any) -> Call:
         script = SCRIPTS[script_name]
-        own = script.args[4:]
+        own = script.args[OWN_ARGS:]
         if len(own) != len(args):
             raise TypeError(f"{script_name} takes {own}, not {tuple(args)}")
         return self._call_with(script_name, topic, message_id, tuple(args[name] for name in own))

@@ -19,8 +19,9 @@ from tests.fault.stage import Stage
 
 @asynccontextmanager
 async def running(stage: Stage, **settings: Any) -> AsyncIterator[Service]:
-    """A service on the servers of the stage. A test may stop it earlier."""
-    own = Settings(amqp_url=stage.rabbit.amqp_url, redis_url=stage.redis.url, camellia=False, **settings)
+    """A service on the servers of the stage, unless the settings name others. A test may stop it earlier."""
+    servers = {"amqp_url": stage.rabbit.amqp_url, "redis_url": stage.redis.url}
+    own = Settings(**{**servers, "camellia": False, **settings})
     service = assemble(own).default
     await service.start()
     try:

@@ -12,16 +12,18 @@ import pytest
 import pytest_asyncio
 
 from bridge.broker.publications import Publication
-from bridge.model.errors import BrokerUnavailable, Conflict, NotFound
+from bridge.model.errors import BrokerUnavailable, Conflict, NotFound, StoreUnavailable
 from bridge.model.message import CopyKind, State
 from bridge.service.service import Service
 from tests.fault.crash import dies_in, draft, dying, of_kind, pull, send
 from tests.fault.inside import running
 from tests.fault.stage import Stage
+from tests.proxy import Proxy
 
 HOUR_MS = 3_600_000
 ROUNDS = 60
 MARKER = "marker"
+POLICY_FRESH_S = 2.1  # a bridge asks for a topic's policy again after two seconds
 
 
 @pytest_asyncio.fixture
@@ -182,3 +184,46 @@ async def test_a_delete_after_a_crash_between_a_successors_publish_and_its_namin
         assert (deleted.record.state, deleted.record.epoch) == (State.DELETED, leased.message.record.epoch)
         async with consuming(stage, topic) as arrived:
             assert await arrivals_before_marker(service, topic, arrived, delay_ms=6_000) == []
+
+
+async def test_a_refused_send_does_not_revive_a_message_that_was_deleted_meanwhile(
+    stage: Stage, service: Service
+) -> None:
+    """The network holds back each request to Redis. So the send is refused while its claim is on the way."""
+    topic = "refused"
+    what = draft(topic, delay_ms=1_000)
+    async with Proxy(stage.redis.url) as proxy, running(stage, redis_url=proxy.url) as slow:
+        await send(slow, draft(topic, message_id="first", delay_ms=HOUR_MS))
+        await asyncio.sleep(POLICY_FRESH_S)  # so that the send asks for the policy first
+        proxy.request_latency_s = 0.8
+        with pytest.raises(StoreUnavailable):
+            await slow.sending.send(what)
+        await send(service, what)
+        await service.changing.delete(topic, "it", release=False)
+        async with consuming(stage, topic) as arrived:
+            assert await arrivals_before_marker(service, topic, arrived, delay_ms=4_000) == []
+        assert (await service.lookup.get(topic, "it")).record.state is State.DELETED
+        proxy.request_latency_s = 0.0
+
+
+async def ack(service: Service, topic: str) -> object:
+    return await service.settling.ack(topic, "it", None)
+
+
+@pytest.mark.parametrize("end", [delete, ack])
+async def test_a_refused_delete_or_ack_does_not_end_the_next_message_of_the_id(
+    stage: Stage, service: Service, end: Call
+) -> None:
+    topic = f"late-{end.__name__}"
+    async with Proxy(stage.redis.url) as proxy, running(stage, redis_url=proxy.url) as cut_off:
+        await send(service, draft(topic, delay_ms=HOUR_MS))
+        await end(cut_off, topic)  # Redis has the script from now on
+        await send(service, draft(topic, delay_ms=HOUR_MS))
+        proxy.fall_silent()
+        with pytest.raises(StoreUnavailable):
+            await end(cut_off, topic)
+        await delete(service, topic)
+        await send(service, draft(topic, delay_ms=HOUR_MS))
+        proxy.speak()
+        await asyncio.sleep(0.5)
+        assert (await service.lookup.get(topic, "it")).record.state is State.WAITING

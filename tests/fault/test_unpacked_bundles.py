@@ -105,8 +105,8 @@ async def fire_answered(service: Service) -> None:
     store, answered = service.context.store, asyncio.Event()
     run = store.run
 
-    async def noting(calls: Sequence[Call]) -> list[Any]:
-        answers = await run(calls)
+    async def noting(calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
+        answers = await run(calls, until_s)
         if any(call.script.name == "fire" for call in calls):
             answered.set()
         return answers

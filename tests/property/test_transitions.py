@@ -19,6 +19,7 @@ from bridge.broker.copies import bundles
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
 from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
+from bridge.model.errors import StoreUnavailable
 from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State
 from bridge.model.values import MAX_DELAY_MS, Backoff, Policy
 from bridge.service.changing import move_step
@@ -81,6 +82,8 @@ class Transitions(RuleBasedStateMachine):
 
     def run_script(self, name: str, call: Call, *, twice: bool = False, cause: str = "") -> Outcome:
         before = self.record(name)
+        if twice:
+            self.run_late(name, call)
         first, *again = self.world.ask(call, twice=twice)
         self.kept[name] = self.world.kept(name)
         after = self.record(name)
@@ -93,6 +96,14 @@ class Transitions(RuleBasedStateMachine):
         if after is not None:
             self.seen.append(after)
         return first
+
+    def run_late(self, name: str, call: Call) -> None:
+        """Runs a script a millisecond after the moment of its call, which changes nothing."""
+        before, at = self.world.kept(name), call.script.args.index("until_ms")
+        late = replace(call, args=(*call.args[:at], self.world.now_ms - 1, *call.args[at + 1 :]))
+        with pytest.raises(StoreUnavailable, match="too late"):
+            self.world.raw([late])
+        assert self.world.kept(name) == before
 
     def put(self, name: str, publication: Publication, *, recorded: bool) -> PlacedCopy:
         parked = 0 if publication.route is not Route.WHEEL else parked_ms(publication.left_ms, exact=publication.exact)

@@ -28,19 +28,22 @@ end
 
 local now = clock()
 
+-- By this moment the caller has had its answer, so it would not expect the change any more.
+if ARGV[5] ~= '' and now > tonumber(ARGV[5]) then return { 'late', now, 0 } end
+
 -- Runs one transition for each message of the call, as if each message had its own call. `one` gets the arguments that
 -- are the script's own. A further message has its record and envelope behind the keys of the first message, and its id
 -- and own arguments behind the arguments of the first.
 local function for_each(one)
   local answers = { 'each', now }
   local messages = (#KEYS - LAST_INDEX) / 2 + 1
-  local words = (#ARGV - 3) / messages
+  local words = (#ARGV - 4) / messages
   for at = 0, messages - 1 do
     if at > 0 then
       RECORD, ENVELOPE = KEYS[LAST_INDEX + 2 * at - 1], KEYS[LAST_INDEX + 2 * at]
-      ID = ARGV[4 + at * words]
+      ID = ARGV[5 + at * words]
     end
-    answers[3 + at] = one(unpack(ARGV, 5 + at * words, 3 + (at + 1) * words))
+    answers[3 + at] = one(unpack(ARGV, 6 + at * words, 4 + (at + 1) * words))
   end
   return answers
 end

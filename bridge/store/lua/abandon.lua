@@ -1,10 +1,10 @@
 -- Releases the claim of a send whose publish failed, so that the next send of the id need not wait for it to age.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms epoch nonce
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce
 -- Returns: abandoned | kept (the record is confirmed, or belongs to another send)
 -- Promise: the record stays. If the copy was published after all, the record still names it.
 local r = load()
-if not r or r[STATE] ~= UNCONFIRMED or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then
+if not r or r[STATE] ~= UNCONFIRMED or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) then
   return answer('kept', r)
 end
 r[CLAIMED] = 0

@@ -1,7 +1,7 @@
 -- Ends a message as consumed.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
--- ARGV: now id retention_ms tombstone_ms epoch copy_gone
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch copy_gone
 --       (then, for each further message, its id and all from epoch on)
 --       epoch: from the receipt. It refuses an ack of a lease that has ended. '': acks whatever copy is live.
 --       copy_gone '1': an AMQP consumer has taken the copy out of the ready queue itself.

@@ -1,7 +1,7 @@
 -- Confirms claimed records after RabbitMQ has confirmed their copies.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
--- ARGV: now id retention_ms tombstone_ms epoch nonce created_ms ready direct envelope
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce created_ms ready direct envelope
 --       (then, for each further message, its id and all from epoch on)
 --       ready '1': the copy was published straight into its ready queue.
 --       direct '1': the copy reaches its ready queue without the checkpoint, so the bridge may never see it again.

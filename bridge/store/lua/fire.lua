@@ -1,7 +1,8 @@
 -- Decides about a copy that has come out of the wheel.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
--- ARGV: now id retention_ms tombstone_ms epoch nonce attempt max_retry due_ms expires_ms created_ms paused_ms adopt
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms
+--       paused_ms adopt
 --       (then, for each further message, its id and all from epoch on)
 --       epoch 0: an AMQP client published the copy, without a record. paused_ms: hold a due copy this long, as its topic
 --       is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long that it is believed.

@@ -1,8 +1,8 @@
 -- Leases a message to a consumer: the record names the lease copy, which comes due when the lease ends.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
--- ARGV: now id retention_ms tombstone_ms epoch nonce attempt max_retry due_ms expires_ms created_ms next_epoch next_nonce
---       lease_ms arrives_in_ms counted
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms
+--       next_epoch next_nonce lease_ms arrives_in_ms counted
 --       (then, for each further message, its id and all from epoch on)
 --       epoch, nonce: of the copy in the ready queue. arrives_in_ms: until the lease copy reaches the checkpoint.
 --       counted '0': the delivery uses up no retry.

@@ -1,20 +1,20 @@
 -- Gives a leased message back: the record names the successor, which waits. Without a successor it still names the lease
 -- copy, and the message comes back when the lease would have ended.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms reason
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms reason
 --       next_epoch '': there is no successor, as the body was not kept.
 -- Returns: nacked | stale (no longer leased as this copy) | unknown
 -- Promise: RabbitMQ confirmed the successor before. Running it twice with the same next_nonce changes the record once.
 local r = load()
 if not r then return answer('unknown') end
-local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
+local next_epoch, next_nonce = tonumber(ARGV[8]), tonumber(ARGV[9])
 if next_epoch and is(r, next_epoch, next_nonce) then return answer('nacked', r) end
-if r[STATE] ~= LEASED or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then
-  if next_epoch then outlive(r, tonumber(ARGV[9])) end
+if r[STATE] ~= LEASED or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) then
+  if next_epoch then outlive(r, tonumber(ARGV[10])) end
   return answer('stale', r)
 end
-local due = tonumber(ARGV[9])
-r[REASON] = ARGV[10]
+local due = tonumber(ARGV[10])
+r[REASON] = ARGV[11]
 if next_epoch then
   r[EPOCH], r[NONCE] = next_epoch, next_nonce
   make_waiting(r, due, due)

@@ -1,17 +1,17 @@
 -- Names the copy that retries a message after a failed delivery over AMQP.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms epoch nonce next_epoch next_nonce due_ms attempts reason
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms attempts reason
 --       epoch, nonce: of the copy that came back. attempts: deliveries made so far.
 -- Returns: retried | ghost (the record has moved on, so the new copy is a ghost)
 -- Promise: RabbitMQ confirmed the successor before. Running it twice with the same next_nonce changes the record once.
 local r = load()
 if not r then return answer('ghost') end
-local next_epoch, next_nonce = tonumber(ARGV[7]), tonumber(ARGV[8])
+local next_epoch, next_nonce = tonumber(ARGV[8]), tonumber(ARGV[9])
 if is(r, next_epoch, next_nonce) then return answer('retried', r) end
-if ended(r) or not is(r, tonumber(ARGV[5]), tonumber(ARGV[6])) then
-  outlive(r, tonumber(ARGV[9]))
+if ended(r) or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) then
+  outlive(r, tonumber(ARGV[10]))
   return answer('ghost', r)
 end
-r[EPOCH], r[NONCE], r[ATTEMPTS], r[REASON] = next_epoch, next_nonce, tonumber(ARGV[10]), ARGV[11]
-make_waiting(r, tonumber(ARGV[9]), tonumber(ARGV[9]))
+r[EPOCH], r[NONCE], r[ATTEMPTS], r[REASON] = next_epoch, next_nonce, tonumber(ARGV[11]), ARGV[12]
+make_waiting(r, tonumber(ARGV[10]), tonumber(ARGV[10]))
 return answer('retried', r)

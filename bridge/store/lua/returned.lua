@@ -1,16 +1,16 @@
 -- Decides about a copy that came back from its ready queue: rejected over AMQP, over the delivery limit, or expired.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms epoch nonce attempt max_retry due_ms expires_ms created_ms by_ttl
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms by_ttl
 --       by_ttl '1': RabbitMQ says that the copy's time to live has passed.
 -- Returns: retry (publish a successor, then run `retry`) | bury (its retries are used up)
 --       | expired | ahead | ghost
 -- Promise: the only change it writes is an end by expiry. A copy without a record is live, and makes its record.
 -- A copy of epoch 0 makes a record of epoch 1; when it comes again, that record is its own.
-local epoch, nonce, attempt = math.max(1, tonumber(ARGV[5])), tonumber(ARGV[6]), tonumber(ARGV[7])
+local epoch, nonce, attempt = math.max(1, tonumber(ARGV[6])), tonumber(ARGV[7]), tonumber(ARGV[8])
 local r = load()
 if not r then
-  r = born(epoch, nonce, tonumber(ARGV[11]), tonumber(ARGV[9]), tonumber(ARGV[10]), attempt - 1,
-    tonumber(ARGV[8]))
+  r = born(epoch, nonce, tonumber(ARGV[12]), tonumber(ARGV[10]), tonumber(ARGV[11]), attempt - 1,
+    tonumber(ARGV[9]))
   make_ready(r)
 elseif ghost(r, epoch, nonce) then
   return answer('ghost', r)
@@ -19,7 +19,7 @@ elseif r[EPOCH] < epoch then
 end
 -- RabbitMQ and Redis have different clocks, so an expiry that RabbitMQ reports counts up to a second early.
 local SKEW_MS = 1000
-if expired(r) or (ARGV[12] == '1' and r[EXPIRES] > 0 and r[EXPIRES] <= now + SKEW_MS) then
+if expired(r) or (ARGV[13] == '1' and r[EXPIRES] > 0 and r[EXPIRES] <= now + SKEW_MS) then
   expire(r)
   return answer('expired', r)
 end

@@ -1,7 +1,7 @@
 -- Claims ids for sends: writes an unconfirmed record for each id, or finds the live message that has the id.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
--- ARGV: now id retention_ms tombstone_ms mode when_ms ttl_ms max_retry nonce max_delay_ms fresh
+-- ARGV: now id retention_ms tombstone_ms until_ms mode when_ms ttl_ms max_retry nonce max_delay_ms fresh
 --       (then, for each further message, its id and all from mode on)
 --       mode 'in': when_ms counts from now; 'at': when_ms is an instant. ttl_ms counts from the due moment, -1: none.
 --       fresh '1': the bridge made the id for this send, so no record can exist.

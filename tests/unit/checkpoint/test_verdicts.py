@@ -58,7 +58,7 @@ def named(step: Step) -> dict[str, object]:
     """The script that names the successor, with its arguments."""
     call = step.name
     assert call is not None
-    return {"script": call.script.name, **dict(zip(call.script.args[4:], call.args[4:], strict=True))}
+    return {"script": call.script.name, **dict(zip(call.script.args[5:], call.args[5:], strict=True))}
 
 
 @pytest.mark.parametrize("verdict", ["release", "made"])

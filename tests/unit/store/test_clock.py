@@ -68,6 +68,18 @@ def test_slowest_of_several_servers_sets_the_clock() -> None:
     assert difference_ms(clock)[1] == pytest.approx(5_000, abs=0.01)
 
 
+def test_fastest_of_several_servers_has_passed_a_moment_first() -> None:
+    clock = StoreClock()
+    clock.heard(5_000, 0, 0, "one")
+    assert clock.fastest_ms(2.0) == pytest.approx(7_000, abs=0.01)
+    for server, offset_ms in (("two", 3_000), ("three", 9_000)):
+        clock.heard(offset_ms, 0, 0, server)
+    assert clock.fastest_ms(2.0) == pytest.approx(11_000, abs=0.01)
+
+    clock.only({"one", "two"})
+    assert clock.fastest_ms(2.0) == pytest.approx(7_000, abs=0.01)
+
+
 def test_only_answers_of_the_new_master_count_after_a_failover() -> None:
     clock = StoreClock()
     clock.heard(5_000, 0, 0)

@@ -131,9 +131,9 @@ def test_a_script_uses_every_argument_of_its_header_and_no_other(script: Script)
         # The parameters of the function name the arguments of each message.
         named = re.search(rf"^local function {script.name}\(([^)]*)\)$", script.text, re.MULTILINE)
         assert named
-        assert used == {1, 2, 3, 4}
-        assert tuple(re.split(r",\s+", named[1])) == args[4:]
-        assert all(len(re.findall(rf"\b{name}\b", code(own_text(script)))) > 1 for name in args[4:])
+        assert used == {1, 2, 3, 4, 5}
+        assert tuple(re.split(r",\s+", named[1])) == args[5:]
+        assert all(len(re.findall(rf"\b{name}\b", code(own_text(script)))) > 1 for name in args[5:])
     elif args[-1].endswith("..."):
         assert used == set(range(1, len(args)))
         assert "#ARGV" in script.text
@@ -235,7 +235,7 @@ def test_a_messages_bucket_is_the_same_in_every_process_and_version() -> None:
 
 @pytest.mark.parametrize(("name", "message"), [("schedule", CLAIM), ("confirm", CONFIRMATION)])
 def test_a_call_has_the_fields_that_the_header_names(name: str, message: Any) -> None:
-    assert message._fields == ("id", *SCRIPTS[name].args[4:])
+    assert message._fields == ("id", *SCRIPTS[name].args[5:])
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_the_facts_of_a_copy_are_sent_where_the_header_names_them(
 ) -> None:
     records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
     call = getattr(records, name)(COPY, **given)
-    assert dict(zip(call.script.args[4:], call.args[4:], strict=True)) == FACTS | own
+    assert dict(zip(call.script.args[5:], call.args[5:], strict=True)) == FACTS | own
 
 
 @EACH_SCRIPT
@@ -263,7 +263,7 @@ def test_the_header_of_a_for_each_script_describes_further_messages(script: Scri
     described = "(then, for each further message, its record and envelope)" in header(script).get("KEYS", "")
     assert script.for_each == described
     if described:
-        assert f"(then, for each further message, its id and all from {script.args[4]} on)" in header(script)["ARGV"]
+        assert f"(then, for each further message, its id and all from {script.args[5]} on)" in header(script)["ARGV"]
         assert header(script)["Returns"].startswith("(for each)")
 
 

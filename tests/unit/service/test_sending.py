@@ -1,0 +1,91 @@
+"""Tests what a send does at and after the moment at which its caller is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bridge.broker.publications import Publication
+from bridge.model.errors import StoreUnavailable
+from bridge.model.message import Envelope, State
+from bridge.model.values import Draft, Policy
+from bridge.service.sending import Sending
+from bridge.store.calls import Call
+from bridge.store.keys import Keys
+from bridge.store.records import Records
+
+VERDICTS = {
+    "schedule": (b"created", State.UNCONFIRMED),
+    "confirm": (b"confirmed", State.WAITING),
+    "abandon": (b"abandoned", State.UNCONFIRMED),
+}
+
+
+class Servers:
+    """Accepts everything. `asked`: each script with its moment, and each publish."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, float | None]] = []
+        self.clock = SimpleNamespace(now_ms=lambda: 1_000)
+
+    def apart(self, keys: Sequence[str]) -> list[list[int]]:
+        return [list(range(len(keys)))]
+
+    async def run(self, calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
+        self.asked += [(call.script.name, until_s) for call in calls]
+        return [self.answer(*VERDICTS[call.script.name]) for call in calls]
+
+    def answer(self, verdict: bytes, state: State) -> list[Any]:
+        return [verdict, 1_000, 0, int(state), *[3] * 12, b""]
+
+    async def publish(self, publications: Sequence[Publication]) -> list[None]:
+        self.asked += [("publish", None) for _ in publications]
+        return [None] * len(publications)
+
+    async def used(self, topic: str) -> Policy:
+        return Policy()
+
+    def unsettled(self, topic: str) -> bool:
+        return False
+
+
+@pytest.fixture
+def servers() -> Servers:
+    return Servers()
+
+
+def sending(servers: Servers, *, answer_within_s: float) -> Sending:
+    context: Any = SimpleNamespace(
+        store=servers,
+        records=Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2),
+        broker=SimpleNamespace(copy_publisher=servers, declared=servers),
+        topics=servers,
+        settings=SimpleNamespace(keep_body_max=0, max_retry=3, answer_within_s=answer_within_s),
+    )
+    return Sending(context)
+
+
+def draft(message_id: str = "o-1") -> Draft:
+    return Draft(topic="orders", id=message_id, envelope=Envelope(), delay_ms=1_000)
+
+
+async def test_a_claim_takes_effect_only_while_its_caller_waits(servers: Servers) -> None:
+    begun_s = monotonic()
+    await sending(servers, answer_within_s=2).send(draft())
+
+    assert [name for name, _ in servers.asked] == ["schedule", "publish", "confirm"]
+    until_s = servers.asked[0][1]
+    assert until_s is not None
+    assert begun_s + 2 <= until_s <= monotonic() + 2
+
+
+async def test_a_send_whose_caller_was_answered_is_abandoned_and_not_published(servers: Servers) -> None:
+    results = await sending(servers, answer_within_s=-1).send_many([draft(), draft("o-2")])
+
+    assert [name for name, _ in servers.asked] == ["schedule", "schedule", "abandon", "abandon"]
+    assert [str(result) for result in results] == ["Redis or RabbitMQ did not answer in time"] * 2
+    assert all(isinstance(result, StoreUnavailable) for result in results)
