@@ -16,7 +16,7 @@ from bridge.store.verdicts import BY_ANSWER, Verdict
 
 _STATES = tuple(State)
 
-_LATE_MS = 60_000
+_BEHIND_MS = 60_000
 """How much later than planned a copy that no record names may reach the checkpoint. The call that publishes the copy
 lasts seconds, and the checkpoint may be behind."""
 
@@ -135,7 +135,7 @@ class Records:
     def announce(self, copy: Copy, *, arrives_ms: int, now_ms: float) -> Call | None:
         """Makes the record outlive a copy that is about to be published, should nobody name it. None: a record that
         ends now is kept longer than that anyway."""
-        if arrives_ms + _LATE_MS <= now_ms + min(self.retention_ms, self.tombstone_ms):
+        if arrives_ms + _BEHIND_MS <= now_ms + min(self.retention_ms, self.tombstone_ms):
             return None
         return self._call_with("announce", copy.topic, copy.id, (arrives_ms,))
 

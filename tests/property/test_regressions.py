@@ -152,6 +152,24 @@ def test_a_successor_that_is_believed_is_not_released_before_it_is_due(steps: Tr
     assert steps.broker("a").ready == []
 
 
+def test_a_replay_that_no_record_names_is_asked_about_and_then_believed(steps: Transitions) -> None:
+    sent(steps)
+    for _ in range(2):  # the second nack uses up the retries
+        pull(steps)
+        steps.nack(at=0, delay_ms=0, body_kept=True, twice=False, dies="")
+        fire(steps, at=-1)
+    assert state(steps) is State.DEAD
+
+    steps.replay(at=0, max_retry=2, ttl_ms=-1, twice=False, dies="before naming")
+    fire(steps, at=-1)
+    assert state(steps) is State.DEAD
+
+    fire(steps, at=-1, believed=True)
+    record = steps.record("a")
+    assert record is not None
+    assert (record.state, record.attempts, record.max_retry, record.ended_ms) == (State.READY, 0, 2, 0)
+
+
 def test_a_move_to_the_same_moment_keeps_the_time_to_live(
     steps: Transitions,
 ) -> None:

@@ -28,7 +28,7 @@ end
 
 local now = clock()
 
--- By this moment the caller has had its answer, so it would not expect the change any more.
+-- The caller has had its answer by this moment, so nobody expects the change any more.
 if ARGV[5] ~= '' and now > tonumber(ARGV[5]) then return { 'late', now, 0 } end
 
 -- Runs one transition for each message of the call, as if each message had its own call. `one` gets the arguments that

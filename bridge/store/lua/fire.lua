@@ -7,9 +7,8 @@
 --       epoch 0: an AMQP client published the copy, without a record. paused_ms: hold a due copy this long, as its topic
 --       is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long that it is believed.
 -- Returns: (for each) release (extra: ms of its time to live left, 0: none) | made (as release, with a new record)
---       | hold (extra: ms until it is due) | ahead (newer than the record of a live message or of a
---       dead letter: ask again later)
---       | bury (its retries are used up) | expired | ghost
+--       | hold (extra: ms until it is due) | ahead (newer than the record of a live message or a dead letter: ask
+--       again later) | bury (its retries are used up) | expired | ghost
 -- Promise: the record is ready before the copy is released. The same copy gets the same answer when it comes again.
 -- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch.
 local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, paused_ms, adopt)

@@ -1,5 +1,5 @@
--- Gives a leased message back: the record names the successor, which waits. Without a successor it still names the lease
--- copy, and the message comes back when the lease would have ended.
+-- Gives a leased message back: the record names the successor, which waits. Without a successor it still names the
+-- lease copy, and the message comes back when the lease would have ended.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms reason
 --       next_epoch '': there is no successor, as the body was not kept.
