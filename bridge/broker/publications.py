@@ -45,8 +45,8 @@ class Publication:
     """A copy and its route.
 
     `left_ms`: for the wheel, what is left of its delay.
-    `exact`: the wheel aims short of due, and the checkpoint waits for the moment. Otherwise the delay is rounded up to
-    a tenth of a second, and a usual delay is one hop.
+    `exact`: the wheel aims short of due, and the checkpoint waits for the moment. So the copy needs a kind. Otherwise
+    the delay is rounded up to a tenth of a second, and a usual delay is one hop.
     `kind`: written in the key, unless it is plain; such a copy goes to the checkpoint also in a direct topic.
     `live_for_ms`: for a ready queue, what is left of its time to live, 0 for no end.
     `reason`: for a dead-letter queue, why the copy is a dead letter.

@@ -55,7 +55,8 @@ class CopyKind(StrEnum):
     """Why a copy is on its way. A copy of any kind but `PLAIN` says it in its key, `!lease.orders`, and goes to the
     checkpoint also in a topic with direct release."""
 
-    PLAIN = "plain"  # of a send, or of an AMQP client
+    PLAIN = "plain"  # of a send to a direct topic, or of an AMQP client
+    CHECKED = "checked"  # of a send to a checked topic: it is aimed short of due, so the checkpoint has to hold it
     LEASE = "lease"  # comes due when the lease ends
     RETRY = "retry"  # after a failed delivery, or after its predecessor was lost
     MOVE = "move"  # to another due moment, or of the message that replaced the one before

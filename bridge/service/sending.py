@@ -17,7 +17,7 @@ from bridge import metrics
 from bridge.broker.publications import Publication, Route
 from bridge.model.errors import BridgeError, InvalidRequest, SendUnderWay, StoreUnavailable, Unavailable
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Envelope, Message, Record, new_nonce
+from bridge.model.message import CopyKind, Envelope, Message, Record, new_nonce
 from bridge.model.ulids import new_ulid
 from bridge.model.values import MAX_DELAY_MS, Draft, Policy, Release, Sent
 from bridge.service.context import Context
@@ -247,4 +247,8 @@ def _publication(envelope: Envelope, record: Record, policy: Policy, left_ms: fl
         live_for_ms = record.expires_ms - record.created_ms if record.expires_ms else 0
         return Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
     checked = policy.release is Release.CHECKED
-    return Publication(copy=copy, route=Route.WHEEL, left_ms=max(0.0, left_ms), exact=checked, shares=checked)
+    # The topic may be direct when the copy leaves the wheel. A plain key would lead past the checkpoint then.
+    kind = CopyKind.CHECKED if checked else CopyKind.PLAIN
+    return Publication(
+        copy=copy, route=Route.WHEEL, left_ms=max(0.0, left_ms), exact=checked, kind=kind, shares=checked
+    )

@@ -92,7 +92,7 @@ async def test_another_checkpoint_releases_a_whole_bundle_after_a_crash(
 
 @pytest.mark.parametrize(
     ("name", "dying_at"),
-    [("claimed", after("schedule")), ("published", of_kind(CopyKind.PLAIN)), ("confirmed", after("confirm"))],
+    [("claimed", after("schedule")), ("published", of_kind(CopyKind.CHECKED)), ("confirmed", after("confirm"))],
 )
 async def test_a_crash_in_a_batch_leaves_each_message_once_they_are_sent_again(
     stage: Stage, name: str, dying_at: DyingAt

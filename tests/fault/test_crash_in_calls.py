@@ -24,7 +24,7 @@ from tests.fault.stage import Stage
 
 @pytest.mark.parametrize(
     ("name", "dying_at"),
-    [("claimed", after("schedule")), ("published", of_kind(CopyKind.PLAIN)), ("confirmed", after("confirm"))],
+    [("claimed", after("schedule")), ("published", of_kind(CopyKind.CHECKED)), ("confirmed", after("confirm"))],
 )
 async def test_a_crash_in_a_send_leaves_one_message_once_it_is_sent_again(
     stage: Stage, name: str, dying_at: DyingAt

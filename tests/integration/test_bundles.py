@@ -26,7 +26,7 @@ NowMs = Callable[[], Awaitable[int]]
 SLOT_OF_FOUR_SECONDS = "delay.3s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
 SLOT_OF_A_LEASE_OF_FIVE_SECONDS = "delay.5s"
 BUNDLE_TYPE = "application/vnd.delaybridge.bundle"
-DUE = "0.0.0.0.0.0.0.!plain-bundle."
+DUE = "0.0.0.0.0.0.0.!checked-bundle."
 
 
 @pytest_asyncio.fixture(scope="module")

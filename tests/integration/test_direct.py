@@ -84,6 +84,25 @@ async def test_failures_of_a_direct_topic_are_counted_and_dead_lettered(
     assert (await amqp.take(topic.dead_queue)).message_id == "m-1"
 
 
+async def test_waiting_messages_of_a_topic_put_to_direct_are_not_early_and_a_delete_stays_final(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+) -> None:
+    await topic.send(id="doomed", delay="1.5s")
+    sent = {f"m-{at}": await topic.send(id=f"m-{at}", delay=1_500 + 17 * at) for at in range(10)}
+    await topic.delete("doomed")
+    await topic.put_policy(release="direct")
+    arrived_ms = {}
+    async with amqp.consume(topic.ready_queue) as arrivals:
+        for _ in sent:
+            message = await arrivals.get()
+            arrived_ms[message.message_id] = await store_now_ms()
+            await message.ack()
+    assert arrived_ms.keys() == sent.keys()
+    early_ms = {one: due_ms(message) - arrived_ms[one] for one, message in sent.items()}
+    assert max(early_ms.values()) <= 0, early_ms
+    assert await amqp.get(topic.ready_queue) is None
+
+
 async def test_topic_set_back_to_checked_honours_deletes_for_amqp_consumers(topic: Topic, amqp: Amqp) -> None:
     await topic.put_policy(release="direct")
     await topic.send(id="doomed", delay="1.5s")

@@ -1,6 +1,6 @@
 """Packs several copies of one topic that are due together into one AMQP message, a bundle. Pure.
 
-The key names the kind of its copies: `!lease-bundle.orders` for lease copies, `!plain-bundle.orders` for plain copies.
+The key names the kind of its copies: `!checked-bundle.orders` for sends, `!lease-bundle.orders` for lease copies.
 Such a key leads to the checkpoint, even if the topic has direct release by then. A bridge that does not know bundles
 finds no valid key and puts the bundle aside. In the management UI an operator sees the content type, three headers and
 the first line. The headers are `x-delay-bundle` (how many copies), `x-delay-topic` and `x-delay-due` (of the earliest).

@@ -118,6 +118,20 @@ def test_a_bundle_that_missed_a_slot_has_the_rest_of_its_delay_left() -> None:
     assert found.stranded_ms == 5_200
 
 
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("0.0.0.0.0.0.1.!checked.orders", CopyKind.CHECKED),
+        ("0.0.0.0.0.0.1.orders", CopyKind.PLAIN),  # also a checked topic's copy of a former bridge
+        ("0.0.0.0.0.0.1.!newer.orders", CopyKind.PLAIN),
+    ],
+)
+def test_copy_has_the_kind_of_its_key(key: str, kind: CopyKind) -> None:
+    found = arrival(key)
+    assert isinstance(found, Due)
+    assert (found.topic, found.kind) == ("orders", kind)
+
+
 def test_the_copies_of_a_bundle_have_its_tag_and_the_topic_and_kind_of_its_key() -> None:
     body = b'copies\n[2,"o-1",1,2,1,3,%d,0,0]\n{}\n' % NOW_MS
     bundle = arrival("0.0.0.0.0.5.0.!lease-bundle.mails", body, x_delay_bundle=1, x_delay_due=NOW_MS)

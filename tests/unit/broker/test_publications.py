@@ -31,7 +31,7 @@ def copy(at: int, topic: str = "orders") -> Copy:
 
 
 def to_wheel(at: int, left_ms: float, topic: str = "orders", **further: Any) -> Publication:
-    terms = {"shares": True, **further}
+    terms = {"shares": True, "kind": CopyKind.CHECKED, **further}
     return Publication(copy=copy(at, topic), route=Route.WHEEL, left_ms=left_ms, **terms)
 
 
@@ -50,11 +50,19 @@ def _count(properties: object) -> Any:
 def test_copies_due_in_the_same_tenth_of_a_second_share_a_bundle() -> None:
     found = sent(to_wheel(0, 5_250), to_wheel(1, 5_399), to_wheel(2, 5_400), to_wheel(3, 5_299.5))
 
-    assert found == [((0, 3), "0.0.0.0.0.5.1.!plain-bundle.orders", 2), ((1,), *_plain("5.2")), ((2,), *_plain("5.3"))]
+    assert found == [
+        ((0, 3), "0.0.0.0.0.5.1.!checked-bundle.orders", 2),
+        ((1,), *_alone("5.2")),
+        ((2,), *_alone("5.3")),
+    ]
 
 
-def test_single_copy_is_a_plain_message() -> None:
-    assert sent(to_wheel(0, 5_250)) == [((0,), *_plain("5.1"))]
+def test_single_copy_travels_alone() -> None:
+    assert sent(to_wheel(0, 5_250)) == [((0,), *_alone("5.1"))]
+
+
+def test_key_of_a_plain_copy_has_no_kind() -> None:
+    assert sent(to_wheel(0, 5_250, exact=False, kind=CopyKind.PLAIN)) == [((0,), "0.0.0.0.0.5.3.orders", None)]
 
 
 def test_a_bundle_of_leases_has_their_kind() -> None:
@@ -68,8 +76,8 @@ def test_copy_that_may_not_share_travels_alone() -> None:
     found = sent(*(to_wheel(at, 5_000, shares=False) for at in (0, 1)), *ready)
 
     assert found == [
-        ((0,), *_plain("4.9")),
-        ((1,), *_plain("4.9")),
+        ((0,), *_alone("4.9")),
+        ((1,), *_alone("4.9")),
         ((2,), "orders", None),
         ((3,), "orders", None),
     ]
@@ -88,8 +96,8 @@ def test_copy_left_over_by_a_full_bundle_travels_alone() -> None:
     assert sorted(at for places, _, _ in found for at in places) == list(range(MOST_COPIES + 1))
 
 
-def _plain(digits: str) -> tuple[str, None]:
-    return f"0.0.0.0.0.{digits}.orders", None
+def _alone(digits: str) -> tuple[str, None]:
+    return f"0.0.0.0.0.{digits}.!checked.orders", None
 
 
 @pytest.mark.parametrize(
