@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -10,7 +11,7 @@ import orjson
 
 from bridge import metrics
 from bridge.broker.declared.declared import Declared
-from bridge.model.errors import NotFound, StoreUnavailable, TopicNotEmpty
+from bridge.model.errors import NotFound, QueueMissing, StoreUnavailable, TopicNotEmpty
 from bridge.model.message import SHOWN_STATES, State
 from bridge.model.values import Backoff, Policy, Release, TopicInfo
 from bridge.store import pages
@@ -147,13 +148,12 @@ class Topics:
 
         Raises:
             NotFound, Unavailable
-            TopicNotEmpty: the topic has messages, and `force` is not set.
+            TopicNotEmpty: the topic's records or queues have messages, and `force` is not set.
         """
         info = await self.info(topic)
-        left = {state: info.counts[state] for state in ("waiting", "ready", "leased", "dead") if info.counts[state]}
-        if left and not force:
-            held = ", ".join(f"{count} {state}" for state, count in left.items())
-            raise TopicNotEmpty(f"the topic {topic!r} still has messages: {held}; add force=true to delete them")
+        # Redis may not know a queue's messages: it lost its records, or an AMQP client published them.
+        if not force and (left := _left(info.counts, await self._depths(topic))):
+            raise TopicNotEmpty(f"the topic {topic!r} still has messages: {left}; add force=true to delete them")
         await self._subscriptions.remove(topic)
         await self._end(topic, [State.WAITING, State.READY, State.LEASED], self._records.delete, release=True)
         await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
@@ -162,6 +162,14 @@ class Topics:
         await self._store.command("SREM", self._keys.topics, topic)
         self._used.pop(topic, None)
         self._seen.pop(topic, None)
+
+    async def _depths(self, topic: str) -> dict[str, int]:
+        """Counts the messages in the topic's queues, without those that consumers hold. Leaves out missing queues."""
+        depths = {}
+        for queue in (self._declared.ready_queue(topic), self._declared.dead_queue(topic)):
+            with suppress(QueueMissing):
+                depths[queue] = await self._declared.depth(queue)
+        return depths
 
     async def _end(self, topic: str, states: Iterable[State], end: Any, **how: Any) -> None:
         digits = "".join(str(int(state)) for state in states)
@@ -222,6 +230,12 @@ class Topics:
             ready_queue=self._declared.ready_queue(topic),
             dead_queue=self._declared.dead_queue(topic),
         )
+
+
+def _left(counts: Mapping[str, int], depths: Mapping[str, int]) -> str:
+    """Names the messages that keep a topic from being removed: by state, and by queue. Empty: there are none."""
+    by_state = [f"{counts[state]} {state}" for state in ("waiting", "ready", "leased", "dead") if counts[state]]
+    return ", ".join(by_state + [f"{depth} in the queue {queue}" for queue, depth in depths.items() if depth])
 
 
 def _is_direct(policy: Policy) -> bool:

@@ -137,6 +137,31 @@ async def test_topic_with_messages_is_removed_only_by_force(topic: Topic, amqp: 
     assert await topic.drain("marker") == []
 
 
+async def test_topic_whose_queues_hold_messages_that_redis_does_not_know_is_removed_only_by_force(
+    topic: Topic, amqp: Amqp
+) -> None:
+    await topic.put_policy()
+    queues = {topic.ready_queue: 3, topic.dead_queue: 2}
+    for queue, count in queues.items():
+        for _ in range(count):
+            await amqp.publish("", queue)
+    while [await amqp.count(queue) for queue in queues] != [3, 2]:
+        await pause()
+    refused = await topic.call("DELETE", expect=409)
+    assert refused["type"].endswith(":topic-not-empty")
+    for queue, count in queues.items():
+        assert f"{count} in the queue {queue}" in refused["detail"]
+        assert await amqp.count(queue) == count
+    await topic.call("DELETE", "?force=true")
+    assert [await amqp.count(queue) for queue in queues] == [None, None]
+
+
+async def test_topic_whose_queue_is_missing_is_removed(topic: Topic, amqp: Amqp) -> None:
+    await topic.put_policy()
+    await amqp.delete_queue(topic.dead_queue)
+    assert await topic.call("DELETE") == {"topic": topic.name, "removed": True}
+
+
 async def test_removed_topic_can_be_used_again(topic: Topic, amqp: Amqp) -> None:
     await topic.put_policy(max_retry=9)
     await topic.send(id="m-1")

@@ -46,7 +46,7 @@ async def put_policy(pools: Pools, call: ApiCall) -> Response:
 async def remove_topic(pools: Pools, call: ApiCall) -> Response:
     """Removes an empty topic with its queues; with `force=true` also a topic with messages, which are deleted.
 
-    404: there is no such topic. 409: the topic has messages, and `force` is not `true`."""
+    404: there is no such topic. 409: the topic or one of its queues has messages, and `force` is not `true`."""
     topic, query = call.topic, call.query(RemoveQuery)
     await pools.serving(topic).topics.remove(topic, force=query.force == "true")
     return json_answer({"topic": topic, "removed": True})
