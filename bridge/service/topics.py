@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import fields
 from time import monotonic
 from typing import Any
 
@@ -247,10 +248,15 @@ def _write_policy(policy: Policy) -> bytes:
 
 
 def _read_policy(stored: bytes | None) -> Policy:
+    """Reads a policy that a bridge of any version has stored. Passes over fields that this version does not know."""
     if stored is None:
         return Policy()
-    fields = orjson.loads(stored)
-    backoff = fields.pop("backoff")
-    if backoff is not None:
-        backoff = Backoff(**{**backoff, "steps_ms": tuple(backoff["steps_ms"])})
-    return Policy(**{**fields, "release": Release(fields["release"]), "backoff": backoff})
+    known = _known(Policy, orjson.loads(stored))
+    if (backoff := known.get("backoff")) is not None:
+        backoff = _known(Backoff, backoff)
+        known["backoff"] = Backoff(**{**backoff, "steps_ms": tuple(backoff.get("steps_ms", ()))})
+    return Policy(**{**known, "release": Release(known["release"])})
+
+
+def _known(kind: type[Policy | Backoff], stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: stored[field.name] for field in fields(kind) if field.name in stored}

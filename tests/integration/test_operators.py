@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+import orjson
 import pytest
 
+from bridge.store.client import Store
+from bridge.store.keys import Keys
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic, due_ms
 from tests.waiting import pause
@@ -171,6 +174,16 @@ async def test_removed_topic_can_be_used_again(topic: Topic, amqp: Amqp) -> None
     assert topic.name not in [one["topic"] for one in (await topic.client.get("/v1/topics")).json()["topics"]]
     assert (await topic.send(id="m-2", delay=100))["max_retry"] == 3
     assert (await topic.pull_one())["id"] == "m-2"
+
+
+async def test_topic_works_with_the_policy_of_a_newer_bridge(topic: Topic, store: Store) -> None:
+    other = topic.beside("newer")
+    policy = {"release": "checked", "max_retry": 9, "ttl_ms": None, "lease_ms": None, "backoff": None, "paused": False}
+    await store.command("SET", Keys("delay").policy(other.name), orjson.dumps({**policy, "color": "of tomorrow"}))
+    assert (await other.send(id="m-1", delay=100))["max_retry"] == 9
+    assert (await other.pull_one())["id"] == "m-1"
+    assert "color" not in (await other.info())["policy"]
+    await other.call("PUT", "", {"color": "of tomorrow"}, expect=422)
 
 
 async def counted(topic: Topic) -> dict[str, float]:
