@@ -77,7 +77,7 @@ class Declared:
             return
         async with self._one_at_a_time:
             if self._generation != self._generations:
-                await _once_more(self._declare_wheel)
+                await _once_more(partial(self._declare_wheel, binds=False))
 
     async def ensure_topic(self, topic: str) -> None:
         """Declares a topic's ready and dead-letter queues, unless this connection has done so.
@@ -153,8 +153,9 @@ class Declared:
         Raises:
             BrokerUnavailable
         """
-        self._generation = -1
         await self.ensure_wheel()
+        async with self._one_at_a_time:
+            await _once_more(partial(self._declare_wheel, binds=True))
         self._young.declared(_WHEEL)
 
     async def renew_topic(self, topic: str) -> None:
@@ -216,7 +217,9 @@ class Declared:
         self._young.forget(topic)
         await self._declarer.remove(self._plan(topic, direct=True))
 
-    async def _declare_wheel(self) -> None:
+    async def _declare_wheel(self, *, binds: bool) -> None:
+        """Declares the wheel. Without `binds` it leaves the bindings of an existing wheel to the watch and to publishes
+        that miss one: they are half of the declares."""
         generation = self._generations
         whole = plan.core(self._names) + plan.slots(self._names)
         # Queues are declared in the plan's order: if the last one exists, all do.
@@ -224,7 +227,8 @@ class Declared:
         if not exists:
             self._young.declaring(_WHEEL)
         try:
-            await self._declarer.apply(whole, existed=exists)
+            wanted = whole if binds or not exists else replace(whole, bindings=())
+            await self._declarer.apply(wanted, existed=exists)
         except NotAllowed:
             if not exists:
                 raise
