@@ -28,14 +28,12 @@ from bridge.local.epmd import Epmd
 from bridge.local.errors import LocalError
 from bridge.local.rabbitmq import PASSWORD, USER, RabbitNode
 from bridge.local.redis import RedisNode
-from tests.matrix.servers import Servers
+from tests.matrix.servers import FEW_TICKS, Servers
 
 PROJECT = Path(__file__).parent.parent
 DATABASES = 16  # that a Redis server has
 _START_TIMEOUT_S = 120.0
 _POLL_S = 0.05
-# A quorum queue looks after itself every 5 s by default. Thousands of idle ones would take a part of a core.
-_FEW_TICKS = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 5000}, {quorum_tick_interval, 60000}]}].\n"
 _ALL_RIGHTS = {"configure": ".*", "write": ".*", "read": ".*"}
 
 
@@ -201,7 +199,7 @@ def keep(folder: Path) -> None:
     servers = Servers.from_environment()
     with (folder / "keeper").open("w") as keeper, (folder / "users").open("w") as users:
         fcntl.flock(keeper, fcntl.LOCK_EX)
-        rabbit = servers.rabbit_node(folder / "rabbitmq", advanced=_FEW_TICKS)
+        rabbit = servers.rabbit_node(folder / "rabbitmq", advanced=FEW_TICKS)
         # No test kills this Redis, so none needs each write on the disk before its answer.
         redis = servers.redis_node(folder / "redis", appendfsync="everysec")
         try:

@@ -10,14 +10,14 @@ import pytest_asyncio
 
 from bridge.local.rabbitmq import RabbitNode
 from tests.fault.stage import Stage
-from tests.matrix.servers import Servers
+from tests.matrix.servers import FEW_TICKS, Servers
 from tests.shared_servers import SharedRabbit, delete_vhost, make_vhost
 
 
 @pytest.fixture(scope="session")
 def private_rabbit(local_dir: Path, servers: Servers) -> Iterator[RabbitNode]:
     """A node of this worker alone, for modules that kill or freeze it. The first such module starts it."""
-    node = servers.rabbit_node(local_dir / "stages" / "rabbitmq")
+    node = servers.rabbit_node(local_dir / "stages" / "rabbitmq", advanced=FEW_TICKS)
     yield node
     node.kill()
 

@@ -26,6 +26,12 @@ REDIS: Final = MappingProxyType(
     {"redis-7.0": "bookworm", "redis-8.0": "trixie", "valkey-8.1": "trixie", "valkey-9.1": "forky"}
 )
 
+FEW_TICKS: Final = (
+    "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 5000}, {quorum_tick_interval, 60000}]}].\n"
+)
+"""The text of advanced.config for nodes whose queues look after themselves once a minute, not every 5 s. Hundreds of
+idle queues would take a part of a core. `list_queues` then shows counts of up to a minute ago."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
