@@ -53,11 +53,12 @@ class Access:
         """
         if not asks_for_tokens(pools.settings):
             return None
-        context, file = pools.default.context, pools.settings.tokens_file
-        store, keys = context.store, context.records.keys
-        tokens = Tokens(FileSource(file) if file is not None else StoreSource(StoredTokens(store, keys)))
-        pools.default.add(tokens)
-        return cls(tokens, Rates(store, keys))
+        service, file = pools.default, pools.settings.tokens_file
+        keys = service.context.records.keys
+        stored = StoredTokens(service.loops_context.store, keys)
+        tokens = Tokens(FileSource(file) if file is not None else StoreSource(stored))
+        service.add(tokens)
+        return cls(tokens, Rates(service.context.store, keys))
 
     async def admit(
         self, authorizations: Sequence[bytes], need: Need, topic: Callable[[], str] | None = None

@@ -25,15 +25,15 @@ def assemble(settings: Settings, worker_rpc: WorkerRpc | None = None) -> Pools:
 
 def _service(settings: Settings, pool: str) -> Service:
     service = Service(settings, pool=pool)
-    watch = Watch(service.context)
+    watch = Watch(service.loops_context)
     service.add(watch)
     service.report(watch)
     if Role.CHECKPOINT in settings.roles:
-        checkpoint = Checkpoints(service.context)
+        checkpoint = Checkpoints(service.loops_context)
         service.add(checkpoint)
-        service.add(AckListener(service.context))
+        service.add(AckListener(service.loops_context))
         if settings.audit_every:
-            service.add(Audit(service.context, checkpoint))
+            service.add(Audit(service.loops_context, checkpoint))
     if Role.PUSH in settings.roles:
         service.add(Callbacks(service))
     return service

@@ -45,7 +45,10 @@ class Service:
         self.settings = settings
         self._broker = Broker(settings)
         keys = Keys(settings.redis_prefix, settings.index_buckets)
-        self._store = Store(settings.redis_url, timeout_ms=settings.store_timeout, tls=settings.tls, keys=keys)
+        # The loops have connections of their own, so that they never wait behind requests.
+        self._store, self._loops_store = (
+            Store(settings.redis_url, timeout_ms=settings.store_timeout, tls=settings.tls, keys=keys) for _ in range(2)
+        )
         records = Records(
             keys=keys,
             retention_ms=settings.retention,
@@ -55,6 +58,7 @@ class Service:
         self.context = context = Context(
             store=self._store, records=records, broker=self._broker, topics=self.topics, settings=settings, pool=pool
         )
+        self.loops_context = replace(context, store=self._loops_store, topics=self.topics.over(self._loops_store))
         self.lookup = Lookup(context)
         self.sending = Sending(context)
         self.replacing = Replacing(context, self.sending)
@@ -118,14 +122,15 @@ class Service:
             async with asyncio.timeout(self.settings.grace / 1_000):
                 await asyncio.gather(*self._running, self.sending.finish(), return_exceptions=True)
         await self._broker.close()
-        await self._store.close()
+        for store in (self._store, self._loops_store):
+            await store.close()
         log.info("service.stopped")
 
     async def health(self) -> Health:
         """The health of this pool in this process. It asks RabbitMQ and Redis now."""
         servers = {
             "broker": await _state_of(self._broker.check()),
-            "store": await _state_of(self._store.learn_clock()),
+            "store": await _state_of(self._loops_store.learn_clock()),
         }
         # A frozen or blocked server gives a loop no work, so the loop itself has not noticed yet.
         away = next((f"waiting: {state}" for state in servers.values() if state != "ok"), "ok")

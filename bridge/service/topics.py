@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import fields
 from time import monotonic
 from typing import Any
@@ -49,6 +50,13 @@ class Topics:
         # Policies with the time of reading: `_seen` of all topics asked for, `_used` of those also put on the list.
         self._seen: dict[str, tuple[Policy, float]] = {}
         self._used: dict[str, tuple[Policy, float]] = {}
+
+    def over(self, store: Store) -> Topics:
+        """The same topics, asked for over the connections of another store. Each knows the policies that the other has
+        read."""
+        topics = copy(self)
+        topics._store = store
+        return topics
 
     async def policy(self, topic: str) -> Policy:
         """The topic's policy, or the defaults if it has none. While Redis is away, the policy last read.

@@ -21,6 +21,7 @@ from tests.forked_bridge import PATIENCE_MS
 from tests.proxy import Proxy
 
 Publish = Callable[[Sequence[Publication]], Coroutine[Any, Any, list[BrokerUnavailable | None]]]
+Run = Callable[..., Coroutine[Any, Any, list[Any]]]
 PATIENCE_S = 30.0
 ABSENCE_MS = 1_500  # longer than the rest of any lease or delay in these tests
 
@@ -67,9 +68,10 @@ class Mortal:
             await self.service.stop()
 
     def _stops_at_script(self, name: str, *, before: bool) -> None:
-        store = self.service.context.store
-        run = store.run
+        for context in (self.service.context, self.service.loops_context):
+            context.store.run = self._stopping_run(context.store.run, name, before=before)  # type: ignore[method-assign]
 
+    def _stopping_run(self, run: Run, name: str, *, before: bool) -> Run:
         async def stopping(calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
             meant = any(call.script.name == name for call in calls)
             if meant and before:
@@ -79,7 +81,7 @@ class Mortal:
                 await self._stop()
             return answers
 
-        store.run = stopping  # type: ignore[method-assign]
+        return stopping
 
     def _stopping(self, publish: Publish, meant: Callable[[Publication], bool]) -> Publish:
         async def stopping(publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:

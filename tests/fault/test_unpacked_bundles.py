@@ -102,7 +102,7 @@ async def take_id(queue: AbstractQueue) -> str:
 
 async def fire_answered(service: Service) -> None:
     """Returns once Redis has answered a call of the script `fire`."""
-    store, answered = service.context.store, asyncio.Event()
+    store, answered = service.loops_context.store, asyncio.Event()
     run = store.run
 
     async def noting(calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
