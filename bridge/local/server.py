@@ -45,7 +45,7 @@ def spawn(command: Sequence[str], environment: Mapping[str, str], log_file: Path
 
 
 class Child(Protocol):
-    """What a server needs of the process that it runs, as Popen has it."""
+    """The part of `Popen` through which a server watches its process."""
 
     @property
     def pid(self) -> int: ...

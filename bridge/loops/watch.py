@@ -83,7 +83,7 @@ class Watch:
                 Finding(
                     "warning",
                     f"Redis' maxmemory-policy is {policy}: when full, it evicts records of messages, of deletes and of"
-                    " topics' policies; required is noeviction",
+                    " topics' policies; it must be noeviction",
                 )
             )
         self._report(tuple(findings))

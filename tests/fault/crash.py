@@ -19,6 +19,7 @@ from tests.fault.api import now_ms
 from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE_MS
 from tests.proxy import Proxy
+from tests.waiting import pause
 
 Publish = Callable[[Sequence[Publication]], Coroutine[Any, Any, list[BrokerUnavailable | None]]]
 Run = Callable[..., Coroutine[Any, Any, list[Any]]]
@@ -108,7 +109,7 @@ async def send(service: Service, what: Draft) -> int:
         while True:
             with suppress(Unavailable):
                 return (await service.sending.send(what)).message.record.due_ms
-            await asyncio.sleep(0.1)
+            await pause()
 
 
 async def pull(service: Service, topic: str, *, lease_ms: int = 30_000, wait_ms: int = 20_000) -> list[Leased]:
@@ -117,7 +118,7 @@ async def pull(service: Service, topic: str, *, lease_ms: int = 30_000, wait_ms:
         while True:
             with suppress(Unavailable):
                 return await service.pulling.pull([topic], limit=1, wait_ms=wait_ms, lease_ms=lease_ms)
-            await asyncio.sleep(0.1)
+            await pause()
 
 
 DyingAt = Callable[[Mortal], None]

@@ -18,6 +18,7 @@ from tests.fault.api import now_ms
 from tests.fault.crash import DyingAt, after, before, dies_in, dying, of_kind, on_way, restarted
 from tests.fault.stage import Stage, killed, started
 from tests.integration.topic import Topic
+from tests.waiting import pause
 
 IDS = [f"m-{at}" for at in range(8)]
 PATIENCE_S = 30.0
@@ -51,7 +52,7 @@ async def pull_some(service: Service, topic: str, *, wait_ms: int) -> list[Lease
     while True:
         with suppress(Unavailable):
             return await service.pulling.pull([topic], limit=100, wait_ms=wait_ms, lease_ms=30_000)
-        await asyncio.sleep(0.1)
+        await pause()
 
 
 async def each_comes_once(

@@ -104,7 +104,7 @@ async def test_policy_that_breaks_a_promise_makes_a_bridge_unready(
     (key,) = definition
     async with watched.policy("policies", pattern, definition):
         health = await watched.until(lambda status, health: status == 503 and says(health, key))
-        assert says(health, f"policy limits: {key}", effect, "required is")
+        assert says(health, f"policy limits: {key}", effect, "it must be")
         assert f"policy limits: {key}" in health["detail"]
         assert set(health["parts"].values()) == {"ok"}
         assert await watched.findings("error") == 1
@@ -131,7 +131,7 @@ async def test_policy_that_makes_messages_late_degrades_a_ready_bridge(
         # One finding for the policy, not one for each queue.
         (finding,) = health["findings"]
         assert finding["severity"] == "warning"
-        assert says(health, f"operator policy limits: {key}", effect, "required is")
+        assert says(health, f"operator policy limits: {key}", effect, "it must be")
         await watched.own.topic.send(delay="1h")
     await watched.until_ok()
 
@@ -172,7 +172,7 @@ async def test_redis_that_evicts_keys_degrades_a_bridge(watched: Watched, redis_
         await redis.config_set("maxmemory-policy", "allkeys-lru")
         await redis.config_set("maxmemory", "1gb")
         try:
-            health = await watched.until(lambda _, health: says(health, "allkeys-lru", "required is noeviction"))
+            health = await watched.until(lambda _, health: says(health, "allkeys-lru", "it must be noeviction"))
             assert health["status"] == "degraded"
         finally:
             await redis.config_set("maxmemory", "0")

@@ -17,6 +17,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.command import command as run
+from tests.waiting import pause
 
 USER = "keeper"
 # Each has characters that are special in URLs, and one that is not ASCII.
@@ -87,7 +88,7 @@ class Watched:
                 try:
                     answer = await client.request(method, path, json=document)
                 except httpx2.ConnectError:
-                    await asyncio.sleep(0.05)
+                    await pause()
                 else:
                     self._answers.append(answer.text)
                     return answer.status_code

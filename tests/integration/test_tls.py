@@ -98,7 +98,7 @@ async def ready_parts(url: str, verify: ssl.SSLContext | bool = True) -> dict[st
             try:
                 answer = await client.get("/health/ready")
             except httpx2.ConnectError:
-                await asyncio.sleep(0.05)
+                await pause()
             else:
                 parts: dict[str, str] = answer.json()["parts"]
                 assert (answer.status_code == 200) == all(state == "ok" for state in parts.values())
@@ -109,7 +109,7 @@ async def all_ok(url: str, verify: ssl.SSLContext | bool = True) -> None:
     states: set[str] = set()
     while states != {"ok"}:
         states = set((await ready_parts(url, verify)).values())
-        await asyncio.sleep(0.05)
+        await pause()
 
 
 async def send_pull_ack(client: httpx2.AsyncClient) -> None:

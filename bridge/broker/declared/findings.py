@@ -35,5 +35,5 @@ def _of_group(group: list[TopologyFinding]) -> Finding:
     others = f" and {len(group) - 1} more" if len(group) > 1 else ""
     effect = f": {first.effect}" if first.effect else ""
     return Finding(
-        first.severity, f"{_subject(first)} is {first.found}{on}{others}{effect}; required is {first.required}"
+        first.severity, f"{_subject(first)} is {first.found}{on}{others}{effect}; it must be {first.required}"
     )

@@ -22,7 +22,7 @@ def test_policy_on_many_queues_is_one_finding() -> None:
     assert in_words(map(capped, ("delay.1s", "delay.2s", "delay.3s"))) == [
         Finding(
             "warning",
-            "policy limits: max-length is 10 on delay.1s and 2 more: full, it waits; required is absent",
+            "policy limits: max-length is 10 on delay.1s and 2 more: full, it waits; it must be absent",
         )
     ]
 
@@ -31,5 +31,5 @@ def test_different_values_are_different_findings_and_errors_come_first() -> None
     found = in_words([capped("delay.1s"), warning("a", found=1, required=2), error("b", found=3, required=4)])
 
     assert [one.severity for one in found] == ["error", "warning", "warning"]
-    assert found[0].says == "b is 3; required is 4"
+    assert found[0].says == "b is 3; it must be 4"
     assert len(in_words([capped("delay.1s", 1), capped("delay.1s", 2)])) == 2
