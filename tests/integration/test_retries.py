@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import aio_pika
 import pytest
 
 from tests.integration.amqp import Amqp, header
 from tests.integration.topic import Json, Topic, due_ms
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -61,7 +63,22 @@ async def test_replay_of_one_dead_letter_leaves_the_others(topic: Topic, amqp: A
     await topic.call("POST", "/dead/none/replay", expect=404)
     assert await dead_ids(topic) == ["a", "c"]
     while await amqp.count(topic.dead_queue) != 2:
-        pass  # letters that the bridge inspected are requeued when its channel closes
+        await pause()  # letters that the bridge inspected are requeued when its channel closes
+
+
+async def test_dead_letter_behind_thousands_of_others_is_replayed_or_dropped(topic: Topic, amqp: Amqp) -> None:
+    await make_dead(topic, "first")
+    async with amqp.connection.channel() as channel:
+        letter = aio_pika.Message(b"1", delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
+        await asyncio.gather(*(channel.default_exchange.publish(letter, topic.dead_queue) for _ in range(2_100)))
+    await make_dead(topic, "replayed", "dropped")
+
+    await topic.call("POST", "/dead/replayed/replay")
+    assert (await topic.pull_one())["id"] == "replayed"
+    await topic.call("DELETE", "/dead/dropped")
+
+    while await amqp.count(topic.dead_queue) != 2_101:
+        await pause()
 
 
 async def test_many_dead_letters_are_replayed_oldest_first(topic: Topic) -> None:

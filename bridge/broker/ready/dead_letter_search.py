@@ -12,6 +12,8 @@ from bridge.broker.ready.taken import Taken
 from bridge.model.errors import QueueMissing
 
 _STEP_S = 5.0
+_WINDOW = 1_000
+"""Messages for each consumer. A quorum queue gives a consumer 2,000 at most, and what has arrived takes memory."""
 
 
 class DeadLetterSearch:
@@ -30,19 +32,21 @@ class DeadLetterSearch:
             BrokerUnavailable
         """
         channel = await self._connection.channel()
-        tag = ""
+        tags: list[str] = []
         try:
             deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
             try:
                 async with translated(_STEP_S):
                     depth = await channel.depth(queue)
+                    if depth:
+                        await channel.set_prefetch(_WINDOW)
             except QueueMissing:
                 depth = 0
-            if depth:
-                async with translated(_STEP_S):
-                    tag = await channel.consume(queue, deliveries.put_nowait)
             wanted: Taken | None = None
-            for _ in range(depth):
+            for read in range(depth):
+                if read % _WINDOW == 0:
+                    async with translated(_STEP_S):
+                        tags.append(await channel.consume(queue, deliveries.put_nowait))
                 try:
                     async with asyncio.timeout(_STEP_S):
                         taken = Taken(queue, await deliveries.get())
@@ -53,7 +57,8 @@ class DeadLetterSearch:
                     break
             yield wanted
         finally:
-            channel.forget(tag)
+            for tag in tags:
+                channel.forget(tag)
             if not channel.is_closed:
                 async with translated(_STEP_S):
                     await channel.close()
