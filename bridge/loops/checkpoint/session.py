@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from time import monotonic
 
 import structlog
 
@@ -122,9 +123,9 @@ class Session:
 
     async def _finish_unpacked(self, consumer: Consumer) -> None:
         """Finishes unpacked bundles on shutdown. Requeuing one would redeliver copies already released."""
-        now_ms = self._store.clock.now_ms()
-        until_ms = now_ms + _ENDED_WITHIN_MS
+        until_ms = _own_ms() + _ENDED_WITHIN_MS
         while self._bundles.copies:
+            now_ms = _own_ms()
             due = self._held.take_due(now_ms, self._batch)
             unpacked = [held for held in due if not isinstance(held, Bundle) and held.tag in self._bundles]
             if unpacked:
@@ -134,14 +135,15 @@ class Session:
                 if next_ms is None or next_ms > until_ms:
                     return
                 await asyncio.sleep(max(0.0, next_ms - now_ms) / 1_000)
-            now_ms = self._store.clock.now_ms()
 
     def _received(self, delivery: Delivery) -> None:
         now_ms = self._store.clock.now_ms()
         arrival = self._classify(delivery, now_ms=int(now_ms))
-        self._hold(arrival, ask_at_ms(arrival, now_ms))
+        self._hold(arrival, ask_at_ms(arrival, now_ms) - now_ms)
 
-    def _hold(self, arrival: Arrival, due_ms: float) -> None:
+    def _hold(self, arrival: Arrival, for_ms: float) -> None:
+        """Holds an arrival. The time passes by the clock of this process, as that of Redis may be set meanwhile."""
+        due_ms = _own_ms() + for_ms
         self._held.add(due_ms, arrival.topic, arrival, arrival.count)
         if self._awaited_ms is None or due_ms < self._awaited_ms:
             self._wake.set()
@@ -149,12 +151,12 @@ class Session:
     async def _next_due(self) -> list[_Unpacked]:
         """Waits until copies are due, and returns a batch of them."""
         while True:
-            now_ms = self._store.clock.now_ms()
+            now_ms = _own_ms()
             due: list[_Unpacked] = []
             while len(due) < self._batch and (taken := self._held.take_due(now_ms, self._batch - len(due))):
                 for arrival in taken:
                     if isinstance(arrival, Bundle):
-                        due += self._unpack(arrival, now_ms)
+                        due += self._unpack(arrival)
                     else:
                         due.append(arrival)
             if due:
@@ -166,11 +168,12 @@ class Session:
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
 
-    def _unpack(self, bundle: Bundle, now_ms: float) -> list[_Unpacked]:
+    def _unpack(self, bundle: Bundle) -> list[_Unpacked]:
         """Returns the copies of a bundle that are due, and holds each of the others."""
         if not self._bundles.has_room(bundle.count):
-            self._hold(bundle, now_ms + RETRY_MS)
+            self._hold(bundle, RETRY_MS)
             return []
+        now_ms = self._store.clock.now_ms()
         copies = bundle.unpack(now_ms=int(now_ms))
         if isinstance(copies, Unusable):
             return [copies]
@@ -178,7 +181,7 @@ class Session:
         due: list[_Unpacked] = []
         for copy in copies:
             if (moment_ms := ask_at_ms(copy, now_ms)) > now_ms:
-                self._hold(copy, moment_ms)
+                self._hold(copy, moment_ms - now_ms)
             else:
                 due.append(copy)
         return due
@@ -196,9 +199,9 @@ class Session:
                 processed = await self._batches.process(items)
                 items = []
                 for item, again_ms in processed.held:
-                    self._hold(item, again_ms)
+                    self._hold(item, again_ms - self._store.clock.now_ms())
                 for item, reason in processed.refused:
-                    self._hold(Unusable(item.tag, item.original, reason), self._store.clock.now_ms())
+                    self._hold(Unusable(item.tag, item.original, reason), 0)
                 await consumer.ack(self._bundles.done(processed.done))
             self.state = "ok"
         except Unavailable as error:
@@ -206,7 +209,7 @@ class Session:
             self.state = waiting(error)
             left = [*unusable, *items]
             for arrival in left:
-                self._hold(arrival, self._store.clock.now_ms() + RETRY_MS)
+                self._hold(arrival, RETRY_MS)
         except Exception:
             left = [*unusable, *items]
             if len(left) > 1:
@@ -215,7 +218,7 @@ class Session:
                     await self._process(consumer, [arrival])
             elif left:
                 log.exception("checkpoint.failed", topic=left[0].topic, id=_id(left[0]))
-                self._hold(left[0], self._store.clock.now_ms() + _FAILED_AGAIN_MS)
+                self._hold(left[0], _FAILED_AGAIN_MS)
             else:
                 raise
 
@@ -224,6 +227,10 @@ class Session:
         log.warning("checkpoint.refused", reason=arrival.reason)
         metrics.REFUSED.inc()
         await consumer.ack(self._bundles.done([arrival.tag]))
+
+
+def _own_ms() -> float:
+    return monotonic() * 1_000
 
 
 def _id(arrival: _Unpacked) -> str:

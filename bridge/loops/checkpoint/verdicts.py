@@ -23,6 +23,11 @@ _FIRST_PARKED_MS = (0, 100)
 """The process that published such a copy most often names it within a moment, and a batch of copies within a tenth of a
 second. So the first pauses are short."""
 
+EARLY_AT_MOST_MS = 5_000
+"""The wheel brings a copy a fifth of a second early at most. If Redis says that it is earlier than this, the clock of
+Redis was set back. Then the checkpoint asks again after this time: parked until the moment that Redis says, the message
+would be late by as much as the clock was wrong."""
+
 HELD_AT_MOST_MS = 200
 """The checkpoint holds a copy that is due sooner in memory, and puts a copy that is due later back into the wheel."""
 
@@ -48,7 +53,8 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int)
             return Decision(hold_ms=outcome.extra)
         case Verdict.HOLD:
             held = replace(as_recorded(copy, outcome.found), due_ms=outcome.now_ms + int(outcome.extra))
-            publication = Publication(copy=held, route=Route.WHEEL, left_ms=outcome.extra, kind=CopyKind.HOLD)
+            left_ms = min(outcome.extra, _left_at_most_ms(copy, outcome.found) + stranded_ms)
+            publication = Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)
             return Decision(Step(publication=publication))
         case Verdict.AHEAD:
             return _ask_later(copy)
@@ -85,6 +91,13 @@ def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, po
             return Decision(counts="expired")
         case _:
             return Decision(counts="ghost")
+
+
+def _left_at_most_ms(copy: Copy, record: Record) -> int:
+    """Returns how long a copy that left the wheel may have to wait: until the moment to which its message was moved or
+    its lease extended, and a little more."""
+    later_ms = max(record.due_ms, record.lease_until_ms) - copy.due_ms
+    return max(0, later_ms) + EARLY_AT_MOST_MS
 
 
 def _ask_later(copy: Copy) -> Decision:

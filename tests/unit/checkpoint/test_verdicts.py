@@ -73,12 +73,32 @@ def test_a_copy_that_is_almost_due_is_held_in_memory(extra: int) -> None:
     assert after_fire(RECORDS, COPY, outcome("hold", extra), 0) == Decision(hold_ms=extra)
 
 
-@pytest.mark.parametrize(("extra", "stranded_ms"), [(201, 0), (150, 100), (86_400_000, 0)])
-def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(extra: int, stranded_ms: int) -> None:
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("moved_ms", "extended_ms", "extra", "stranded_ms", "left_ms"),
+    [
+        (0, 0, 201, 0, 201),
+        (0, 0, 150, 100, 150),
+        (DAY_MS, 0, DAY_MS - 100, 0, DAY_MS - 100),
+        (0, 9_000, 8_900, 0, 8_900),
+        (0, 0, DAY_MS - 100, DAY_MS - 100, DAY_MS - 100),
+        # The clock of Redis was set back by a day.
+        (0, 0, DAY_MS, 0, 5_000),
+        (-1_000, 0, DAY_MS, 0, 5_000),
+        (60_000, 0, DAY_MS + 60_000, 0, 65_000),
+        (0, 9_000, DAY_MS + 9_000, 0, 14_000),
+    ],
+)
+def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(
+    moved_ms: int, extended_ms: int, extra: int, stranded_ms: int, left_ms: int
+) -> None:
+    record = replace(RECORD, due_ms=COPY.due_ms + moved_ms, lease_until_ms=COPY.due_ms + extended_ms)
     held = replace(AS_RECORDED, due_ms=NOW_MS + extra)
 
-    assert after_fire(RECORDS, COPY, outcome("hold", extra), stranded_ms) == Decision(
-        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=extra, kind=CopyKind.HOLD))
+    assert after_fire(RECORDS, COPY, Outcome(Verdict.HOLD, NOW_MS, extra, record), stranded_ms) == Decision(
+        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD))
     )
 
 
