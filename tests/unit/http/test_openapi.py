@@ -18,7 +18,8 @@ _CALLS = {
     ("delete", "/messages/{id}"), ("patch", "/messages/{id}"), ("post", "/pull"), ("post", "/ack"),
     ("post", "/messages/{id}/ack"), ("post", "/messages/{id}/nack"), ("post", "/messages/{id}/extend"),
     ("get", "/dead"), ("post", "/dead/{id}/replay"), ("post", "/dead/replay"), ("delete", "/dead"),
-    ("delete", "/dead/{id}"), ("get", ""), ("put", ""), ("delete", ""),
+    ("delete", "/dead/{id}"), ("get", ""), ("put", ""), ("patch", ""), ("delete", ""),
+    ("post", "/pause"), ("post", "/resume"),
     ("get", "/subscription"), ("put", "/subscription"), ("delete", "/subscription"),
 }  # fmt: skip
 
