@@ -15,6 +15,7 @@ from typing import Annotated, TypeVar
 import orjson
 import typer
 
+from bridge.cli import failures
 from bridge.cli.pool_option import POOL_HELP, settings_of
 from bridge.settings import amqp_urls
 from bridge.settings.tls import client_context, tls_failure
@@ -163,8 +164,12 @@ def verify(
     whole = options.plan(slots=slots)
     report = _connected(options, lambda connection: compare(connection, whole, management_url=options.management_url))
     typer.echo(str(report))
+    if not slots:
+        typer.echo("not checked: slots; add --slots")
+    if not options.checked + options.direct:
+        typer.echo("not checked: queues of topics; name each with --topic or --direct")
     if not report.ok:
-        raise typer.Exit(1)
+        raise typer.Exit(failures.FAILED)
 
 
 @app.command()
@@ -231,5 +236,4 @@ def _connected(options: Options, work: Callable[[Connection], Awaitable[Result]]
         return asyncio.run(run())
     except (TopologyError, OSError, TimeoutError) as exc:
         broker = amqp_urls.without_password(options.amqp_url)
-        typer.echo(f"{type(exc).__name__} at {broker}: {tls_failure(exc) or exc}", err=True)
-        raise typer.Exit(2) from exc
+        failures.end("topology", f"{type(exc).__name__} at {broker}: {tls_failure(exc) or exc}")
