@@ -16,6 +16,7 @@ import orjson
 import typer
 
 from bridge.cli import failures
+from bridge.cli.local_servers import local_servers
 from bridge.cli.pool_option import POOL_HELP, settings_of
 from bridge.settings import amqp_urls
 from bridge.settings.tls import client_context, tls_failure
@@ -35,6 +36,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 Result = TypeVar("Result")
 
 CONNECT_TIMEOUT_S = 10
+
+_DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 
 _SLOTS_HELP = "Include every slot; without them, a bridge declares slots as it needs them."
 
@@ -71,8 +74,13 @@ def read_options(
     context: typer.Context,
     *,
     amqp_url: Annotated[
-        str, typer.Option(envvar="BRIDGE_AMQP_URL", help="URL of RabbitMQ, with user, password and virtual host.")
-    ] = "amqp://guest:guest@127.0.0.1:5672/",
+        str | None,
+        typer.Option(
+            envvar="BRIDGE_AMQP_URL",
+            help="URL of RabbitMQ, with user, password and virtual host. "
+            f"Default: that of a running `make run`, or {_DEFAULT_URL}.",
+        ),
+    ] = None,
     management_url: Annotated[
         str | None,
         typer.Option(envvar="BRIDGE_MANAGEMENT_URL", help="URL of the management API, with user and password."),
@@ -111,6 +119,10 @@ def read_options(
         settings = settings_of(pool)
         amqp_url, management_url = settings.amqp_url, settings.management_url
         prefix, ready_prefix, dead_prefix = settings.prefix, settings.ready_prefix, settings.dead_prefix
+    elif amqp_url is None:
+        local = local_servers()
+        amqp_url = local.get("amqp_url", _DEFAULT_URL)
+        management_url = management_url or local.get("management_url")
     try:
         tls = client_context(tls_ca, tls_cert, tls_key)
         amqp_urls.checked_amqp_url(amqp_url)
