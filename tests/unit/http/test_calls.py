@@ -101,15 +101,17 @@ async def test_an_ack_passes_its_receipt_to_the_service(
     assert service.calls == [("settling.ack", ("orders", "o-1001", receipt), {})]
 
 
-@pytest.mark.parametrize("how", ["receipts", "ids"])
-async def test_an_ack_of_many_answers_one_result_each(service: Any, client: httpx2.AsyncClient, how: str) -> None:
-    service.answers[f"settling.ack_{how}"] = [
+@pytest.mark.parametrize(("how", "asked"), [("receipts", "ack_receipts"), ("ids", "ack_delivered")])
+async def test_an_ack_of_many_answers_one_result_each(
+    service: Any, client: httpx2.AsyncClient, how: str, asked: str
+) -> None:
+    service.answers[f"settling.{asked}"] = [
         AckResult(id="a", verdict=AckVerdict.ACKED),
         AckResult(id=None, verdict=AckVerdict.UNKNOWN),
     ]
     response = await client.post(f"{T}/ack", json={how: ["a", "b"]})
     assert response.json() == {"results": [{"id": "a", "result": "acked"}, {"id": None, "result": "unknown"}]}
-    assert service.calls == [(f"settling.ack_{how}", ("orders", ["a", "b"]), {})]
+    assert service.calls == [(f"settling.{asked}", ("orders", ["a", "b"]), {})]
 
 
 @pytest.mark.parametrize(
