@@ -87,12 +87,16 @@ FINDINGS: Final = Gauge(
     "delaybridge_findings", "Findings of the last check of the servers, by severity", ["severity"], registry=REGISTRY
 )
 UP: Final = Gauge(
-    "delaybridge_up", "1 if the part works (broker, store, checkpoint and other loops)", ["part"], registry=REGISTRY
+    "delaybridge_up",
+    "1 if the part works (broker, store, checkpoint and other loops), asked at each scrape",
+    ["part"],
+    registry=REGISTRY,
 )
 
 
 def counted(messages: Mapping[tuple[str, str], int]) -> None:
-    """Sets the gauges of messages, by topic and state."""
+    """Sets the gauges of messages, by topic and state. Removes those of all other topics."""
+    MESSAGES.clear()
     for (topic, state), count in messages.items():
         MESSAGES.labels(topic, state).set(count)
 

@@ -36,6 +36,8 @@ _BREAKING: Final = frozenset(
 """Arguments that lose or misroute messages if they differ from the plan's."""
 
 _NOT_LOWER: Final = "absent, or at least the queue's own value"
+_CONSUMER_TIMEOUT_MS: Final = 1_800_000
+"""RabbitMQ's default, which the bridge's own consumers never reach while Redis answers."""
 # The keys that the topology itself binds to an exchange with an alternate: a digit of a hand, or a direct topic.
 _OWN_KEY: Final = re.compile(r"(\*\.)*\d+\.#|(\*\.){7}[^*#]+")
 
@@ -160,9 +162,16 @@ def _harm(definition: Mapping[str, Any], queue: Queue) -> Iterator[_Harm]:
             yield _Harm("warning", key, "a full queue refuses sends and holds due messages back", "absent")
         elif key in definition:
             yield _Harm("error", key, "a full queue drops its oldest messages", "absent")
+    if definition.get("delayed-retry-type", "disabled") != "disabled":
+        effect = "holds messages back that a consumer returned or a crash left, so they are late"
+        yield _Harm("warning", "delayed-retry-type", effect, "absent, or disabled")
     if "x-message-ttl" in arguments:
         yield from _harm_to_slot(definition, arguments)
-    elif "x-dead-letter-exchange" in arguments:
+        return
+    if int(definition.get("consumer-timeout", _CONSUMER_TIMEOUT_MS)) < _CONSUMER_TIMEOUT_MS:
+        effect = "takes messages away from slow consumers, and from bridges while Redis is away"
+        yield _Harm("warning", "consumer-timeout", effect, f"absent, or at least {_CONSUMER_TIMEOUT_MS}")
+    if "x-dead-letter-exchange" in arguments:
         yield from _harm_to_ready(definition, arguments)
     else:
         yield from _harm_to_terminal(definition, arguments)

@@ -9,8 +9,9 @@ class Finding:
     """One difference between the broker and the plan. An `error` breaks a promise. A `warning` may break one, or could
     not be checked.
 
-    `name` says what differs. For a policy, `on` is the exchange or queue that it applies to, with which `name` begins.
-    `effect` says what the difference does, `remedy` what an operator can do about it.
+    `unread`: the broker did not show the thing, so it was not compared. `name` says what differs. For a policy, `on` is
+    the exchange or queue that it applies to, with which `name` begins. `effect` says what the difference does, `remedy`
+    what an operator can do about it.
     """
 
     severity: Literal["error", "warning"]
@@ -20,6 +21,7 @@ class Finding:
     on: str = ""
     effect: str = ""
     remedy: str = ""
+    unread: bool = False
 
     def __str__(self) -> str:
         effect = f" ({self.effect})" if self.effect else ""
@@ -30,11 +32,11 @@ class Finding:
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """All findings, errors first. `checked` lists what was compared, so that an empty report says something. `skipped`
-    says what was not compared, and why; empty: nothing."""
+    lists what was not compared, each with the reason."""
 
     findings: tuple[Finding, ...]
     checked: tuple[str, ...]
-    skipped: str = ""
+    skipped: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -44,8 +46,7 @@ class Report:
     def __str__(self) -> str:
         lines = [str(finding) for finding in self.findings]
         lines.append(f"{'ok' if self.ok else 'not ok'}: checked {', '.join(self.checked)}")
-        if self.skipped:
-            lines.append(f"not checked: {self.skipped}")
+        lines += [f"not checked: {skipped}" for skipped in self.skipped]
         return "\n".join(lines)
 
 
@@ -57,3 +58,8 @@ def warning(name: str, *, found: object, required: object, effect: str = "", rem
     return Finding(
         severity="warning", name=name, found=str(found), required=str(required), effect=effect, remedy=remedy
     )
+
+
+def unread(name: str, *, found: object, remedy: str) -> Finding:
+    """The finding that the broker did not show something."""
+    return Finding(severity="warning", name=name, found=str(found), required="readable", remedy=remedy, unread=True)

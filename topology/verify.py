@@ -18,7 +18,7 @@ from topology import compare
 from topology.channels import look_at_all, plain_channel
 from topology.errors import BrokerUnsuitable
 from topology.plan import Exchange, Plan, Queue
-from topology.report import Finding, Report, error, warning
+from topology.report import Finding, Report, error, unread
 
 TIMEOUT_S: Final = 60.0
 
@@ -36,6 +36,7 @@ CAPABILITIES: Final = ("publisher_confirms", "exchange_exchange_bindings", "basi
 
 
 _SUPPORTED: Final = "Use a RabbitMQ that docs/versions.md lists"
+_UNREAD: Final = ", as the management API did not answer"
 _DECLARE: Final = "Declare it with `delaybridge topology apply`"
 
 
@@ -76,17 +77,19 @@ async def verify(
         findings = await _server(connection)
         findings += await _missing(connection, plan)
         checked = ["version", "feature flags", f"{len(plan.exchanges)} exchanges", f"{len(plan.queues)} queues"]
-        skipped = ""
+        skipped: list[str] = []
         if management_url is not None:
             answers = await managed(
                 management_url, await vhost_of(connection), plan, tls=connection.kwargs.get("context")
             )
             findings += chain.from_iterable(answers.values())
-            checked += ["arguments", f"{len(plan.bindings)} bindings", "policies"]
+            for question, found in answers.items():
+                no_answer = any(finding.unread for finding in found)
+                (skipped if no_answer else checked).append(_compared(question, plan) + _UNREAD * no_answer)
         else:
-            skipped = "arguments, bindings and policies, as there is no management URL; set BRIDGE_MANAGEMENT_URL"
+            skipped.append("arguments, bindings and policies, as there is no management URL; set BRIDGE_MANAGEMENT_URL")
     by_severity = sorted(findings, key=lambda finding: finding.severity)
-    return Report(findings=tuple(dict.fromkeys(by_severity)), checked=tuple(checked), skipped=skipped)
+    return Report(findings=tuple(dict.fromkeys(by_severity)), checked=tuple(checked), skipped=tuple(skipped))
 
 
 async def _server(connection: AbstractConnection) -> list[Finding]:
@@ -157,16 +160,27 @@ async def managed(
             except httpx2.HTTPError as exc:
                 remedy = "Check BRIDGE_MANAGEMENT_URL, and that its user has the tag `monitoring` or `policymaker`"
                 findings[question] = [
-                    warning(
+                    unread(
                         f"answer of the management API at {base.host}:{base.port} to /api/{path}",
                         found=f"missing ({exc})",
-                        required="readable",
                         remedy=remedy,
                     )
                 ]
             else:
                 findings[question] = judge(response.json())
     return findings
+
+
+def _compared(question: str, plan: Plan) -> str:
+    """Names what the answer to the question shows."""
+    return {
+        "bindings/VHOST": f"{len(plan.bindings)} bindings",
+        "policies/VHOST": "policies",
+        "operator-policies/VHOST": "operator policies",
+        "feature-flags": "all feature flags",
+        "exchanges/VHOST": "properties of exchanges",
+        "queues/VHOST": "arguments of queues",
+    }[question]
 
 
 async def vhost_of(connection: AbstractConnection) -> str:

@@ -17,7 +17,7 @@ from bridge.broker.declared.findings import Finding, in_words
 from bridge.broker.publications import CopyPublisher
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.taker import Taker
-from bridge.model.breaker import Breaker, BreakerState
+from bridge.model.breaker import Breaker
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit
 from bridge.settings.settings import Settings
 from topology import plan
@@ -135,11 +135,10 @@ class Broker:
             BrokerUnavailable: RabbitMQ is away, or blocks publishers.
         """
         await self.declared.ensure_wheel()
-        if self.breaker.state is not BreakerState.CLOSED:
-            # A frozen broker may hold the connection open.
-            await self._publishing.ping()
         if await self._publishing.blocked():
             raise BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")
+        # A frozen broker holds the connection open.
+        await self._publishing.ping()
 
     async def close(self) -> None:
         """Closes all connections. RabbitMQ requeues unacknowledged deliveries."""

@@ -8,6 +8,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from bridge.cli import failures
 from bridge.cli.logs import configure
 from bridge.cli.pool_option import POOL_HELP, settings_of
 from bridge.loops.audit import Audit, Overdue
@@ -28,19 +29,17 @@ def audit(
 ) -> None:
     """List messages that are past due and have no copy left, for example after somebody purged or deleted a queue.
 
-    Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: some messages were not repaired. 2: a
-    server did not answer. 3: the checkpoint is behind, so nothing could be checked.
+    Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: some messages were not repaired, a
+    server did not answer, or the checkpoint is behind, so nothing could be checked.
     """
     settings = settings_of(pool)
     configure(settings)  # otherwise warnings would be printed into the output
     try:
         overdue = asyncio.run(_find_overdue(settings, repair))
     except Unavailable as error:
-        typer.echo(f"delaybridge audit: {error}", err=True)
-        raise typer.Exit(2) from None
+        failures.unavailable("audit", error, settings)
     if overdue is None:
-        typer.echo(f"delaybridge audit: {_BEHIND}", err=True)
-        raise typer.Exit(3)
+        failures.end("audit", _BEHIND)
     if json:
         typer.echo(orjson.dumps([_row(message) for message in overdue], option=orjson.OPT_INDENT_2).decode())
     else:
@@ -49,7 +48,7 @@ def audit(
         repaired = sum(message.done is not None for message in overdue)
         typer.echo(f"{len(overdue)} overdue, {repaired} repaired.")
     if any(message.done is None for message in overdue):
-        raise typer.Exit(1)
+        raise typer.Exit(failures.FAILED)
 
 
 async def _find_overdue(settings: Settings, repair: bool) -> list[Overdue] | None:

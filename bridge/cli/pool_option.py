@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 from pydantic import ValidationError
 
+from bridge.cli.local_servers import local_servers
 from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings, complaints
 
@@ -27,12 +28,12 @@ def settings_of(pool: str) -> Settings:
 
 
 def read_settings() -> Settings:
-    """Returns the settings from the environment.
+    """Returns the settings from the environment. If it names no server: those of a running `make run`.
 
     Raises:
         BadParameter: names each wrong setting.
     """
     try:
-        return Settings()
+        return Settings(**local_servers())
     except ValidationError as error:
         raise typer.BadParameter("\n".join(complaints(error))) from None

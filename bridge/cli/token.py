@@ -24,6 +24,7 @@ from bridge.access.token import (
     sha256_of,
     written,
 )
+from bridge.cli import failures
 from bridge.cli.pool_option import read_settings, settings_of
 from bridge.model.durations import format_instant, parse_duration_ms
 from bridge.model.errors import Unavailable
@@ -64,7 +65,7 @@ def create(
 ) -> None:
     """Create a token and print it. It is shown only once: Redis keeps only a hash of it.
 
-    Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 3: Redis did not answer.
+    Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: Redis did not answer.
     """
     pools = {} if pool is None else settings_of(pool).pools or {}
     routed = pools[pool].namespaces if pool in pools else ()
@@ -124,10 +125,7 @@ def list_tokens(*, json: _Json = False) -> None:
 def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="The id that `token list` shows.")]) -> None:
     """Revoke a token. Every process refuses it within two seconds. Exit code 1: there is no such token."""
     if not _run(_writable(), lambda stored: stored.remove(token_id)):
-        typer.echo(
-            f"delaybridge token: there is no token {token_id[:100]!r}; `delaybridge token list` shows the ids", err=True
-        )
-        raise typer.Exit(1)
+        failures.end("token", f"there is no token {token_id[:100]!r}; `delaybridge token list` shows the ids")
     typer.echo(f"Token {token_id} is revoked.", err=True)
 
 
@@ -153,8 +151,7 @@ def _run(settings: Settings, work: Callable[[StoredTokens], Awaitable[Result]]) 
     try:
         return asyncio.run(connected())
     except Unavailable as error:
-        typer.echo(f"delaybridge token: {error}", err=True)
-        raise typer.Exit(3) from None
+        failures.unavailable("token", error, settings)
 
 
 def _check(value: str, option: str, pattern: str, rule: str) -> None:

@@ -15,6 +15,8 @@ from typing import Annotated, TypeVar
 import orjson
 import typer
 
+from bridge.cli import failures
+from bridge.cli.local_servers import local_servers
 from bridge.cli.pool_option import POOL_HELP, settings_of
 from bridge.settings import amqp_urls
 from bridge.settings.tls import client_context, tls_failure
@@ -34,6 +36,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 Result = TypeVar("Result")
 
 CONNECT_TIMEOUT_S = 10
+
+_DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 
 _SLOTS_HELP = "Include every slot; without them, a bridge declares slots as it needs them."
 
@@ -70,8 +74,13 @@ def read_options(
     context: typer.Context,
     *,
     amqp_url: Annotated[
-        str, typer.Option(envvar="BRIDGE_AMQP_URL", help="URL of RabbitMQ, with user, password and virtual host.")
-    ] = "amqp://guest:guest@127.0.0.1:5672/",
+        str | None,
+        typer.Option(
+            envvar="BRIDGE_AMQP_URL",
+            help="URL of RabbitMQ, with user, password and virtual host. "
+            f"Default: that of a running `make run`, or {_DEFAULT_URL}.",
+        ),
+    ] = None,
     management_url: Annotated[
         str | None,
         typer.Option(envvar="BRIDGE_MANAGEMENT_URL", help="URL of the management API, with user and password."),
@@ -110,6 +119,10 @@ def read_options(
         settings = settings_of(pool)
         amqp_url, management_url = settings.amqp_url, settings.management_url
         prefix, ready_prefix, dead_prefix = settings.prefix, settings.ready_prefix, settings.dead_prefix
+    elif amqp_url is None:
+        local = local_servers()
+        amqp_url = local.get("amqp_url", _DEFAULT_URL)
+        management_url = management_url or local.get("management_url")
     try:
         tls = client_context(tls_ca, tls_cert, tls_key)
         amqp_urls.checked_amqp_url(amqp_url)
@@ -163,8 +176,12 @@ def verify(
     whole = options.plan(slots=slots)
     report = _connected(options, lambda connection: compare(connection, whole, management_url=options.management_url))
     typer.echo(str(report))
+    if not slots:
+        typer.echo("not checked: slots; add --slots")
+    if not options.checked + options.direct:
+        typer.echo("not checked: queues of topics; name each with --topic or --direct")
     if not report.ok:
-        raise typer.Exit(1)
+        raise typer.Exit(failures.FAILED)
 
 
 @app.command()
@@ -231,5 +248,4 @@ def _connected(options: Options, work: Callable[[Connection], Awaitable[Result]]
         return asyncio.run(run())
     except (TopologyError, OSError, TimeoutError) as exc:
         broker = amqp_urls.without_password(options.amqp_url)
-        typer.echo(f"{type(exc).__name__} at {broker}: {tls_failure(exc) or exc}", err=True)
-        raise typer.Exit(2) from exc
+        failures.end("topology", f"{type(exc).__name__} at {broker}: {tls_failure(exc) or exc}")

@@ -28,6 +28,7 @@ from bridge.http.v1 import (
     subscribing,
     topics,
 )
+from bridge.http.v1.home import home
 from bridge.http.v1.operation import TOPIC, add, in_both_forms
 from bridge.http.wires.camellia import wire as camellia
 from bridge.http.wires.jobs import changsongl, ouqiang, youzan
@@ -100,6 +101,7 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
     operations = [
         routed for operation in (OPERATIONS if api else health.OPERATIONS) for routed in in_both_forms(operation)
     ]
+    app.router.add_route("/", home, methods=["GET"], include_in_schema=False)
     for operation in operations:
         add(app, operation, guard.handler(pools, operation))
     if api:

@@ -9,6 +9,11 @@ from bridge.local.stack import StackSettings, run
 
 if __name__ == "__main__":
     try:
-        run(StackSettings.from_environment())
+        settings = StackSettings.from_environment()
+    except LocalError as error:
+        sys.stderr.write(f"delaybridge: {error}\n")
+        sys.exit(2)
+    try:
+        run(settings)
     except LocalError as error:
         sys.exit(f"delaybridge: {error}")

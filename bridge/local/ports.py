@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 LOWEST_PORT = 10_000
@@ -21,6 +23,24 @@ def free_ports(count: int) -> list[int]:
         if is_free(port) and _reserve(port):
             ports.append(port)
     return ports
+
+
+def kept_ports(file: Path, names: Sequence[str]) -> dict[str, int]:
+    """Returns a free port for each name: the one that the file has for it, if that is still free. Writes the file."""
+    try:
+        former = dict(json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError):
+        former = {}
+    ports = {name: _kept(former.get(name)) or free_ports(1)[0] for name in names}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(ports) + "\n")
+    return ports
+
+
+def _kept(port: object) -> int | None:
+    if isinstance(port, int) and LOWEST_PORT <= port < 65_536 and is_free(port) and _reserve(port):
+        return port
+    return None
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:

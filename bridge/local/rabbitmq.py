@@ -44,6 +44,7 @@ class RabbitNode(Server):
         data_dir: Path,
         port: int | None = None,
         *,
+        management_port: int | None = None,
         name: str = "delaybridge",
         epmd: Epmd | None = None,
         cookie: str | None = None,
@@ -55,7 +56,7 @@ class RabbitNode(Server):
         super().__init__(data_dir, installation)
         free = free_ports(5)
         self.port = port or free[0]
-        self.management_port = free[1]
+        self.management_port = management_port or free[1]
         self.dist_port = free[2]
         self.tls_port = free[3]
         self.management_tls_port = free[4]

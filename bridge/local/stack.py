@@ -16,9 +16,10 @@ from typing import Self
 
 from bridge.local.bridge import BridgeProcess
 from bridge.local.errors import LocalError
-from bridge.local.ports import free_ports, is_free
+from bridge.local.ports import free_ports, is_free, kept_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from bridge.local.running import data_dir
 from bridge.local.server import Server
 from bridge.local.welcome import welcome
 from bridge.settings.amqp_urls import without_password
@@ -43,7 +44,7 @@ class StackSettings:
             http_port=_port(environment, "BRIDGE_HTTP_PORT", 8080),
             amqp_url=environment.get("BRIDGE_AMQP_URL") or None,
             redis_url=environment.get("BRIDGE_REDIS_URL") or None,
-            data_dir=Path(environment.get("BRIDGE_LOCAL_DIR") or ".local"),
+            data_dir=data_dir(environment),
         )
 
 
@@ -60,8 +61,13 @@ class Stack:
     def __init__(self, settings: StackSettings) -> None:
         data = settings.data_dir
         self.run_file = data / "run.json"
-        self.rabbitmq = None if settings.amqp_url else RabbitNode(data / "rabbitmq")
-        self.redis = None if settings.redis_url else RedisNode(data / "redis")
+        ports = kept_ports(data / "ports.json", ("amqp", "management", "redis"))
+        self.rabbitmq = (
+            None
+            if settings.amqp_url
+            else RabbitNode(data / "rabbitmq", ports["amqp"], management_port=ports["management"])
+        )
+        self.redis = None if settings.redis_url else RedisNode(data / "redis", ports["redis"])
         self.amqp_url = settings.amqp_url or (self.rabbitmq.amqp_url if self.rabbitmq else "")
         self.redis_url = settings.redis_url or (self.redis.url if self.redis else "")
         self.management_url = self.rabbitmq.management_url if self.rabbitmq else None

@@ -46,6 +46,7 @@ class Leased:
 class AckVerdict(StrEnum):
     ACKED = "acked"
     STALE = "stale"  # the lease of the receipt has ended, or the message has ended
+    NOT_LEASED = "not_leased"  # nobody has received the message: it waits for its first delivery
     UNKNOWN = "unknown"
 
 

@@ -87,7 +87,7 @@ class Pools:
         """
         try:
             await self._each(lambda service: service.start())
-            self.worker_rpc.listen({"health": self._health_json, "metrics": _counted_here})
+            self.worker_rpc.listen({"health": self._health_json, "metrics": self._metrics_json})
         except BaseException:
             await self.stop()
             raise
@@ -134,13 +134,19 @@ class Pools:
         )
 
     async def exposition(self) -> tuple[bytes, str]:
-        """The metrics of this process and of its other worker processes for Prometheus, and their content type."""
+        """The metrics of this process and of its other worker processes for Prometheus, and their content type.
+
+        Asks RabbitMQ and Redis now. Without it the metrics would show a frozen server as it was before.
+        """
         counts: dict[tuple[str, str], int] = {}
-        for pool_counts in await self._each(lambda service: service.counts()):
+        each_counts, _, others = await asyncio.gather(
+            self._each(lambda service: service.counts()), self.own_health(), self.worker_rpc.ask("metrics")
+        )
+        for pool_counts in each_counts:
             for topic_and_state, count in pool_counts.items():
                 counts[topic_and_state] = counts.get(topic_and_state, 0) + count
         metrics.counted(counts)
-        return metrics.render(self.worker_rpc.name, await self.worker_rpc.ask("metrics"))
+        return metrics.render(self.worker_rpc.name, others)
 
     async def topic_names(self) -> list[str]:
         """The names of the topics of all pools, sorted.
@@ -171,6 +177,10 @@ class Pools:
     async def _health_json(self) -> Any:
         return asdict(await self.own_health())
 
+    async def _metrics_json(self) -> Any:
+        await self.own_health()
+        return metrics.counted_here()
+
     async def _each(self, ask: Callable[[Service], Awaitable[Result]]) -> list[Result]:
         """Asks all services at once. Returns their answers in the order of the pools.
 
@@ -182,7 +192,3 @@ class Pools:
             if isinstance(answer, BaseException):
                 raise answer
         return cast("list[Result]", answers)
-
-
-async def _counted_here() -> Any:
-    return metrics.counted_here()

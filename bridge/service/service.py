@@ -128,10 +128,10 @@ class Service:
 
     async def health(self) -> Health:
         """The health of this pool in this process. It asks RabbitMQ and Redis now."""
-        servers = {
-            "broker": await _state_of(self._broker.check()),
-            "store": await _state_of(self._loops_store.learn_clock()),
-        }
+        broker, store = await asyncio.gather(
+            _state_of(self._broker.check()), _state_of(self._loops_store.learn_clock())
+        )
+        servers = {"broker": broker, "store": store}
         # A frozen or blocked server gives a loop no work, so the loop itself has not noticed yet.
         away = next((f"waiting: {state}" for state in servers.values() if state != "ok"), "ok")
         loops = {loop.name: away if loop.state == "ok" else loop.state for loop in self._loops}

@@ -6,6 +6,7 @@ A receipt names one lease, so a late call cannot settle a message that has been 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from bridge import metrics
 from bridge.model.errors import Conflict, InvalidRequest, LeaseEnded, NotFound
@@ -20,6 +21,9 @@ from bridge.store.records import Outcome, Records, outcome_of, read, read_envelo
 from bridge.store.verdicts import Verdict
 
 _GROUP = 256
+_Lease = tuple[str, int | Literal["delivered"] | None]
+"""An id, and the epoch of the lease. `delivered`: leased or not, if somebody may have received it. None: leased or
+not."""
 
 
 class Settling:
@@ -36,7 +40,7 @@ class Settling:
         Raises:
             StoreUnavailable: some leases may be acked.
         """
-        leases: list[tuple[str, int | None] | None] = []
+        leases: list[_Lease | None] = []
         for text in receipt_texts:
             try:
                 epoch, message_id = receipts.read(text)
@@ -46,8 +50,17 @@ class Settling:
         acked = iter(await self._ack(topic, [lease for lease in leases if lease is not None]))
         return [AckResult(id=None, verdict=AckVerdict.UNKNOWN) if lease is None else next(acked) for lease in leases]
 
+    async def ack_delivered(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
+        """Acks the live messages of these ids that somebody may have received, leased or not. The result for one that
+        waits for its first delivery, and is not due, is `NOT_LEASED`.
+
+        Raises:
+            StoreUnavailable: some messages may be acked.
+        """
+        return await self._ack(topic, [(message_id, "delivered") for message_id in message_ids])
+
     async def ack_ids(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
-        """Acks the live messages of these ids, leased or not.
+        """Acks the live messages of these ids, leased or not, as the wires of other queues do.
 
         Raises:
             StoreUnavailable: some messages may be acked.
@@ -55,13 +68,14 @@ class Settling:
         return await self._ack(topic, [(message_id, None) for message_id in message_ids])
 
     async def ack(self, topic: str, message_id: str, receipt: str | None) -> Message:
-        """Acks one message and returns it. Without a receipt it acks the message leased or not.
+        """Acks one message and returns it. Without a receipt it acks the message leased or not, if somebody may have
+        received it.
 
         Raises:
             NotFound, LeaseEnded, StoreUnavailable
-            Conflict: the message has ended in another way.
+            Conflict: nobody has received the message, or it has ended in another way.
         """
-        ack = self._records.ack(topic, message_id, epoch=_epoch(message_id, receipt))
+        ack = self._records.ack(topic, message_id, epoch=_epoch(message_id, receipt) or "delivered")
         answer, looked = await self._store.run([ack, self._records.look(topic, message_id)])
         outcome = outcome_of(ack, answer)
         if outcome.record is None:
@@ -137,7 +151,7 @@ class Settling:
             raise _stale(message, receipt)
         return message
 
-    async def _ack(self, topic: str, leases: Sequence[tuple[str, int | None]]) -> list[AckResult]:
+    async def _ack(self, topic: str, leases: Sequence[_Lease]) -> list[AckResult]:
         results: list[AckResult] = []
         for start in range(0, len(leases), _GROUP):
             group = leases[start : start + _GROUP]
@@ -215,4 +229,4 @@ def _stale(message: Message | None, receipt: str | None) -> Conflict:
     state = None if record is None else record.state.label
     if receipt is not None:
         return LeaseEnded(f"the lease of this receipt has ended; the message is {state}", state=state)
-    return Conflict(f"the message is {state}", state=state)
+    return Conflict(f"the message is not leased: it is {state}", state=state)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from copy import copy
-from dataclasses import fields
 from time import monotonic
 from typing import Any
-
-import orjson
 
 from bridge import metrics
 from bridge.broker.declared.declared import Declared
 from bridge.model.errors import NotFound, QueueMissing, StoreUnavailable, TopicNotEmpty
 from bridge.model.message import SHOWN_STATES, State
-from bridge.model.values import Backoff, Policy, Release, TopicInfo
+from bridge.model.values import Policy, Release, TopicInfo
 from bridge.store import pages
 from bridge.store.client import Store
+from bridge.store.policies import StoredPolicies, read_policy
 from bridge.store.records import Records, read
 from bridge.store.subscriptions import StoredSubscriptions
 from bridge.store.verdicts import Verdict
@@ -46,6 +43,7 @@ class Topics:
         self._records = records
         self._keys = records.keys
         self._declared = declared
+        self._policies = StoredPolicies(store, records.keys)
         self._subscriptions = StoredSubscriptions(store, records.keys)
         # Policies with the time of reading: `_seen` of all topics asked for, `_used` of those also put on the list.
         self._seen: dict[str, tuple[Policy, float]] = {}
@@ -54,8 +52,8 @@ class Topics:
     def over(self, store: Store) -> Topics:
         """The same topics, asked for over the connections of another store. Each knows the policies that the other has
         read."""
-        topics = copy(self)
-        topics._store = store
+        topics = Topics(store, self._records, self._declared)
+        topics._seen, topics._used = self._seen, self._used
         return topics
 
     async def policy(self, topic: str) -> Policy:
@@ -82,7 +80,7 @@ class Topics:
         try:
             if known is self._used and not await self._listed(topic):
                 known = self._seen
-            policy = _read_policy(await self._store.command("GET", self._keys.policy(topic)))
+            policy = read_policy(await self._policies.get(topic))
         except StoreUnavailable:
             if last is None:
                 raise
@@ -109,15 +107,37 @@ class Topics:
             Unavailable
         """
         await self.used(topic)
-        direct = _is_direct(policy)
+        await self._bind_checked(topic, policy)
+        await self._policies.put(topic, policy)
+        await self._follow(topic, policy)
+        return policy
+
+    async def change_policy(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:
+        """Replaces the topic's policy by what `change` makes of it. Other processes follow within two seconds.
+
+        `change` runs again if another call has changed the policy meanwhile.
+
+        Raises:
+            NotFound, Unavailable
+        """
+        await self._known(topic)
+        while True:
+            former = await self._policies.get(topic)
+            policy = change(read_policy(former))
+            await self._bind_checked(topic, policy)
+            if await self._policies.replace(topic, former, policy):
+                await self._follow(topic, policy)
+                return policy
+
+    async def _bind_checked(self, topic: str, policy: Policy) -> None:
         # From direct to checked, the binding changes first: an unneeded check is harmless, a missed one is not.
-        if not direct:
+        if not _is_direct(policy):
             await self._declared.set_direct(topic, False)
-        await self._store.command("SET", self._keys.policy(topic), _write_policy(policy))
-        if direct:
+
+    async def _follow(self, topic: str, policy: Policy) -> None:
+        if _is_direct(policy):
             await self._declared.set_direct(topic, True)
         self._seen[topic] = self._used[topic] = (policy, monotonic())
-        return policy
 
     async def names(self) -> list[str]:
         """The names of all topics, sorted.
@@ -167,7 +187,7 @@ class Topics:
         await self._end(topic, [State.WAITING, State.READY, State.LEASED], self._records.delete, release=True)
         await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
         await self._declared.remove_topic(topic)
-        await self._store.command("DEL", self._keys.policy(topic))
+        await self._policies.remove(topic)
         await self._store.command("SREM", self._keys.topics, topic)
         self._used.pop(topic, None)
         self._seen.pop(topic, None)
@@ -249,22 +269,3 @@ def _left(counts: Mapping[str, int], depths: Mapping[str, int]) -> str:
 
 def _is_direct(policy: Policy) -> bool:
     return policy.release is Release.DIRECT and not policy.paused
-
-
-def _write_policy(policy: Policy) -> bytes:
-    return orjson.dumps(policy)
-
-
-def _read_policy(stored: bytes | None) -> Policy:
-    """Reads a policy that a bridge of any version has stored. Passes over fields that this version does not know."""
-    if stored is None:
-        return Policy()
-    known = _known(Policy, orjson.loads(stored))
-    if (backoff := known.get("backoff")) is not None:
-        backoff = _known(Backoff, backoff)
-        known["backoff"] = Backoff(**{**backoff, "steps_ms": tuple(backoff.get("steps_ms", ()))})
-    return Policy(**{**known, "release": Release(known["release"])})
-
-
-def _known(kind: type[Policy | Backoff], stored: Mapping[str, Any]) -> dict[str, Any]:
-    return {field.name: stored[field.name] for field in fields(kind) if field.name in stored}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, Envelope, Record, State
@@ -129,7 +129,9 @@ class Records:
         own = (*_facts(copy), next_epoch, next_nonce, lease_ms, arrives_in_ms, int(counted))
         return self._call_with("lease", copy.topic, copy.id, own)
 
-    def ack(self, topic: str, message_id: str, *, epoch: int | None, copy_gone: bool = False) -> Call:
+    def ack(
+        self, topic: str, message_id: str, *, epoch: int | Literal["delivered"] | None, copy_gone: bool = False
+    ) -> Call:
         return self._call("ack", topic, message_id, epoch="" if epoch is None else epoch, copy_gone=int(copy_gone))
 
     def announce(self, copy: Copy, *, arrives_ms: int, now_ms: float) -> Call | None:

@@ -27,9 +27,9 @@ def curls(named: str) -> list[str]:
     return block.splitlines()
 
 
-async def output_of(*command: str) -> str:
+async def output_of(*command: str, cwd: Path | None = None) -> str:
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *command, cwd=cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     try:
         output, errors = await process.communicate()
@@ -40,14 +40,17 @@ async def output_of(*command: str) -> str:
     return output.decode()
 
 
-async def answers_of(commands: list[str], bridge_url: str) -> list[Any]:
+async def answers_of(commands: list[str], bridge_url: str, cwd: Path) -> list[Any]:
     """Runs each command in a shell against the session's bridge, and returns the JSON that it prints."""
     assert all(PRINTED_URL in command for command in commands)
-    return [orjson.loads(await output_of("sh", "-c", command.replace(PRINTED_URL, bridge_url))) for command in commands]
+    return [
+        orjson.loads(await output_of("sh", "-c", command.replace(PRINTED_URL, bridge_url), cwd=cwd))
+        for command in commands
+    ]
 
 
-async def test_first_message_is_sent_looked_up_pulled_and_acknowledged(bridge_url: str) -> None:
-    sent, found, pulled, acked = await answers_of(curls("hello-1"), bridge_url)
+async def test_first_message_is_sent_looked_up_pulled_and_acknowledged(bridge_url: str, tmp_path: Path) -> None:
+    sent, found, pulled, acked = await answers_of(curls("hello-1"), bridge_url, tmp_path)
     assert (sent["id"], sent["state"]) == ("hello-1", "waiting")
     assert found == sent
     assert [(message["id"], message["body"], message["state"]) for message in pulled["messages"]] == [
@@ -56,8 +59,8 @@ async def test_first_message_is_sent_looked_up_pulled_and_acknowledged(bridge_ur
     assert acked == {"results": [{"id": "hello-1", "result": "acked"}]}
 
 
-async def test_second_message_is_moved_listed_and_deleted(bridge_url: str) -> None:
-    sent, moved, listed, deleted = await answers_of(curls("bill-7"), bridge_url)
+async def test_second_message_is_moved_listed_and_deleted(bridge_url: str, tmp_path: Path) -> None:
+    sent, moved, listed, deleted = await answers_of(curls("bill-7"), bridge_url, tmp_path)
     assert sent["state"] == moved["state"] == "waiting"
     assert moved["due_at"] > sent["due_at"]
     assert [message["id"] for message in listed["items"]] == ["bill-7"]

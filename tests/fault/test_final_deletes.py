@@ -207,7 +207,7 @@ async def test_a_refused_send_does_not_revive_a_message_that_was_deleted_meanwhi
 
 
 async def ack(service: Service, topic: str) -> object:
-    return await service.settling.ack(topic, "it", None)
+    return await service.settling.ack_ids(topic, ["it"])
 
 
 @pytest.mark.parametrize("end", [delete, ack])

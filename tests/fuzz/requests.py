@@ -40,6 +40,14 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", f"{_T}/messages/leased/extend"): {"receipt": "Mi5sZWFzZWQ", "lease": "12h"},
     ("POST", f"{_T}/dead/replay"): {"max": 1},
     ("PUT", _T): {"release": "checked", "max_retry": 3, "ttl": "1d", "lease": "1m", "backoff": ["1s"], "paused": False},
+    ("PATCH", _T): {
+        "release": "checked",
+        "max_retry": 3,
+        "ttl": "1d",
+        "lease": "1m",
+        "backoff": ["1s"],
+        "paused": False,
+    },
 }
 QUERIES = {
     ("GET", f"{_T}/messages"): ("limit=10", "state=waiting", "due_after=5", "due_before=2030-01-01T00:00:00Z"),

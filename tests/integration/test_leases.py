@@ -32,15 +32,25 @@ async def test_ack_after_lease_end_is_refused(topic: Topic) -> None:
     assert await topic.state("m-1") == "acked"
 
 
-async def test_ack_by_id_ends_a_message_in_any_live_state(topic: Topic) -> None:
+async def test_ack_by_id_ends_a_message_that_may_have_been_received(topic: Topic) -> None:
     await topic.send(id="leased")
     await topic.pull_one(lease="1s")
     await topic.pull_one(lease="30s")
     await topic.send(id="ready")
-    await topic.send(id="waiting", delay=600)
-    assert await topic.ack_many(ids=["leased", "ready", "waiting", "none"]) == ["acked", "acked", "acked", "unknown"]
+    assert await topic.ack_many(ids=["leased", "ready", "none"]) == ["acked", "acked", "unknown"]
+    await topic.send(id="nacked")
+    await topic.nack(await topic.pull_one(), delay=600)
+    assert await topic.ack_many(ids=["nacked"]) == ["acked"]
     await topic.send(id="marker", delay=900)
     assert await topic.drain("marker") == []
+
+
+async def test_ack_by_id_of_a_message_that_nobody_has_received_is_refused(topic: Topic) -> None:
+    waiting = await topic.send(id="m-1", delay="3s")
+    assert await topic.ack_many(ids=["m-1"]) == ["not_leased"]
+    assert (await topic.ack(waiting, expect=409))["state"] == "waiting"
+    assert (await topic.pull_one())["id"] == "m-1"
+    assert await topic.ack_many(ids=["m-1"]) == ["acked"]
 
 
 async def test_ack_is_idempotent(topic: Topic) -> None:

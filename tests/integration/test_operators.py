@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import orjson
@@ -10,7 +11,7 @@ import pytest
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from tests.integration.amqp import Amqp
-from tests.integration.topic import Topic, due_ms
+from tests.integration.topic import Json, Topic, due_ms
 from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(60)
@@ -55,6 +56,41 @@ async def test_put_policy_replaces_the_whole_policy(topic: Topic) -> None:
     assert (await topic.info())["policy"] == put
     assert put["backoff"] == {"first_ms": 1_000, "factor": 3.0, "max_ms": 60_000}
     assert (await topic.put_policy(lease="1m"))["max_retry"] is None
+
+
+async def test_pause_and_resume_keep_the_rest_of_the_policy(topic: Topic) -> None:
+    for call in ("pause", "resume"):
+        await topic.call("POST", f"/{call}", expect=404)
+    await topic.call("PATCH", "", {"paused": True}, expect=404)
+    put = await topic.put_policy(max_retry=5, ttl="1h", backoff=["5s", "1m"])
+    assert await topic.call("POST", "/pause") == {**put, "paused": True}
+    assert await topic.call("POST", "/resume") == put
+    assert await topic.call("PATCH", "", {"paused": True, "ttl": None}) == {**put, "paused": True, "ttl_ms": None}
+    assert (await topic.info())["policy"] == {**put, "paused": True, "ttl_ms": None}
+
+
+async def test_none_of_several_concurrent_patches_is_lost(topic: Topic) -> None:
+    wanted: list[Json] = [{"max_retry": 5}, {"ttl": 60_000}, {"lease": 30_000}, {"backoff": [5]}, {"release": "direct"}]
+    for _ in range(5):
+        await topic.put_policy()
+        await asyncio.gather(*(topic.call("PATCH", "", patch) for patch in wanted))
+        assert (await topic.info())["policy"] == {
+            "release": "direct",
+            "max_retry": 5,
+            "ttl_ms": 60_000,
+            "lease_ms": 30_000,
+            "backoff": {"steps_ms": [5]},
+            "paused": False,
+        }
+
+
+async def test_patch_keeps_the_fields_of_a_newer_bridge(topic: Topic, store: Store) -> None:
+    await topic.put_policy()
+    key = Keys("delay").policy(topic.name)
+    await store.command("SET", key, orjson.dumps({"release": "checked", "color": "of tomorrow"}))
+    await topic.call("PATCH", "", {"max_retry": 5})
+    stored = orjson.loads(await store.command("GET", key))
+    assert (stored["color"], stored["max_retry"]) == ("of tomorrow", 5)
 
 
 async def test_messages_are_listed_by_due_time_state_and_page(topic: Topic) -> None:
@@ -103,7 +139,7 @@ async def test_cursor_skips_no_message_due_at_the_same_instant(topic: Topic) -> 
 
 async def test_paused_topic_delivers_nothing_until_it_is_resumed(topic: Topic) -> None:
     await topic.send(id="ready")
-    await topic.put_policy(paused=True)
+    await topic.call("POST", "/pause")
     await topic.send(id="now")
     await topic.send(id="due", delay=200)
     other = topic.beside("other")
@@ -113,7 +149,7 @@ async def test_paused_topic_delivers_nothing_until_it_is_resumed(topic: Topic) -
     assert {one: await topic.state(one) for one in ("now", "due")} == {"now": "waiting", "due": "waiting"}
     poll = await other.send(id="second", delay=300)
     assert await other.drain(poll["id"]) == []
-    await topic.put_policy(paused=False)
+    await topic.call("POST", "/resume")
     assert sorted(await topic.pull_ids(3)) == ["due", "now", "ready"]
 
 

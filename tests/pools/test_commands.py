@@ -36,7 +36,7 @@ def test_an_audit_of_a_pool_uses_its_servers(monkeypatch: pytest.MonkeyPatch) ->
     nobody = {**EU, "amqp_url": "amqp://u:s3cret@127.0.0.1:1/", "redis_url": "redis://:s3cret@127.0.0.1:1/0"}
     monkeypatch.setenv("BRIDGE_POOLS", json.dumps({"eu": nobody}))
     away = CliRunner().invoke(app, ["audit", "--pool", "eu"])
-    assert (away.exit_code, "s3cret" in away.output) == (2, False)
+    assert (away.exit_code, "s3cret" in away.output) == (1, False)
     assert "delaybridge audit: " in away.output
 
 

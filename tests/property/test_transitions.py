@@ -465,6 +465,19 @@ class Transitions(RuleBasedStateMachine):
             call = self.world.records.ack(self.world.topic, name, epoch=None, copy_gone=True)
             self.run_script(name, call, twice=twice)
 
+    @rule(name=ids, twice=twice)
+    def ack_if_delivered(self, name: str, twice: bool) -> None:
+        before = self.record(name)
+        outcome = self.run_script(name, self.world.records.ack(self.world.topic, name, epoch="delivered"), twice=twice)
+        if before is None or before.state is State.UNCONFIRMED:
+            assert outcome.verdict == "unknown"
+        elif before.state is State.WAITING and not before.attempts and self.world.now_ms < before.due_ms:
+            assert outcome.verdict == "not_leased"
+            assert outcome.found == before
+        else:
+            ends_as_asked = before.state is State.ACKED or not before.state.ended
+            assert outcome.verdict == ("acked" if ends_as_asked else "stale")
+
     @rule(name=ids, at=at, fenced=st.booleans(), twice=twice)
     def ack(self, name: str, at: int, fenced: bool, twice: bool) -> None:
         epoch = self.receipt(name, at) if fenced else None

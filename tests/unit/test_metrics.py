@@ -48,3 +48,11 @@ def test_single_process_has_no_process_label() -> None:
     metrics.GHOSTS.add("alone")
 
     assert samples("", {})["delaybridge_ghosts_dropped_total", (("topic", "alone"),)] == 1
+
+
+def test_gauges_of_topics_that_were_not_counted_are_absent() -> None:
+    metrics.counted({("gone", "waiting"): 7, ("left", "waiting"): 7})
+    metrics.counted({("left", "waiting"): 8})
+
+    gauges = {labels: value for (name, labels), value in samples("", {}).items() if name == "delaybridge_messages"}
+    assert gauges == {(("state", "waiting"), ("topic", "left")): 8}

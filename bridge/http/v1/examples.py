@@ -65,8 +65,12 @@ POLICIES = {
     },
     "back-off in steps": {"backoff": ["5s", "1m", "15m"]},
     "without the checkpoint": {"release": "direct"},
-    "pause releases": {"paused": True},
 }
+POLICY_PATCHES = {
+    "another lease, and the default time to live": {"lease": "2m", "ttl": None},
+    "a longer back-off": {"backoff": {"max": "1h"}},
+}
+PAUSED = POLICY | {"paused": True}
 TOPIC: dict[str, Any] = {
     "topic": "orders",
     "counts": {"waiting": 120, "ready": 2, "leased": 1, "acked": 48, "expired": 0, "dead": 1, "deleted": 3},

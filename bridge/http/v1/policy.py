@@ -6,18 +6,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Discriminator, Field, StrictBool, Tag
 
+from bridge.http.fields import parse
 from bridge.http.v1.requests import Request
 from bridge.http.v1.scalars import Delay, Lease, Retries, Ttl
 from bridge.model.values import Backoff, Policy, Release
 
 ReleaseName = Literal["checked", "direct"]
+Factor = Annotated[float, Field(strict=True, ge=1, le=1_000, allow_inf_nan=False)]
 
 
 class GrowingRequest(Request):
     """A back-off that grows: `first` before the first retry, then `factor` times the one before, up to `max`."""
 
     first: Delay
-    factor: Annotated[float, Field(strict=True, ge=1, le=1_000, allow_inf_nan=False)] = 2.0
+    factor: Factor = 2.0
     max: Delay
 
 
@@ -25,41 +27,88 @@ def _form(value: Any) -> str:
     return "<steps>" if isinstance(value, list) else "<growing>"
 
 
-_Steps = Annotated[list[Delay], Field(min_length=1, max_length=100)]
-BackoffRequest = Annotated[
-    Annotated[GrowingRequest, Tag("<growing>")] | Annotated[_Steps, Tag("<steps>")], Discriminator(_form)
-]
+class GrowingPatch(Request):
+    """Changes of a back-off that grows. Where there was none, `first` and `max` are required."""
+
+    first: Delay | None = None
+    factor: Factor | None = None
+    max: Delay | None = None
 
 
-class PolicyRequest(Request):
-    """The whole policy. A field that is left out or null takes the bridge's setting."""
+_Steps = Annotated[Annotated[list[Delay], Field(min_length=1, max_length=100)], Tag("<steps>")]
+BackoffRequest = Annotated[Annotated[GrowingRequest, Tag("<growing>")] | _Steps, Discriminator(_form)]
+BackoffPatch = Annotated[Annotated[GrowingPatch, Tag("<growing>")] | _Steps, Discriminator(_form)]
+_BACKOFF = Field(
+    description="Delay before each retry: growing, or a list of steps whose last one repeats; none: at once"
+)
 
+
+class _PolicyFields(Request):
     release: Annotated[
-        ReleaseName,
+        ReleaseName | None,
         Field(
-            description="`checked`: the checkpoint checks each due message; `direct`: RabbitMQ delivers it unchecked"
+            description="`checked`, the default: the checkpoint checks each due message; "
+            "`direct`: RabbitMQ delivers it unchecked"
         ),
-    ] = "checked"
+    ] = None
     max_retry: Annotated[
         Retries | None, Field(description="Failed deliveries that are retried; after one more, a dead letter")
     ] = None
     ttl: Annotated[Ttl | None, Field(description="Time to live, counted from the due time")] = None
     lease: Annotated[Lease | None, Field(description="How long a pull leases a message")] = None
-    backoff: Annotated[
-        BackoffRequest | None,
-        Field(description="Delay before each retry: growing, or a list of steps whose last one repeats; none: at once"),
-    ] = None
-    paused: Annotated[StrictBool, Field(description="`true`: due messages are not released")] = False
+    paused: Annotated[StrictBool | None, Field(description="`true`: due messages are not released")] = None
+
+
+class PolicyRequest(_PolicyFields):
+    """The whole policy. A field that is left out or null takes its default, which is the bridge's setting."""
+
+    backoff: Annotated[BackoffRequest | None, _BACKOFF] = None
 
     def policy(self) -> Policy:
         return Policy(
-            release=Release(self.release),
+            release=Release(self.release or Release.CHECKED),
             max_retry=self.max_retry,
             ttl_ms=self.ttl,
             lease_ms=self.lease,
             backoff=backoff_of(self.backoff),
-            paused=self.paused,
+            paused=bool(self.paused),
         )
+
+
+class PolicyPatch(_PolicyFields):
+    """Changes of a policy, as a JSON merge patch (RFC 7396). A field that is left out stays as it is, and null sets it
+    to its default."""
+
+    backoff: Annotated[BackoffPatch | None, _BACKOFF] = None
+
+    def onto(self, policy: Policy) -> Policy:
+        """The policy with these changes.
+
+        Raises:
+            InvalidRequest: a new back-off that grows has no `first` or no `max`.
+        """
+        former = {
+            "release": policy.release.value,
+            "max_retry": policy.max_retry,
+            "ttl": policy.ttl_ms,
+            "lease": policy.lease_ms,
+            "backoff": policy.backoff and _backoff_request(policy.backoff),
+            "paused": policy.paused,
+        }
+        return parse(PolicyRequest, _merged(former, self.model_dump(exclude_unset=True))).policy()
+
+
+def _merged(former: Any, patch: Any) -> Any:
+    """Applies a merge patch as RFC 7396, section 2, defines it."""
+    if not isinstance(patch, dict):
+        return patch
+    kept = dict(former) if isinstance(former, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            kept.pop(name, None)
+        else:
+            kept[name] = _merged(kept.get(name), value)
+    return kept
 
 
 class GrowingOut(BaseModel):
@@ -100,6 +149,12 @@ def backoff_of(request: GrowingRequest | list[int] | None) -> Backoff | None:
     if isinstance(request, list):
         return Backoff(steps_ms=tuple(request))
     return Backoff(first_ms=request.first, factor=request.factor, max_ms=request.max)
+
+
+def _backoff_request(backoff: Backoff) -> dict[str, Any] | list[int]:
+    if backoff.steps_ms:
+        return list(backoff.steps_ms)
+    return {"first": backoff.first_ms, "factor": backoff.factor, "max": backoff.max_ms}
 
 
 def backoff_json(backoff: Backoff) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class PullManyRequest(PullRequest):
 
 
 class AckManyRequest(Request):
-    """Give exactly one of `receipts`, each good for its own lease, and `ids`, good in any live state."""
+    """Give exactly one of `receipts`, each good for its own lease, and `ids`, good from the first delivery on."""
 
     receipts: Annotated[list[StrictStr] | None, Field(min_length=1, max_length=1_000)] = None
     ids: Annotated[list[MessageId] | None, Field(min_length=1, max_length=1_000)] = None

@@ -92,7 +92,7 @@ class BatchOut(BaseModel):
 
 class AckItem(BaseModel):
     id: Annotated[str | None, Field(description="null: the receipt is malformed")]
-    result: Literal["acked", "stale", "unknown"]
+    result: Literal["acked", "stale", "not_leased", "unknown"]
 
 
 class AckedOut(BaseModel):

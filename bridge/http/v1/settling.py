@@ -24,19 +24,21 @@ _PROBLEMS = (400, 404, 409, 413, 422, 503)
 async def ack_many(pools: Pools, call: ApiCall) -> Response:
     """Acks up to 1000 messages, by `receipts` or by `ids`.
 
-    A receipt acks its message only during its own lease. An id acks its message in any live state. `results` has one
-    entry for each, in order: `acked`, `stale` (the lease or the message has ended) or `unknown` (no such message)."""
+    A receipt acks its message only during its own lease. An id acks its message in any live state, for AMQP consumers
+    and for late acks. `results` has one entry for each, in order: `acked`, `stale` (the lease or the message has
+    ended), `not_leased` (nobody has received it: it waits for its first delivery) or `unknown` (no such message)."""
     topic, wanted = call.topic, await call.body(AckManyRequest)
     settling = pools.serving(topic).settling
     if wanted.receipts is not None:
         return JsonAnswer(acked_json(await settling.ack_receipts(topic, wanted.receipts)))
-    return JsonAnswer(acked_json(await settling.ack_ids(topic, wanted.ids or [])))
+    return JsonAnswer(acked_json(await settling.ack_delivered(topic, wanted.ids or [])))
 
 
 async def ack(pools: Pools, call: ApiCall) -> Response:
     """Ends the message: it is not delivered again.
 
-    With a `receipt`, only during the lease of that receipt. 409: the lease or the message has ended."""
+    With a `receipt`, only during the lease of that receipt. 409: the lease or the message has ended, or nobody has
+    received the message: it waits for its first delivery."""
     topic, message_id, wanted = call.topic, call.message_id, await call.body(AckRequest)
     return JsonAnswer(message_json(await pools.serving(topic).settling.ack(topic, message_id, wanted.receipt)))
 
@@ -94,7 +96,7 @@ OPERATIONS = (
         run=ack,
         need=Need(scope=Scope.CONSUME),
         takes=AckRequest,
-        examples={"during this lease": {"receipt": examples.RECEIPT}, "in any live state": {}},
+        examples={"during this lease": {"receipt": examples.RECEIPT}, "whatever lease it has": {}},
         answers={200: ResponseDoc(description="The acked message", model=MessageOut, example=examples.ACKED)},
         problems=_PROBLEMS,
     ),

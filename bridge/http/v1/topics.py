@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
@@ -11,7 +12,7 @@ from bridge.access.token import Scope
 from bridge.http.v1 import examples
 from bridge.http.v1.call import ApiCall, json_answer
 from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
-from bridge.http.v1.policy import PolicyOut, PolicyRequest, policy_json
+from bridge.http.v1.policy import PolicyOut, PolicyPatch, PolicyRequest, policy_json
 from bridge.http.v1.queries import NoQuery, RemoveQuery
 from bridge.http.v1.topic import RemovedOut, TopicOut, TopicsOut, topic_json
 
@@ -41,6 +42,37 @@ async def put_policy(pools: Pools, call: ApiCall) -> Response:
     A field that is left out or null takes the bridge's setting. All bridge processes follow within two seconds."""
     topic, wanted = call.topic, await call.body(PolicyRequest)
     return json_answer(policy_json(await pools.serving(topic).topics.put_policy(topic, wanted.policy())))
+
+
+async def patch_policy(pools: Pools, call: ApiCall) -> Response:
+    """Changes fields of the topic's policy: a JSON merge patch (RFC 7396), as `application/json` or
+    `application/merge-patch+json`.
+
+    A field that is left out stays as it is. Null sets it to its default, as a PUT without the field does. All bridge
+    processes follow within two seconds.
+
+    404: there is no such topic."""
+    topic, patch = call.topic, await call.body(PolicyPatch)
+    return json_answer(policy_json(await pools.serving(topic).topics.change_policy(topic, patch.onto)))
+
+
+async def pause(pools: Pools, call: ApiCall) -> Response:
+    """Stops the releases and pulls of the topic. The rest of its policy stays as it is. Repeating the call is harmless.
+
+    404: there is no such topic."""
+    return await _set_paused(pools, call.topic, True)
+
+
+async def resume(pools: Pools, call: ApiCall) -> Response:
+    """Ends a pause. The rest of the topic's policy stays as it is. Repeating the call is harmless.
+
+    404: there is no such topic."""
+    return await _set_paused(pools, call.topic, False)
+
+
+async def _set_paused(pools: Pools, topic: str, paused: bool) -> Response:
+    policy = await pools.serving(topic).topics.change_policy(topic, lambda former: replace(former, paused=paused))
+    return json_answer(policy_json(policy))
 
 
 async def remove_topic(pools: Pools, call: ApiCall) -> Response:
@@ -86,6 +118,41 @@ OPERATIONS = (
         examples=examples.POLICIES,
         answers={200: ResponseDoc(description="The policy", model=PolicyOut, example=examples.POLICY)},
         problems=(400, 409, 413, 422, 503),
+    ),
+    Operation(
+        name="patch_policy",
+        summary="Change fields of a topic's policy",
+        group="topics",
+        method="PATCH",
+        path=TOPIC,
+        run=patch_policy,
+        need=Need(scope=Scope.ADMIN),
+        takes=PolicyPatch,
+        examples=examples.POLICY_PATCHES,
+        answers={200: ResponseDoc(description="The whole policy", model=PolicyOut, example=examples.POLICY)},
+        problems=(400, 404, 413, 422, 503),
+    ),
+    Operation(
+        name="pause",
+        summary="Pause a topic",
+        group="topics",
+        method="POST",
+        path=f"{TOPIC}/pause",
+        run=pause,
+        need=Need(scope=Scope.ADMIN),
+        answers={200: ResponseDoc(description="The policy", model=PolicyOut, example=examples.PAUSED)},
+        problems=(404, 422, 503),
+    ),
+    Operation(
+        name="resume",
+        summary="Resume a paused topic",
+        group="topics",
+        method="POST",
+        path=f"{TOPIC}/resume",
+        run=resume,
+        need=Need(scope=Scope.ADMIN),
+        answers={200: ResponseDoc(description="The policy", model=PolicyOut, example=examples.POLICY)},
+        problems=(404, 422, 503),
     ),
     Operation(
         name="remove_topic",

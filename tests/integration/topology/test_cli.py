@@ -26,7 +26,9 @@ def run(*arguments: str, code: int = 0) -> str:
 def test_apply_verify_and_drain_to_another_prefix_succeed() -> None:
     assert "error: exchange delay is missing" in run("verify", code=1)
     assert "13 exchanges, 184 queues" in run("--topic", "orders", "--direct", "mails", "apply")
-    assert run("--topic", "orders", "--direct", "mails", "verify", "--slots").startswith("ok: checked version")
+    whole = run("--topic", "orders", "--direct", "mails", "verify", "--slots")
+    assert whole.startswith("ok: checked version")
+    assert "not checked" not in whole
     moved = run("--prefix", "later", "--topic", "orders", "--direct", "mails", "drain", "delay")
     assert "0  messages moved; delay is deleted." in moved
     assert run("--prefix", "later", "--topic", "orders", "--direct", "mails", "verify").startswith("ok")
@@ -40,13 +42,16 @@ def test_lanes_are_declared_verified_and_removed() -> None:
     assert "0  messages moved; delay has 1 of its lanes left." in run("--topic", "orders", "drain", "delay")
     assert "error: queue delay.lane1.checkpoint is missing" in run("--lanes", "3", "verify", code=1)
     assert run("--topic", "orders", "verify", "--slots").startswith("ok")
+    in_part = run("verify")
+    assert "not checked: slots; add --slots" in in_part
+    assert "not checked: queues of topics; name each with --topic or --direct" in in_part
 
 
 def test_show_and_export_need_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_AMQP_URL", "amqp://127.0.0.1:1/")
     assert "delay.30m" in run("show")
     assert len(json.loads(run("--topic", "orders", "export"))["queues"]) == 182
-    assert "Connect call failed" in run("apply", code=2)
+    assert "Connect call failed" in run("apply", code=1)
 
 
 def test_drain_of_a_prefix_into_itself_is_refused() -> None:

@@ -96,7 +96,8 @@ async def test_report_says_that_the_management_api_did_not_answer(broker: Broker
 
     assert report.ok
     assert {f.severity for f in report.findings} == {"warning"}
-    assert "management API" in str(report)
+    assert "not checked: policies, as the management API did not answer" in str(report)
+    assert "policies" not in report.checked
 
 
 async def test_imported_definitions_file_verifies_without_findings(broker: Broker) -> None:

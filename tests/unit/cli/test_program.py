@@ -18,7 +18,16 @@ NO_REDIS_URL = {"BRIDGE_REDIS_URL": "http://127.0.0.1:6379/0"}
         ("audit", NO_REDIS_URL, 2, "BRIDGE_REDIS_URL: the URL must begin with"),
         ("topology show --no-slots", {}, 0, "delay.checkpoint"),
         ("token create shop --scope all --every-topic", {}, 2, "'all'"),
-        ("dev", {"BRIDGE_HTTP_PORT": "x"}, 1, "BRIDGE_HTTP_PORT is 'x'"),
+        ("dev", {"BRIDGE_HTTP_PORT": "x"}, 2, "BRIDGE_HTTP_PORT is 'x'"),
+        (
+            "serve",
+            {"BRIDGE_REDIS_ULR": "redis://:s3cret@h/"},
+            2,
+            "BRIDGE_REDIS_ULR: is unknown; the nearest setting is",
+        ),
+        ("topology show --no-slots", {"BRIDGE_TEST_ANY": "x"}, 0, "delay.checkpoint"),
+        ("audit", {"BRIDGE_AMQP_URL": "amqp://127.0.0.1:1/"}, 1, "(asked RabbitMQ at 127.0.0.1:1)"),
+        ("--version", {}, 0, "delaybridge 0."),
     ],
 )
 def test_each_command_starts_and_ends_with_its_code(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import httpx2
 import pytest
 
 from bridge.broker.declared.findings import Finding
+from bridge.http.v1.policy import policy_json
 from bridge.model.durations import DURATION_FORMS
 from bridge.model.message import State
 from bridge.model.values import (
@@ -99,15 +101,17 @@ async def test_an_ack_passes_its_receipt_to_the_service(
     assert service.calls == [("settling.ack", ("orders", "o-1001", receipt), {})]
 
 
-@pytest.mark.parametrize("how", ["receipts", "ids"])
-async def test_an_ack_of_many_answers_one_result_each(service: Any, client: httpx2.AsyncClient, how: str) -> None:
-    service.answers[f"settling.ack_{how}"] = [
+@pytest.mark.parametrize(("how", "asked"), [("receipts", "ack_receipts"), ("ids", "ack_delivered")])
+async def test_an_ack_of_many_answers_one_result_each(
+    service: Any, client: httpx2.AsyncClient, how: str, asked: str
+) -> None:
+    service.answers[f"settling.{asked}"] = [
         AckResult(id="a", verdict=AckVerdict.ACKED),
         AckResult(id=None, verdict=AckVerdict.UNKNOWN),
     ]
     response = await client.post(f"{T}/ack", json={how: ["a", "b"]})
     assert response.json() == {"results": [{"id": "a", "result": "acked"}, {"id": None, "result": "unknown"}]}
-    assert service.calls == [(f"settling.ack_{how}", ("orders", ["a", "b"]), {})]
+    assert service.calls == [(f"settling.{asked}", ("orders", ["a", "b"]), {})]
 
 
 @pytest.mark.parametrize(
@@ -213,6 +217,65 @@ async def test_a_policy_is_stored_as_requested(
     assert service.calls == [("topics.put_policy", ("orders", policy), {})]
 
 
+GROWING = Backoff(first_ms=1_000, factor=3.0, max_ms=600_000)
+STEPS = Backoff(steps_ms=(0, 60_000))
+SET = Policy(release=Release.DIRECT, max_retry=5, ttl_ms=60_000, lease_ms=30_000, backoff=GROWING, paused=True)
+
+
+@pytest.mark.parametrize(
+    ("patch", "former", "patched"),
+    [
+        ({}, SET, SET),
+        ({"lease": "2m"}, SET, replace(SET, lease_ms=120_000)),
+        ({"max_retry": 0, "paused": False}, SET, replace(SET, max_retry=0, paused=False)),
+        (dict.fromkeys(("release", "max_retry", "ttl", "lease", "backoff", "paused")), SET, Policy()),
+        ({"backoff": {"first": "2s"}}, SET, replace(SET, backoff=replace(GROWING, first_ms=2_000))),
+        ({"backoff": {"factor": None}}, SET, replace(SET, backoff=replace(GROWING, factor=2.0))),
+        ({"backoff": {}}, SET, SET),
+        ({"backoff": [0, "1m"]}, SET, replace(SET, backoff=STEPS)),
+        (
+            {"backoff": {"first": 5, "max": 9}},
+            Policy(backoff=STEPS),
+            Policy(backoff=Backoff(first_ms=5, factor=2, max_ms=9)),
+        ),
+        ({"ttl": 1}, Policy(backoff=STEPS), Policy(backoff=STEPS, ttl_ms=1)),
+    ],
+)
+async def test_a_patch_changes_only_the_fields_that_it_has(
+    service: Any, client: httpx2.AsyncClient, patch: Any, former: Policy, patched: Policy
+) -> None:
+    service.answers["topics.change_policy"] = _changing(former)
+    response = await client.patch(T, json=patch)
+    assert (response.status_code, response.json()) == (200, policy_json(patched))
+
+
+@pytest.mark.parametrize(("call", "paused"), [("pause", True), ("resume", False)])
+async def test_pause_and_resume_change_no_other_field(
+    service: Any, client: httpx2.AsyncClient, call: str, paused: bool
+) -> None:
+    for former in (SET, replace(SET, paused=False)):
+        service.answers["topics.change_policy"] = _changing(former)
+        response = await client.post(f"{T}/{call}")
+        assert (response.status_code, response.json()) == (200, policy_json(replace(SET, paused=paused)))
+
+
+async def test_patch_that_leaves_a_growing_backoff_incomplete_is_refused(
+    service: Any, client: httpx2.AsyncClient
+) -> None:
+    service.answers["topics.change_policy"] = _changing(Policy(backoff=STEPS))
+    response = await client.patch(T, json={"backoff": {"first": "1s"}})
+    assert response.status_code == 422
+    (error,) = response.json()["errors"]
+    assert (error["field"], error["message"]) == ("backoff.max", "is required")
+
+
+def _changing(former: Policy) -> Callable[..., Coroutine[Any, Any, Policy]]:
+    async def change_policy(topic: str, change: Callable[[Policy], Policy]) -> Policy:
+        return change(former)
+
+    return change_policy
+
+
 _ONE = "exactly one"
 _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
 
@@ -255,6 +318,10 @@ _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
          ("backoff.factor", 0.5, 1.0, "must be at least 1.0")),
         ("PUT", T, {"backoff": {"first": 1, "max": 5, "factr": 2}},
          ("backoff.factr", 2, None, "is unknown: remove it or correct its name")),
+        ("PATCH", T, {"paused": 1}, ("paused", 1, "true or false", "must be true or false")),
+        ("PATCH", T, {"lease": 999}, ("lease", 999, 1_000, "must be at least 1 s (1000 ms)")),
+        ("PATCH", T, {"backoff": {"factr": None}},
+         ("backoff.factr", None, None, "is unknown: remove it or correct its name")),
         ("PUT", T, {"backoff": "fast"}, ("backoff", "fast", "an object", "must be an object")),
         ("POST", f"{T}/dead/replay", {"max": 1.5}, ("max", 1.5, "an integer", "must be an integer")),
         ("POST", f"{T}/dead/replay", {"max": [[[[]]]]},

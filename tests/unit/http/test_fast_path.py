@@ -61,7 +61,7 @@ async def test_the_fast_path_answers_as_the_route_does(
         "sending.send": sent,
         "sending.send_many": send_many,
         "pulling.pull": [Leased(message=service.message(body=b"\xff"), receipt="r")],
-        "settling.ack_ids": [AckResult(id="o-1001", verdict=AckVerdict.ACKED)],
+        "settling.ack_delivered": [AckResult(id="o-1001", verdict=AckVerdict.ACKED)],
         "settling.ack_receipts": [AckResult(id=None, verdict=AckVerdict.UNKNOWN)],
     }
     named = {"X-Request-ID": "mine"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,8 @@ _CALLS = {
     ("delete", "/messages/{id}"), ("patch", "/messages/{id}"), ("post", "/pull"), ("post", "/ack"),
     ("post", "/messages/{id}/ack"), ("post", "/messages/{id}/nack"), ("post", "/messages/{id}/extend"),
     ("get", "/dead"), ("post", "/dead/{id}/replay"), ("post", "/dead/replay"), ("delete", "/dead"),
-    ("delete", "/dead/{id}"), ("get", ""), ("put", ""), ("delete", ""),
+    ("delete", "/dead/{id}"), ("get", ""), ("put", ""), ("patch", ""), ("delete", ""),
+    ("post", "/pause"), ("post", "/resume"),
     ("get", "/subscription"), ("put", "/subscription"), ("delete", "/subscription"),
 }  # fmt: skip
 
@@ -79,6 +81,16 @@ def test_every_answer_has_an_example(document: dict[str, Any]) -> None:
             assert operation["responses"].keys() >= {"422", "503"}, where
         if "{id}" in where:
             assert "404" in operation["responses"], where
+
+
+async def test_a_browser_at_the_root_finds_the_documentation(client: httpx2.AsyncClient) -> None:
+    page = await client.get("/")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    links = re.findall(r'href="([^"]+)"', page.text)
+    assert {"docs", "openapi.json", "metrics"} < set(links)
+    for link in ("docs", "openapi.json"):
+        assert (await client.get(f"/{link}")).status_code == 200
+    assert (await client.head("/")).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/docs"])

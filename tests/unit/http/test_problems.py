@@ -97,9 +97,9 @@ async def test_an_unknown_path_is_answered_with_404(client: httpx2.AsyncClient, 
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
-        ("GET", "/", "POST"),
+        ("DELETE", "/", "GET, POST"),
         ("POST", "/v1/topics", "GET"),
-        ("POST", "/v1/topics/orders", "DELETE, GET, PUT"),
+        ("POST", "/v1/topics/orders", "DELETE, GET, PATCH, PUT"),
         ("DELETE", "/v1/topics/orders/messages", "GET, POST"),
         ("PUT", "/v1/topics/orders/messages/o-1", "DELETE, GET, PATCH"),
         ("GET", "/v1/pull", "POST"),

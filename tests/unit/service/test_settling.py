@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridge.model.errors import LeaseEnded, NotFound
+from bridge.model.errors import Conflict, LeaseEnded, NotFound
 from bridge.model.message import State
 from bridge.service import receipts
 from bridge.service.settling import Settling
@@ -65,6 +65,13 @@ async def test_an_ack_after_the_lease_end_is_refused() -> None:
 
     with pytest.raises(LeaseEnded, match="ready"):
         await settling(store).ack("orders", "o-1", RECEIPT)
+
+
+async def test_an_ack_of_a_message_that_is_not_leased_is_refused() -> None:
+    store = OneTrip(ack=("not_leased", State.WAITING, b""), look=("found", State.WAITING, b""))
+
+    with pytest.raises(Conflict, match="not leased: it is waiting"):
+        await settling(store).ack("orders", "o-1", None)
 
 
 async def test_an_ack_of_an_unknown_id_is_refused() -> None:

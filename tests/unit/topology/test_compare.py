@@ -156,6 +156,11 @@ def test_argument_that_loses_or_misroutes_messages_is_an_error(
         ({"delivery-limit": 1}, "acks", "error"),
         ({"dead-letter-routing-key": "x"}, "5s", "error"),
         ({"dead-letter-routing-key": "x"}, "^ready", "warning"),
+        ({"delayed-retry-type": "all", "delayed-retry-min": 1, "delayed-retry-max": 9}, "^ready", "warning"),
+        ({"delayed-retry-type": "returned"}, "5s", "warning"),
+        ({"delayed-retry-type": "failed"}, "checkpoint", "warning"),
+        ({"consumer-timeout": 60_000}, "^ready", "warning"),
+        ({"consumer-timeout": 60_000}, "checkpoint", "warning"),
     ],
 )
 def test_policy_that_breaks_a_promise_is_an_error(definition: dict[str, Any], pattern: str, severity: str) -> None:
@@ -163,6 +168,20 @@ def test_policy_that_breaks_a_promise_is_an_error(definition: dict[str, Any], pa
 
     assert {finding.severity for finding in found} == {severity}
     assert all(finding.effect and finding.name.startswith(finding.on) for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("definition", "pattern"),
+    [
+        ({"delayed-retry-type": "disabled"}, "^ready"),
+        ({"delayed-retry-min": 1, "delayed-retry-max": 9}, "^ready"),
+        ({"consumer-timeout": 1_800_000}, "checkpoint"),
+        ({"consumer-timeout": 21_600_000}, "^ready"),
+        ({"consumer-timeout": 1}, "5s"),  # nobody consumes from a slot
+    ],
+)
+def test_policy_that_delays_and_interrupts_nothing_is_no_finding(definition: dict[str, Any], pattern: str) -> None:
+    assert compare.policies(PLAN, [policy(definition, pattern)], kind="policy") == []
 
 
 def test_policy_that_adds_an_alternate_exchange_is_reported() -> None:

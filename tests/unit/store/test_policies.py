@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from bridge.model.values import Backoff, Policy, Release
-from bridge.service.topics import _read_policy, _write_policy
+from bridge.store.policies import read_policy, write_policy
 
 GROWING = Backoff(first_ms=1_000, factor=3.0, max_ms=60_000)
 STEPS = Backoff(steps_ms=(400, 200))
@@ -21,18 +21,18 @@ STEPS = Backoff(steps_ms=(400, 200))
     ],
 )
 def test_policy_is_read_as_it_was_written(policy: Policy) -> None:
-    assert _read_policy(_write_policy(policy)) == policy
+    assert read_policy(write_policy(policy)) == policy
 
 
 def test_fields_of_a_newer_bridge_are_passed_over() -> None:
-    newer = orjson.loads(_write_policy(Policy(max_retry=5, backoff=STEPS)))
+    newer = orjson.loads(write_policy(Policy(max_retry=5, backoff=STEPS)))
     newer["color"] = {"of": "tomorrow"}
     newer["backoff"]["jitter"] = 0.5
 
-    assert _read_policy(orjson.dumps(newer)) == Policy(max_retry=5, backoff=STEPS)
+    assert read_policy(orjson.dumps(newer)) == Policy(max_retry=5, backoff=STEPS)
 
 
 def test_fields_that_an_older_bridge_left_out_have_their_defaults() -> None:
-    assert _read_policy(b'{"release":"direct","backoff":{"steps_ms":[400,200]}}') == Policy(
+    assert read_policy(b'{"release":"direct","backoff":{"steps_ms":[400,200]}}') == Policy(
         release=Release.DIRECT, backoff=STEPS
     )

@@ -1,0 +1,32 @@
+"""Points a command at the servers of a running `make run`, if the settings name no server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from bridge.local.running import data_dir, running_servers
+from bridge.settings.amqp_urls import without_password
+from bridge.settings.unknown import SECRETS_DIR
+
+_NAMED = ("BRIDGE_AMQP_URL", "BRIDGE_REDIS_URL", SECRETS_DIR)
+
+
+def local_servers(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """The settings that name the servers of a running `make run`, and a line about them on standard error.
+
+    Empty: there is none, or the environment names a server. A mixture of both would be no pair of servers.
+    """
+    if any(name.upper() in _NAMED for name in environment):
+        return {}
+    folder = data_dir(environment)
+    servers = running_servers(folder)
+    if servers is None:
+        return {}
+    shown = f"{without_password(servers.amqp_url)} and {without_password(servers.redis_url)}"
+    typer.echo(f"delaybridge: asks the servers of the running {folder}/run.json: {shown}", err=True)
+    management = {} if servers.management_url is None else {"management_url": servers.management_url}
+    return {"amqp_url": servers.amqp_url, "redis_url": servers.redis_url, **management}

@@ -1,0 +1,41 @@
+"""Finds the servers of a running `make run` by its run file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bridge.local.rabbitmq import PASSWORD, USER
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningServers:
+    """The servers of a running stack. `management_url` None: RabbitMQ is not the stack's own."""
+
+    amqp_url: str
+    redis_url: str
+    management_url: str | None
+
+
+def data_dir(environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder of the stack: BRIDGE_LOCAL_DIR, or `.local`."""
+    return Path(environment.get("BRIDGE_LOCAL_DIR") or ".local")
+
+
+def running_servers(folder: Path) -> RunningServers | None:
+    """The servers of the stack that runs on the folder. None: there is none, or its bridge has ended."""
+    try:
+        content = json.loads((folder / "run.json").read_text())
+        if not any(Path(f"/proc/{pid}").exists() for pid in content["pids"]["bridge"]):
+            return None
+        management = content["management"]
+        return RunningServers(
+            amqp_url=content["amqp"],
+            redis_url=content["redis"],
+            management_url=management and management.replace("://", f"://{USER}:{PASSWORD}@"),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

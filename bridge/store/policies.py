@@ -1,0 +1,63 @@
+"""Keeps each topic's policy in Redis, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+import orjson
+
+from bridge.model.values import Backoff, Policy, Release
+from bridge.store.calls import Call
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+from bridge.store.scripts import SCRIPTS
+
+
+class StoredPolicies:
+    """The policies of topics in Redis. Each method raises StoreUnavailable."""
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._keys = keys
+
+    async def get(self, topic: str) -> bytes | None:
+        """Returns the policy as it is stored; None if there is none. `read_policy` reads both."""
+        stored: bytes | None = await self._store.command("GET", self._keys.policy(topic))
+        return stored
+
+    async def put(self, topic: str, policy: Policy) -> None:
+        await self._store.command("SET", self._keys.policy(topic), write_policy(policy))
+
+    async def replace(self, topic: str, former: bytes | None, policy: Policy) -> bool:
+        """Sets the policy if the stored one is still `former`. Keeps fields that only a newer bridge knows. Returns
+        whether it set the policy."""
+        (done,) = await self._store.run([self.call(topic, former, write_policy(policy, over=former))])
+        return bool(done)
+
+    async def remove(self, topic: str) -> None:
+        await self._store.command("DEL", self._keys.policy(topic))
+
+    def call(self, topic: str, former: bytes | None, policy: bytes) -> Call:
+        return Call(SCRIPTS["policy"], (self._keys.policy(topic),), (former or b"", policy))
+
+
+def write_policy(policy: Policy, *, over: bytes | None = None) -> bytes:
+    """Writes a policy. `over`: the stored policy whose unknown fields it keeps."""
+    return orjson.dumps({**orjson.loads(over or b"{}"), **asdict(policy)})
+
+
+def read_policy(stored: bytes | None) -> Policy:
+    """Reads a policy that a bridge of any version has stored. Passes over fields that this version does not know."""
+    if stored is None:
+        return Policy()
+    known = _known(Policy, orjson.loads(stored))
+    if (backoff := known.get("backoff")) is not None:
+        backoff = _known(Backoff, backoff)
+        known["backoff"] = Backoff(**{**backoff, "steps_ms": tuple(backoff.get("steps_ms", ()))})
+    return Policy(**{**known, "release": Release(known["release"])})
+
+
+def _known(kind: type[Policy | Backoff], stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: stored[field.name] for field in fields(kind) if field.name in stored}

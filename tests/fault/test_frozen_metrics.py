@@ -1,0 +1,53 @@
+"""Tests that the metrics alone show a frozen server: `/health/ready` is never asked."""
+
+from __future__ import annotations
+
+import re
+
+import httpx2
+import pytest
+
+from tests.fault.api import Api
+from tests.fault.stage import Stage, started
+from tests.fault.test_outages import Outage, rabbit_frozen, redis_frozen
+
+pytestmark = pytest.mark.private_rabbit
+
+ONE_WAITS = r'^delaybridge_messages{state="waiting",topic="one"} 1\.0$'
+
+
+async def exposition(api: Api) -> str:
+    return (await api.call("GET", "/metrics")).text
+
+
+def up(text: str) -> dict[str, float]:
+    """The gauge of each part."""
+    return {
+        part: float(value) for part, value in re.findall(r'^delaybridge_up{part="(\w+)"} (\S+)$', text, re.MULTILINE)
+    }
+
+
+async def until_all_up(api: Api) -> str:
+    """Scrapes until every part is up. The time limit of the test ends the wait."""
+    while True:
+        text = await exposition(api)
+        if min(up(text).values(), default=0) == 1:
+            return text
+
+
+@pytest.mark.parametrize(("outage", "part"), [(redis_frozen, "store"), (rabbit_frozen, "broker")])
+async def test_metrics_alone_show_a_frozen_server(
+    stage: Stage, http: httpx2.AsyncClient, outage: Outage, part: str
+) -> None:
+    bridge = stage.bridge()
+    await started(bridge)
+    api = Api(http, bridge.url)
+    await api.sent("one", "one", delay="1h")
+    assert re.search(ONE_WAITS, await until_all_up(api), re.MULTILINE)
+    async with outage(stage):
+        frozen = await exposition(api)
+        assert up(frozen)[part] == up(frozen)["checkpoint"] == 0
+        assert bool(re.search(ONE_WAITS, frozen, re.MULTILINE)) == (part == "broker")
+        assert "delaybridge_accepted_total" in frozen
+    assert re.search(ONE_WAITS, await until_all_up(api), re.MULTILINE)
+    bridge.kill()
