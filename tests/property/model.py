@@ -15,6 +15,7 @@ MAKES = {
     "schedule": {State.UNCONFIRMED},
     "confirm": {State.WAITING, State.READY},
     "abandon": {State.UNCONFIRMED},
+    "withdraw": {State.UNCONFIRMED},
     "keep": set(),
     "fire": {State.WAITING, State.LEASED, State.READY, State.EXPIRED, State.DEAD},
     "returned": {State.READY, State.EXPIRED, State.DEAD},
@@ -33,7 +34,7 @@ MAKES = {
 }
 """The states in which each script may leave a record it has changed."""
 
-SECOND_TIME = {"made": "release", "expired": "ghost", "dropped": "stale", "nacked": "stale"}
+SECOND_TIME = {"made": "release", "expired": "ghost", "dropped": "stale", "nacked": "stale", "withdrawn": "kept"}
 """The verdicts of a second run that differ from the first. A second run changes nothing."""
 
 
@@ -57,6 +58,18 @@ def judged(copy: Copy, record: Record | None) -> str:
     return "its" if its else "ghost"
 
 
+def is_live(record: Record) -> bool:
+    return State.WAITING <= record.state <= State.LEASED
+
+
+def is_free_for_client(record: Record, now_ms: int) -> bool:
+    """Whether a client's own copy begins a new message: the id is free, or its message may have been consumed without
+    the bridge. Only a record of a direct topic waits and has a moment to be forgotten."""
+    if record.state is State.WAITING:
+        return record.forget_ms > 0 and record.due_ms <= now_ms
+    return record.state is not State.LEASED
+
+
 def is_letter(record: Record) -> bool:
     """Whether the message is in its dead-letter queue. It is not if its time to live has passed."""
     return record.state is State.DEAD and not record.forget_ms
@@ -72,8 +85,8 @@ def superseded(copy: Copy, record: Record | None) -> bool:
 def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt: bool) -> str:
     which = judged(copy, record)
     if copy.epoch == 0 and record is not None:
-        # A message of an AMQP client: new under a free id; under a live id the same copy again, or a duplicate.
-        which = "new" if record.state.ended else "its" if record.nonce == copy.nonce else "ghost"
+        # A message of an AMQP client. Under the id of a message that certainly lives, it is that one or a duplicate.
+        which = "new" if is_free_for_client(record, now_ms) else "its" if record.nonce == copy.nonce else "ghost"
     if which == "ghost" or (which == "ahead" and not adopt):
         return which
     its = record if record is not None and which == "its" else None
@@ -91,6 +104,8 @@ def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt
 
 def leased(copy: Copy, record: Record | None, now_ms: int) -> str:
     which = judged(copy, record)
+    if copy.epoch == 0 and which != "its" and record is not None and is_free_for_client(record, now_ms):
+        return "hold"  # for the checkpoint, which decides
     if which in ("ghost", "ahead"):
         return which
     due_ms, expires_ms = (record.due_ms, record.expires_ms) if record else (copy.due_ms, copy.expires_ms)
@@ -101,6 +116,10 @@ def leased(copy: Copy, record: Record | None, now_ms: int) -> str:
 
 def returned(copy: Copy, record: Record | None, now_ms: int, *, by_ttl: bool) -> str:
     which = judged(copy, record)
+    if copy.epoch == 0 and record is not None:
+        which = "its" if record.nonce == 0 and is_live(record) else which
+        if which != "its" and is_free_for_client(record, now_ms):
+            which, record = "new", None
     if which in ("ghost", "ahead"):
         return which
     expires_ms, max_retry = (record.expires_ms, record.max_retry) if record else (copy.expires_ms, copy.max_retry)
@@ -162,7 +181,7 @@ def no_more_attempts_than_the_retries_allow(kept: Kept) -> None:
 
 def the_live_copy_stands_on_the_broker(kept: Kept, broker: Broker) -> None:
     record = kept.record
-    if record is not None and State.WAITING <= record.state <= State.LEASED:
+    if record is not None and is_live(record):
         names = (record.epoch, record.nonce)
         in_flight = any(one.is_named_by(record) and not one.done for one in (*broker.wheel, *broker.ready))
         in_flight |= any((one.copy.epoch, one.copy.nonce) == (0, record.nonce) for one in broker.wheel)

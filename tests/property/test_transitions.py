@@ -256,6 +256,22 @@ class Transitions(RuleBasedStateMachine):
         self.claims.remove(claim)
         self.run_script(claim.record.id, self.world.records.abandon(claim.record), twice=twice)
 
+    @precondition(lambda self: any(not claim.published for claim in self.claims))
+    @rule(at=at, twice=twice)
+    def withdraw(self, at: int, twice: bool) -> None:
+        claim = one_of([claim for claim in self.claims if not claim.published], at)
+        self.claims.remove(claim)
+        before = self.record(claim.record.id)
+        call = self.world.records.withdraw(claim.record)
+        outcome = self.run_script(claim.record.id, call, twice=twice)
+        after = self.record(claim.record.id)
+        if before is not None and (before.state, before.nonce) == (State.UNCONFIRMED, claim.record.nonce):
+            assert outcome.verdict == "withdrawn"
+            assert (after is None) == (claim.record.epoch == 1)
+        else:
+            assert outcome.verdict == "kept"
+            assert after == before
+
     @rule(name=ids, delay_ms=delays_ms, max_retry=retries, direct=rarely)
     def a_client_delays_by_key_alone(self, name: str, delay_ms: int, max_retry: int, direct: bool) -> None:
         self.used.add(name)

@@ -194,6 +194,23 @@ local function newborn(epoch, nonce, created_ms, due_ms, expires_ms, attempts, m
     due_ms, due_ms, 0, 0, 0, '', 0, '' }
 end
 
+-- Whether an AMQP client's own copy, of epoch 0, begins a new message: the id is free, or its message may have been
+-- consumed without the bridge. Then the two can't be told apart, and both are delivered.
+local function free_for_client(r)
+  if r[STATE] == UNCONFIRMED or r[STATE] == READY or ended(r) then return true end
+  return r[STATE] == WAITING and r[FORGET] > 0 and r[DUE] <= now
+end
+
+-- The record of a new message of an AMQP client, in place of record r.
+local function of_client(r, epoch, nonce, due_ms, expires_ms, attempts, max_retry)
+  -- Under a live id it may be the same copy that comes again, and a send may be about to be confirmed.
+  local created = live(r) and r[CREATED] or math.max(now, r[CREATED] + 1)
+  local fresh = newborn(epoch, nonce, created, due_ms, expires_ms, attempts, max_retry)
+  fresh[LAST] = math.max(r[LAST], r[DUE], due_ms)
+  free(r)
+  return fresh
+end
+
 -- A new record must be in no index, so entries that a forgotten or lost record left under the id are removed. Every
 -- record that is neither waiting, leased nor dead is in `forget`, and so are some of the others.
 local function born(...)

@@ -23,7 +23,7 @@ local function confirm(epoch, nonce, created_ms, ready, direct, envelope)
     if ready == '1' then
       make_ready(r)
     elseif direct == '1' then
-      r[STATE] = WAITING
+      r[STATE], r[LAST] = WAITING, math.max(r[LAST], r[DUE])
       save(r)
     else
       make_waiting(r, r[DUE], r[ARRIVES])

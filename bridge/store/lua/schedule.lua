@@ -30,7 +30,8 @@ local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, f
   local claimed = make(r and r[EPOCH] + 1 or 1, nonce, now, due, ttl >= 0 and due + ttl or 0, 0, tonumber(max_retry))
   claimed[CLAIMED] = now
   if r then
-    claimed[LAST] = math.max(r[LAST], due)
+    -- Without this claim's own moment: the claim may be withdrawn.
+    claimed[LAST] = math.max(r[LAST], r[DUE])
     free(r)
   end
   -- The sender may die after it has published the copy, so the claim is forgotten only after the copy has come due.
