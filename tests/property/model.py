@@ -34,14 +34,20 @@ MAKES = {
 }
 """The states in which each script may leave a record it has changed."""
 
+CLIENTS_OWN = "the copy of a client's own message"
+"""Such a copy begins a new life, whichever script decides about it."""
+
 SECOND_TIME = {"made": "release", "expired": "ghost", "dropped": "stale", "nacked": "stale", "withdrawn": "kept"}
 """The verdicts of a second run that differ from the first. A second run changes nothing."""
 
 
 def scheduled(kept: Kept, now_ms: int) -> str:
     record = kept.record
-    if record is None or record.state.ended:
+    if record is None:
         return "created"
+    if record.state.ended:
+        # Only if no send of the message was answered, this one is taken for the same send again.
+        return "exists" if kept.claimed_ms > 0 else "created"
     if record.state is not State.UNCONFIRMED:
         return "exists"
     return "created" if now_ms - kept.claimed_ms >= TAKE_OVER_AFTER_MS else "busy"
@@ -163,7 +169,7 @@ def a_record_outlives_every_copy(kept: Kept, broker: Broker) -> None:
 
 def an_end_is_left_only_for_a_new_life(before: Record | None, after: Record | None, cause: str) -> None:
     if before is not None and before.state.ended and after is not None and after.state is not before.state:
-        a_new_life = cause in ("schedule", "replay", "fire of a client's own message")
+        a_new_life = cause in ("schedule", "replay", CLIENTS_OWN)
         a_new_life |= cause == "fire" and is_letter(before)
         assert a_new_life or (cause == "drop" and after.state is State.DELETED)
         assert cause == "drop" or after.epoch > before.epoch

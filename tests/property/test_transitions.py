@@ -359,7 +359,7 @@ class Transitions(RuleBasedStateMachine):
         adopt = believed and copy.asked > 0
         wanted = model.fired(copy, before, now_ms, paused=paused, adopt=adopt)
         call = self.world.records.fire(copy, paused_ms=5_000 if paused else 0, adopt=adopt)
-        cause = "fire of a client's own message" if copy.epoch == 0 else "fire"
+        cause = "fire" if copy.epoch else model.CLIENTS_OWN
         outcome = self.run_script(name, call, twice=twice, cause=cause)
         assert outcome.verdict == wanted
         if wanted in ("release", "made"):
@@ -388,7 +388,9 @@ class Transitions(RuleBasedStateMachine):
         name, placed = one_of(self.copies("ready"), at)
         broker, now_ms = self.broker(name), self.world.now_ms
         wanted = model.returned(placed.copy, self.record(name), now_ms, by_ttl=by_ttl)
-        outcome = self.run_script(name, self.world.records.returned(placed.copy, by_ttl=by_ttl), twice=twice)
+        call = self.world.records.returned(placed.copy, by_ttl=by_ttl)
+        cause = "returned" if placed.copy.epoch else model.CLIENTS_OWN
+        outcome = self.run_script(name, call, twice=twice, cause=cause)
         assert outcome.verdict == wanted
         policy = Policy(backoff=Backoff(steps_ms=(backoff_ms,)))
         decision = after_return(self.world.records, placed.copy, outcome, "rejected", policy)

@@ -4,16 +4,18 @@
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch copy_gone
 --       (then, for each further message, its id and all from epoch on)
 --       epoch: from the receipt. It refuses an ack of a lease that has ended. '': acks whatever copy is live.
---       copy_gone '1': an AMQP consumer has taken the copy out of the ready queue itself.
+--       copy_gone '1': an AMQP consumer has taken the copy out of the ready queue itself. So the message exists, also if
+--       its send is not confirmed.
 -- Returns: (for each) acked (also when it was acked before) | stale (the lease or the message has ended) | unknown
 -- Promise: a copy left in the wheel or in the ready queue becomes a ghost, and the record outlives this copy.
 local function ack(epoch, copy_gone)
   local r = load()
-  if not r or r[STATE] == UNCONFIRMED then return answer('unknown') end
+  local consumed = r and r[STATE] == UNCONFIRMED and copy_gone == '1'
+  if not r or (r[STATE] == UNCONFIRMED and not consumed) then return answer('unknown') end
   local fenced = epoch ~= ''
   if fenced and r[EPOCH] ~= tonumber(epoch) then return answer('stale', r) end
   if r[STATE] == ACKED then return answer('acked', r) end
-  if not live(r) or (fenced and r[STATE] ~= LEASED) then return answer('stale', r) end
+  if not (live(r) or consumed) or (fenced and r[STATE] ~= LEASED) then return answer('stale', r) end
   local copy_stays = r[STATE] == READY and copy_gone ~= '1'
   finish(r, ACKED, '', copy_stays and TOMBSTONE_MS or RETENTION_MS)
   return answer('acked', r)

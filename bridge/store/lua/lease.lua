@@ -42,7 +42,7 @@ local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, creat
   if r[DUE] > now then return answer('hold', r, r[DUE] - now) end
   r[STATE], r[EPOCH], r[NONCE] = LEASED, next_epoch, next_nonce
   r[ATTEMPTS] = counted == '1' and attempt or attempt - 1
-  r[LEASE_UNTIL], r[ARRIVES], r[FORGET], r[CLAIMED] = now + tonumber(lease_ms), arrives, 0, 0
+  r[LEASE_UNTIL], r[ARRIVES], r[FORGET] = now + tonumber(lease_ms), arrives, 0
   r[LAST] = math.max(r[LAST], r[ARRIVES])
   save(r)
   return answer('leased', r)
