@@ -17,7 +17,7 @@ from bridge.broker.copies import bundles
 from bridge.broker.copies.copies import as_refused
 from bridge.broker.copies.properties import Message, Properties
 from bridge.broker.declared.declared import Declared
-from bridge.model.errors import BrokerUnavailable, Unpublishable, Unroutable
+from bridge.model.errors import BrokerUnavailable, NotPublished, Unpublishable, Unroutable
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind
 from topology.names import Names
@@ -80,12 +80,13 @@ class CopyPublisher:
         self._bundles = bundles
 
     async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
-        """Publishes all copies in one burst. Returns for each copy None once its confirm counts, or the error."""
+        """Publishes all copies in one burst. Returns for each copy None once its confirm counts, or the error. A
+        `NotPublished` means that no queue has the copy."""
         try:
             for topic in {publication.copy.topic for publication in publications}:
                 await self._declared.ensure_topic(topic)
         except BrokerUnavailable as error:
-            return [error] * len(publications)
+            return [NotPublished(str(error))] * len(publications)
         messages = list(_messages(self._names, publications, bundled=self._bundles))
         results = await self._publisher.publish([outgoing for _, outgoing in messages])
         missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
@@ -141,7 +142,7 @@ class CopyPublisher:
             for topic in {publication.copy.topic for publication in publications}:
                 await self._declared.renew_topic(topic)
         except BrokerUnavailable as error:
-            return [error] * len(outgoing)
+            return [NotPublished(str(error))] * len(outgoing)
         return await self._publisher.publish(outgoing)
 
 

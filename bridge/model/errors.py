@@ -13,8 +13,9 @@
         ├── BrokerUnavailable RabbitMQ did not answer in time, or blocks publishers
         │   ├── BrokerUnfit   this RabbitMQ can't keep the promises of the bridge
         │   ├── QueueMissing  a queue to take messages from does not exist
-        │   ├── Unpublishable AMQP can't hold a message, or its headers are too long for one frame
-        │   └── Unroutable    RabbitMQ returned a message because its queue does not exist
+        │   └── NotPublished  RabbitMQ certainly does not have the message
+        │       ├── Unpublishable AMQP can't hold a message, or its headers are too long for one frame
+        │       └── Unroutable    RabbitMQ returned a message because its queue does not exist
         └── SendUnderWay      another send of the same id has not ended yet
 
 The bridge translates errors of redis-py, aio-pika and aiormq where it calls these libraries (`store/client.py`,
@@ -106,11 +107,15 @@ class QueueMissing(BrokerUnavailable):
     pass
 
 
-class Unpublishable(BrokerUnavailable):
+class NotPublished(BrokerUnavailable):
     pass
 
 
-class Unroutable(BrokerUnavailable):
+class Unpublishable(NotPublished):
+    pass
+
+
+class Unroutable(NotPublished):
     pass
 
 

@@ -132,7 +132,7 @@ class Leasing:
                 counted=counted,
             ),
             delivery=candidate.delivery,
-            instead=candidate.give_back,
+            instead=lambda _: candidate.give_back(),
             then=candidate.park,
         )
 

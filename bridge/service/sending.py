@@ -15,7 +15,7 @@ from time import monotonic
 
 from bridge import metrics
 from bridge.broker.publications import Publication, Route
-from bridge.model.errors import BridgeError, InvalidRequest, SendUnderWay, StoreUnavailable, Unavailable
+from bridge.model.errors import BridgeError, InvalidRequest, NotPublished, SendUnderWay, StoreUnavailable, Unavailable
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import CopyKind, Envelope, Message, Record, new_nonce
 from bridge.model.ulids import new_ulid
@@ -25,6 +25,7 @@ from bridge.service.group_commit import GroupCommit
 from bridge.service.succession import Result, Step, Succession, named
 from bridge.service.successors import first_copy
 from bridge.store import envelopes
+from bridge.store.calls import Call
 from bridge.store.records import Claim, Confirmation, Outcome, outcome_of, read_envelope
 from bridge.store.verdicts import Verdict
 
@@ -187,8 +188,9 @@ class Sending:
     async def _publish(self, requests: list[_Request], records: list[Record]) -> list[Sent | BridgeError]:
         now_ms, now_s = self._store.clock.now_ms(), monotonic()
         steps = [
-            # The caller was answered meanwhile. Its next send of the id need not wait for this claim to age.
-            self._step(request, record, now_ms) if now_s < request.until_s else Step(name=self._records.abandon(record))
+            self._step(request, record, now_ms)
+            if now_s < request.until_s  # the caller still waits
+            else Step(name=self._records.withdraw(record))
             for request, record in zip(requests, records, strict=True)
         ]
         results = await self._succession.perform(steps)
@@ -209,8 +211,13 @@ class Sending:
         return Step(
             publication=publication,
             name=self._records.confirm(record.topic, confirmation),
-            instead=lambda: Step(name=self._records.abandon(record)),
+            instead=lambda error: Step(name=self._given_up(record, error)),
         )
+
+    def _given_up(self, record: Record, error: Unavailable) -> Call:
+        if isinstance(error, NotPublished):
+            return self._records.withdraw(record)
+        return self._records.abandon(record)
 
 
 def _answer(request: _Request, result: Result) -> Sent | BridgeError:
@@ -221,7 +228,7 @@ def _answer(request: _Request, result: Result) -> Sent | BridgeError:
     if outcome.verdict is Verdict.CONFIRMED:
         metrics.ACCEPTED.add(outcome.found.topic)
         return Sent(message=Message(record=outcome.found, envelope=request.draft.envelope), replayed=False)
-    if outcome.verdict in (Verdict.ABANDONED, Verdict.KEPT):
+    if outcome.verdict in (Verdict.WITHDRAWN, Verdict.KEPT):
         return StoreUnavailable(_LATE)
     if outcome.verdict is Verdict.SUPERSEDED:
         return SendUnderWay(f"another send took over the id {request.claim.id!r}: send again")

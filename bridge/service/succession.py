@@ -75,16 +75,16 @@ class Step:
     publish. `name`: the call that names this copy in the record, or changes the record alone
     if there is no publication. `delivery`: the copy that the step began with, to be acknowledged last. The checkpoint
     leaves it out: it acknowledges its deliveries by tag, a batch at a time. `instead`: the alternative, built only when
-    it is needed: after the publish failed, and, for a step with a delivery, when Redis did not answer. The alternative
-    takes over the delivery. `then`: called with the outcome of `name`. It returns a step that has to come before the
-    acknowledgement and takes over the delivery, or None.
+    it is needed, from the error: after the publish failed, and, for a step with a delivery, when Redis did not answer.
+    The alternative takes over the delivery. `then`: called with the outcome of `name`. It returns a step that has to
+    come before the acknowledgement and takes over the delivery, or None.
     """
 
     announce: Call | None = None
     publication: Publication | None = None
     name: Call | None = None
     delivery: Taken | None = None
-    instead: Callable[[], Step] | None = None
+    instead: Callable[[Unavailable], Step] | None = None
     then: Callable[[Outcome], Step | None] | None = None
 
 
@@ -135,7 +135,7 @@ class Succession:
         except StoreUnavailable as error:
             for at in announcing:
                 results[at] = error
-            await self._perform_instead([steps[at] for at in announcing])
+            await self._perform_instead([(steps[at], error) for at in announcing])
 
     async def _publish(self, steps: Sequence[Step], results: list[Result]) -> None:
         publishing = [at for at, step in enumerate(steps) if step.publication is not None and results[at] is None]
@@ -146,7 +146,8 @@ class Succession:
         for at, error in zip(publishing, errors, strict=True):
             results[at] = error
         if any(errors):
-            await self._perform_instead([steps[at] for at, error in zip(publishing, errors, strict=True) if error])
+            failed = [(steps[at], error) for at, error in zip(publishing, errors, strict=True) if error is not None]
+            await self._perform_instead(failed)
 
     async def _name(self, steps: Sequence[Step], results: list[Result]) -> None:
         naming = [at for at, step in enumerate(steps) if step.name is not None and results[at] is None]
@@ -158,7 +159,7 @@ class Succession:
         except StoreUnavailable as error:
             for at in naming:
                 results[at] = error
-            await self._perform_instead([steps[at] for at in naming if steps[at].delivery is not None])
+            await self._perform_instead([(steps[at], error) for at in naming if steps[at].delivery is not None])
             return
         if len(outcomes) == len(results):
             results[:] = outcomes
@@ -196,9 +197,9 @@ class Succession:
         if settled:
             await ack_all(settled)
 
-    async def _perform_instead(self, steps: Sequence[Step]) -> None:
-        alternatives = [step.instead() for step in steps if step.instead is not None]
-        for step in steps:
+    async def _perform_instead(self, failed: Sequence[tuple[Step, Unavailable]]) -> None:
+        alternatives = [step.instead(error) for step, error in failed if step.instead is not None]
+        for step, _ in failed:
             if step.instead is None and step.delivery is not None:
                 await step.delivery.requeue()
         if alternatives:

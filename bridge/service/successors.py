@@ -67,8 +67,8 @@ def replay_copy(letter: Copy, now_ms: int, *, max_retry: int | None = None, ttl_
 
 def as_recorded(copy: Copy, record: Record) -> Copy:
     """The copy with the newer values of its record: the message may have been moved or its lease extended since."""
-    if (copy.epoch, copy.nonce, copy.due_ms, copy.expires_ms, copy.max_retry, copy.asked) == (
-        *(record.epoch, record.nonce, record.due_ms, record.expires_ms, record.max_retry),
+    if (copy.epoch, copy.nonce, copy.created_ms, copy.due_ms, copy.expires_ms, copy.max_retry, copy.asked) == (
+        *(record.epoch, record.nonce, record.created_ms, record.due_ms, record.expires_ms, record.max_retry),
         0,
     ):
         return copy
@@ -76,6 +76,7 @@ def as_recorded(copy: Copy, record: Record) -> Copy:
         copy,
         epoch=record.epoch,
         nonce=record.nonce,
+        created_ms=record.created_ms,
         due_ms=record.due_ms,
         expires_ms=record.expires_ms,
         max_retry=record.max_retry,

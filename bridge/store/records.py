@@ -118,6 +118,9 @@ class Records:
     def abandon(self, record: Record) -> Call:
         return self._call("abandon", record.topic, record.id, epoch=record.epoch, nonce=record.nonce)
 
+    def withdraw(self, record: Record) -> Call:
+        return self._call("withdraw", record.topic, record.id, epoch=record.epoch, nonce=record.nonce)
+
     def fire(self, copy: Copy, *, paused_ms: int, adopt: bool) -> Call:
         return self._call_with("fire", copy.topic, copy.id, (*_facts(copy), paused_ms, int(adopt)))
 

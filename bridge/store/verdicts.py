@@ -22,7 +22,7 @@ class Verdict(StrEnum):
     # announce
     ANNOUNCED = "announced"
 
-    # schedule, confirm, abandon, keep
+    # schedule, confirm, abandon, withdraw, keep
     CREATED = "created"
     EXISTS = "exists"
     BUSY = "busy"
@@ -31,6 +31,7 @@ class Verdict(StrEnum):
     SUPERSEDED = "superseded"
     MISSING = "missing"
     ABANDONED = "abandoned"
+    WITHDRAWN = "withdrawn"
     KEPT = "kept"
 
     # fire, returned: what to do with the copy

@@ -86,6 +86,22 @@ async def test_send_with_a_lost_script_answer_is_refused_and_its_retry_gives_one
     assert [one["id"] for one in await api.drain(topic, 1)] == ["the-one"]
 
 
+async def test_repeated_send_whose_refused_message_was_consumed_gives_no_second_message(api: Api, amqp: Proxy) -> None:
+    topic = "consumed"
+    await warm_up(api, topic)
+    amqp.lose_the_answer_to(b"the-one")
+    assert refused(await api.send(topic, "the-one"))
+    consumed = await api.pull_one(topic)
+    assert await api.ack(topic, [consumed["receipt"]]) == ["acked"]
+    again = await api.insist("POST", f"/v1/topics/{topic}/messages", {"id": "the-one", "body": "the-one"})
+    assert (again.status_code, again.json()["state"]) == (200, "acked")
+    assert await api.drain(topic, 0) == []
+    # That send was answered, so the id can be used again.
+    anew = await api.insist("POST", f"/v1/topics/{topic}/messages", {"id": "the-one", "body": "the-one"})
+    assert anew.status_code == 201
+    assert [one["id"] for one in await api.drain(topic, 1)] == ["the-one"]
+
+
 async def test_lease_with_a_lost_answer_ends_like_any_other(api: Api, redis: Proxy) -> None:
     topic = "script-lease"
     await warm_up(api, topic)

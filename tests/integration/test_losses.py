@@ -66,7 +66,7 @@ async def test_redis_that_lost_all_data_loses_no_message(rabbit: RabbitNode, ser
             await topic.send({"order": 1}, id="leased")
             while (leased := await topic.pull_one(lease="1s"))["id"] != "leased":
                 await topic.nack(leased)
-            await topic.send({"order": 2}, id="waiting", delay="1.5s", headers={"tenant": "t-7"}, max_retry=5)
+            sent = await topic.send({"order": 2}, id="waiting", delay="1.5s", headers={"tenant": "t-7"}, max_retry=5)
             await redis.flushall()
             await topic.look("waiting", expect=404)
             found: dict[str, Json] = {}
@@ -76,6 +76,8 @@ async def test_redis_that_lost_all_data_loses_no_message(rabbit: RabbitNode, ser
             assert {one: found[one]["body"]["order"] for one in found} == {"ready": 0, "leased": 1, "waiting": 2}
             waiting = found["waiting"]
             assert (waiting["attempts"], waiting["max_retry"], waiting["headers"]) == (1, 5, {"tenant": "t-7"})
+            # The `webhook-id` of a callback depends on it.
+            assert waiting["created_at"] == sent["created_at"]
             assert (await topic.ack(waiting))["state"] == "acked"
             # A bridge registers a topic in Redis again after two seconds.
             while (await topic.client.get(f"/v1/topics/{topic.name}")).status_code == 404:

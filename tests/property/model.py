@@ -15,6 +15,7 @@ MAKES = {
     "schedule": {State.UNCONFIRMED},
     "confirm": {State.WAITING, State.READY},
     "abandon": {State.UNCONFIRMED},
+    "withdraw": {State.UNCONFIRMED},
     "keep": set(),
     "fire": {State.WAITING, State.LEASED, State.READY, State.EXPIRED, State.DEAD},
     "returned": {State.READY, State.EXPIRED, State.DEAD},
@@ -33,14 +34,20 @@ MAKES = {
 }
 """The states in which each script may leave a record it has changed."""
 
-SECOND_TIME = {"made": "release", "expired": "ghost", "dropped": "stale", "nacked": "stale"}
+CLIENTS_OWN = "the copy of a client's own message"
+"""Such a copy begins a new life, whichever script decides about it."""
+
+SECOND_TIME = {"made": "release", "expired": "ghost", "dropped": "stale", "nacked": "stale", "withdrawn": "kept"}
 """The verdicts of a second run that differ from the first. A second run changes nothing."""
 
 
 def scheduled(kept: Kept, now_ms: int) -> str:
     record = kept.record
-    if record is None or record.state.ended:
+    if record is None:
         return "created"
+    if record.state.ended:
+        # Only if no send of the message was answered, this one is taken for the same send again.
+        return "exists" if kept.claimed_ms > 0 else "created"
     if record.state is not State.UNCONFIRMED:
         return "exists"
     return "created" if now_ms - kept.claimed_ms >= TAKE_OVER_AFTER_MS else "busy"
@@ -55,6 +62,18 @@ def judged(copy: Copy, record: Record | None) -> str:
         return "ghost" if record.state.ended and not is_letter(record) else "ahead"
     its = record.epoch == epoch and record.nonce == copy.nonce and not record.state.ended
     return "its" if its else "ghost"
+
+
+def is_live(record: Record) -> bool:
+    return State.WAITING <= record.state <= State.LEASED
+
+
+def is_free_for_client(record: Record, now_ms: int) -> bool:
+    """Whether a client's own copy begins a new message: the id is free, or its message may have been consumed without
+    the bridge. Only a record of a direct topic waits and has a moment to be forgotten."""
+    if record.state is State.WAITING:
+        return record.forget_ms > 0 and record.due_ms <= now_ms
+    return record.state is not State.LEASED
 
 
 def is_letter(record: Record) -> bool:
@@ -72,8 +91,8 @@ def superseded(copy: Copy, record: Record | None) -> bool:
 def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt: bool) -> str:
     which = judged(copy, record)
     if copy.epoch == 0 and record is not None:
-        # A message of an AMQP client: new under a free id; under a live id the same copy again, or a duplicate.
-        which = "new" if record.state.ended else "its" if record.nonce == copy.nonce else "ghost"
+        # A message of an AMQP client. Under the id of a message that certainly lives, it is that one or a duplicate.
+        which = "new" if is_free_for_client(record, now_ms) else "its" if record.nonce == copy.nonce else "ghost"
     if which == "ghost" or (which == "ahead" and not adopt):
         return which
     its = record if record is not None and which == "its" else None
@@ -91,6 +110,8 @@ def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt
 
 def leased(copy: Copy, record: Record | None, now_ms: int) -> str:
     which = judged(copy, record)
+    if copy.epoch == 0 and which != "its" and record is not None and is_free_for_client(record, now_ms):
+        return "hold"  # for the checkpoint, which decides
     if which in ("ghost", "ahead"):
         return which
     due_ms, expires_ms = (record.due_ms, record.expires_ms) if record else (copy.due_ms, copy.expires_ms)
@@ -101,6 +122,10 @@ def leased(copy: Copy, record: Record | None, now_ms: int) -> str:
 
 def returned(copy: Copy, record: Record | None, now_ms: int, *, by_ttl: bool) -> str:
     which = judged(copy, record)
+    if copy.epoch == 0 and record is not None:
+        which = "its" if record.nonce == 0 and is_live(record) else which
+        if which != "its" and is_free_for_client(record, now_ms):
+            which, record = "new", None
     if which in ("ghost", "ahead"):
         return which
     expires_ms, max_retry = (record.expires_ms, record.max_retry) if record else (copy.expires_ms, copy.max_retry)
@@ -144,7 +169,7 @@ def a_record_outlives_every_copy(kept: Kept, broker: Broker) -> None:
 
 def an_end_is_left_only_for_a_new_life(before: Record | None, after: Record | None, cause: str) -> None:
     if before is not None and before.state.ended and after is not None and after.state is not before.state:
-        a_new_life = cause in ("schedule", "replay", "fire of a client's own message")
+        a_new_life = cause in ("schedule", "replay", CLIENTS_OWN)
         a_new_life |= cause == "fire" and is_letter(before)
         assert a_new_life or (cause == "drop" and after.state is State.DELETED)
         assert cause == "drop" or after.epoch > before.epoch
@@ -162,7 +187,7 @@ def no_more_attempts_than_the_retries_allow(kept: Kept) -> None:
 
 def the_live_copy_stands_on_the_broker(kept: Kept, broker: Broker) -> None:
     record = kept.record
-    if record is not None and State.WAITING <= record.state <= State.LEASED:
+    if record is not None and is_live(record):
         names = (record.epoch, record.nonce)
         in_flight = any(one.is_named_by(record) and not one.done for one in (*broker.wheel, *broker.ready))
         in_flight |= any((one.copy.epoch, one.copy.nonce) == (0, record.nonce) for one in broker.wheel)

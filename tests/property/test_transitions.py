@@ -256,6 +256,22 @@ class Transitions(RuleBasedStateMachine):
         self.claims.remove(claim)
         self.run_script(claim.record.id, self.world.records.abandon(claim.record), twice=twice)
 
+    @precondition(lambda self: any(not claim.published for claim in self.claims))
+    @rule(at=at, twice=twice)
+    def withdraw(self, at: int, twice: bool) -> None:
+        claim = one_of([claim for claim in self.claims if not claim.published], at)
+        self.claims.remove(claim)
+        before = self.record(claim.record.id)
+        call = self.world.records.withdraw(claim.record)
+        outcome = self.run_script(claim.record.id, call, twice=twice)
+        after = self.record(claim.record.id)
+        if before is not None and (before.state, before.nonce) == (State.UNCONFIRMED, claim.record.nonce):
+            assert outcome.verdict == "withdrawn"
+            assert (after is None) == (claim.record.epoch == 1)
+        else:
+            assert outcome.verdict == "kept"
+            assert after == before
+
     @rule(name=ids, delay_ms=delays_ms, max_retry=retries, direct=rarely)
     def a_client_delays_by_key_alone(self, name: str, delay_ms: int, max_retry: int, direct: bool) -> None:
         self.used.add(name)
@@ -343,7 +359,7 @@ class Transitions(RuleBasedStateMachine):
         adopt = believed and copy.asked > 0
         wanted = model.fired(copy, before, now_ms, paused=paused, adopt=adopt)
         call = self.world.records.fire(copy, paused_ms=5_000 if paused else 0, adopt=adopt)
-        cause = "fire of a client's own message" if copy.epoch == 0 else "fire"
+        cause = "fire" if copy.epoch else model.CLIENTS_OWN
         outcome = self.run_script(name, call, twice=twice, cause=cause)
         assert outcome.verdict == wanted
         if wanted in ("release", "made"):
@@ -372,7 +388,9 @@ class Transitions(RuleBasedStateMachine):
         name, placed = one_of(self.copies("ready"), at)
         broker, now_ms = self.broker(name), self.world.now_ms
         wanted = model.returned(placed.copy, self.record(name), now_ms, by_ttl=by_ttl)
-        outcome = self.run_script(name, self.world.records.returned(placed.copy, by_ttl=by_ttl), twice=twice)
+        call = self.world.records.returned(placed.copy, by_ttl=by_ttl)
+        cause = "returned" if placed.copy.epoch else model.CLIENTS_OWN
+        outcome = self.run_script(name, call, twice=twice, cause=cause)
         assert outcome.verdict == wanted
         policy = Policy(backoff=Backoff(steps_ms=(backoff_ms,)))
         decision = after_return(self.world.records, placed.copy, outcome, "rejected", policy)

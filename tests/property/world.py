@@ -37,7 +37,8 @@ return out
 @dataclass(frozen=True, kw_only=True)
 class Kept:
     """What Redis keeps of one id. `expiring`: the record's key has an expiry. `apart_expiring`: the same for the
-    envelope's own key, None without one. `claimed_ms`: when an unconfirmed record was claimed. `kept`: the envelope in
+    envelope's own key, None without one. `claimed_ms`: above 0 while no send of the message
+    was confirmed or answered; for an unconfirmed record the moment of its claim. `kept`: the envelope in
     the record, or 1 if it has its own key."""
 
     record: Record | None

@@ -22,7 +22,10 @@ _LATEST_S = LATEST_INSTANT_MS // 1_000
 _SECONDS = struct.Struct(">Q")
 _LASTING, _EXPIRING = b"\xb0\xc0", b"\xb1\xc0"  # flags of the properties, without and with an expiration
 # Bytes of names and values in the order of a table. An optional header is put in with its name.
-_OURS = b"\x0fx-delay-attempt%b\x0cx-delay-copy%b\x0bx-delay-due%b%b\x11x-delay-max-retry%b%b\x0dx-delay-topic%b"
+_OURS = (
+    b"\x0fx-delay-attempt%b\x0cx-delay-copy%b\x0fx-delay-created%b\x0bx-delay-due%b%b"
+    b"\x11x-delay-max-retry%b%b\x0dx-delay-topic%b"
+)
 
 
 class CopyProperties:
@@ -64,6 +67,7 @@ class CopyProperties:
         ours = _OURS % (
             frames.whole_value(copy.attempt),
             frames.text_value(f"{copy.epoch}.{copy.nonce:x}"),
+            frames.whole_value(copy.created_ms),
             frames.whole_value(copy.due_ms),
             b"\x0fx-delay-expires" + frames.whole_value(copy.expires_ms) if copy.expires_ms else b"",
             frames.whole_value(copy.max_retry),

@@ -19,7 +19,7 @@ from bridge.broker.client.confirms import Confirms
 from bridge.broker.client.connection import BreakerOpen, BrokerConnection
 from bridge.broker.client.encode_properties import CopyProperties, encode_properties
 from bridge.broker.copies.properties import Properties
-from bridge.model.errors import BrokerUnavailable, Unpublishable
+from bridge.model.errors import BrokerUnavailable, NotPublished, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
 
 
@@ -60,8 +60,8 @@ class Publisher:
 
     async def publish(self, messages: Sequence[Outgoing]) -> list[BrokerUnavailable | None]:
         """Publishes all messages. Returns for each message None once it is confirmed, or the error. Even after an error
-        the message may be in its queue. `Unroutable`: the broker has no queue for the message. `Unpublishable`: the
-        message can't be encoded.
+        the message may be in its queue, unless the error is a `NotPublished`. `Unroutable`: the broker has no queue for
+        the message. `Unpublishable`: the message can't be encoded.
         """
         errors: list[BrokerUnavailable | None] = [None] * len(messages)
         for indexes in _without_repeated_ids(messages):
@@ -94,12 +94,12 @@ class Publisher:
     async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
         if await self._connection.blocked():
             # If this waited, callers would wait behind each other.
-            return [BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")] * len(messages)
+            return [NotPublished("RabbitMQ blocks publishers: a memory or disk alarm")] * len(messages)
         try:
             async with asyncio.timeout(self._timeout_s):
                 free = await self._free.get()
         except TimeoutError:
-            return [BrokerUnavailable("all publishing channels are waiting for RabbitMQ")] * len(messages)
+            return [NotPublished("all publishing channels are waiting for RabbitMQ")] * len(messages)
         generation = self._connection.generation
         written = False
         try:
@@ -122,9 +122,9 @@ class Publisher:
             return free.confirms.errors()
         except BreakerOpen as error:
             # The connection stays open: another call may be trying it.
-            return [error] * len(messages)
+            return [NotPublished(str(error))] * len(messages)
         except BrokerUnavailable as error:
-            errors: list[BrokerUnavailable | None] = [error] * len(messages)
+            errors: list[BrokerUnavailable | None] = [NotPublished(str(error))] * len(messages)
             if free is not None and written:
                 errors = free.confirms.errors(error)
             free = None

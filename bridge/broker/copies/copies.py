@@ -6,6 +6,7 @@ x-delay-due        when this copy is due, in Unix ms
 x-delay-attempt    the number of this delivery, from 1
 x-delay-max-retry  failed deliveries after which it is a dead letter
 x-delay-copy       epoch and nonce, "3.1f0c…": they tell the copies of one message apart
+x-delay-created    when the message was created, in Unix ms; `timestamp` has whole seconds
 x-delay-expires    when its time to live ends, in Unix ms; absent: never
 x-delay-asked      how often the checkpoint found it newer than its record; absent: never
 x-delay-reason     in a dead letter: why it is one
@@ -54,6 +55,7 @@ def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, rea
     headers["x-delay-attempt"] = copy.attempt
     headers["x-delay-max-retry"] = copy.max_retry
     headers["x-delay-copy"] = f"{copy.epoch}.{copy.nonce:x}"
+    headers["x-delay-created"] = copy.created_ms
     if copy.expires_ms:
         headers["x-delay-expires"] = copy.expires_ms
     if copy.asked:
@@ -86,7 +88,7 @@ def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: 
         max_retry=min(_whole(headers, "x-delay-max-retry", max_retry), _MOST),
         due_ms=min(_whole(headers, "x-delay-due", now_ms), now_ms + MAX_DELAY_MS),
         expires_ms=min(_whole(headers, "x-delay-expires", 0), LATEST_INSTANT_MS),
-        created_ms=created_ms,
+        created_ms=min(_whole(headers, "x-delay-created", created_ms), LATEST_INSTANT_MS),
         asked=_whole(headers, "x-delay-asked", 0),
         envelope=Envelope(
             content_type=properties.content_type or JSON_TYPE,

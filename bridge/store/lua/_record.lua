@@ -4,7 +4,9 @@
 --
 -- A record is one msgpack array of the fields below. DUE is stored relative to CREATED, ARRIVES and LAST relative to DUE.
 -- So a record without an envelope has at most 44 bytes, and Redis keeps it in one allocation with its own header.
--- KEPT is the kept envelope: '' for none, the envelope itself up to HERE_MAX bytes, or true where it has its own key.
+-- CLAIMED is the moment at which a send claimed the id, or 1 after a publish that failed; 0 once the send is confirmed.
+-- While it is above 0, no send of the message was answered with success. A negative nonce: only the send of that nonce
+-- was. KEPT is the kept envelope: '' for none, the envelope itself up to HERE_MAX bytes, or true where it has its own key.
 -- An index is a sorted set of ids by due moment. A record is in the one index of its state (state n in KEYS[2 + n]); an
 -- unconfirmed record is in none. A record with a moment to be forgotten has it as the expiry of its key, and is also in
 -- `forget`, so that its index entry is removed later.
@@ -192,6 +194,23 @@ end
 local function newborn(epoch, nonce, created_ms, due_ms, expires_ms, attempts, max_retry)
   return { UNCONFIRMED, epoch, nonce, created_ms, due_ms, expires_ms, attempts, max_retry,
     due_ms, due_ms, 0, 0, 0, '', 0, '' }
+end
+
+-- Whether an AMQP client's own copy, of epoch 0, begins a new message: the id is free, or its message may have been
+-- consumed without the bridge. Then the two can't be told apart, and both are delivered.
+local function free_for_client(r)
+  if r[STATE] == UNCONFIRMED or r[STATE] == READY or ended(r) then return true end
+  return r[STATE] == WAITING and r[FORGET] > 0 and r[DUE] <= now
+end
+
+-- The record of a new message of an AMQP client, in place of record r.
+local function of_client(r, epoch, nonce, due_ms, expires_ms, attempts, max_retry)
+  -- Under a live id it may be the same copy that comes again, and a send may be about to be confirmed.
+  local created = live(r) and r[CREATED] or math.max(now, r[CREATED] + 1)
+  local fresh = newborn(epoch, nonce, created, due_ms, expires_ms, attempts, max_retry)
+  fresh[LAST] = math.max(r[LAST], r[DUE], due_ms)
+  free(r)
+  return fresh
 end
 
 -- A new record must be in no index, so entries that a forgotten or lost record left under the id are removed. Every

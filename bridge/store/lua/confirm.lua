@@ -8,26 +8,30 @@
 --       envelope '': there is nothing to keep.
 -- Returns: (for each) confirmed | superseded (another send took the id over)
 --       | missing (the record is gone, and the send is not accepted)
--- Promise: only the state unconfirmed changes. A copy that arrived before its confirmation keeps its later state.
+-- Promise: only the state unconfirmed changes. A copy that arrived before its confirmation keeps its later state. From
+-- now on the send counts as answered.
 local function confirm(epoch, nonce, created_ms, ready, direct, envelope)
   local r = load()
   if not r then return answer('missing') end
   local mine = is(r, tonumber(epoch), tonumber(nonce))
   if r[CREATED] ~= tonumber(created_ms) or (r[STATE] == UNCONFIRMED and not mine) then return answer('superseded', r) end
+  local changed = r[CLAIMED] ~= 0
   if envelope ~= '' and r[KEPT] == '' then
     keep(r, envelope)
-    if r[STATE] ~= UNCONFIRMED then save(r) end
+    changed = true
   end
+  r[CLAIMED] = 0
   if r[STATE] == UNCONFIRMED then
-    r[CLAIMED] = 0
     if ready == '1' then
       make_ready(r)
     elseif direct == '1' then
-      r[STATE] = WAITING
+      r[STATE], r[LAST] = WAITING, math.max(r[LAST], r[DUE])
       save(r)
     else
       make_waiting(r, r[DUE], r[ARRIVES])
     end
+  elseif changed then
+    save(r)
   end
   return answer('confirmed', r)
 end

@@ -4,8 +4,9 @@
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms
 --       paused_ms adopt
 --       (then, for each further message, its id and all from epoch on)
---       epoch 0: an AMQP client published the copy, without a record. paused_ms: hold a due copy this long, as its topic
---       is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long that it is believed.
+--       epoch 0: an AMQP client published the copy, without a record; its nonce is 0 too. paused_ms: hold a due copy
+--       this long, as its topic is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long
+--       that it is believed.
 -- Returns: (for each) release (extra: ms of its time to live left, 0: none) | made (as release, with a new record)
 --       | hold (extra: ms until it is due) | ahead (newer than the record of a live message or a dead letter: ask
 --       again later) | bury (its retries are used up) | expired | ghost
@@ -15,19 +16,18 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
   epoch, nonce, attempt = tonumber(epoch), tonumber(nonce), tonumber(attempt)
   local r = load()
   local verdict = 'release'
-  if r and epoch == 0 and ended(r) then
-    -- The id is free again, so this is a new message.
-    local last = r[LAST]
-    free(r)
-    r = born(r[EPOCH] + 1, nonce, now, tonumber(due_ms), tonumber(expires_ms), attempt - 1, tonumber(max_retry))
-    r[LAST] = math.max(last, r[LAST])
+  if r and epoch == 0 and free_for_client(r) then
+    local next_epoch, next_nonce = r[EPOCH] + 1, nonce
+    -- The copy of the message before may still be in the ready queue. Under its name, neither is a ghost.
+    if live(r) then next_epoch, next_nonce = r[EPOCH], r[NONCE] end
+    r = of_client(r, next_epoch, next_nonce, tonumber(due_ms), tonumber(expires_ms), attempt - 1, tonumber(max_retry))
     verdict = 'made'
   elseif not r then
     r = born(math.max(1, epoch), nonce, tonumber(created_ms), tonumber(due_ms), tonumber(expires_ms), attempt - 1,
       tonumber(max_retry))
     verdict = 'made'
   elseif epoch == 0 then
-    -- Only the same copy may come again. A second message under a live id is a duplicate.
+    -- The id's message lives, so this copy is its own or a duplicate.
     if r[NONCE] ~= nonce then return answer('ghost', r) end
   elseif ghost(r, epoch, nonce) then
     return answer('ghost', r)

@@ -6,11 +6,14 @@
 --       (then, for each further message, its id and all from epoch on)
 --       epoch, nonce: of the copy in the ready queue. arrives_in_ms: until the lease copy reaches the checkpoint.
 --       counted '0': the delivery uses up no retry.
--- Returns: (for each) leased | hold (not due yet, extra: ms until it is) | ahead | expired | ghost
+--       epoch 0: an AMQP client published the copy, without a record.
+-- Returns: (for each) leased | hold (not due yet, extra: ms until it is; 0: of epoch 0, and its id was used before, so
+--       the checkpoint decides) | ahead | expired | ghost
 -- Promise: RabbitMQ confirmed the lease copy before, and the record outlives it. Running it twice with the same
 -- next_nonce changes the record once.
 local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, next_epoch, next_nonce,
     lease_ms, arrives_in_ms, counted)
+  local own = epoch == '0'
   epoch, nonce, attempt = math.max(1, tonumber(epoch)), tonumber(nonce), tonumber(attempt)
   next_epoch, next_nonce = tonumber(next_epoch), tonumber(next_nonce)
   local arrives = now + tonumber(arrives_in_ms)
@@ -20,6 +23,10 @@ local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, creat
       tonumber(max_retry))
   elseif r[STATE] == LEASED and is(r, next_epoch, next_nonce) then
     return answer('leased', r)
+  elseif own and not (live(r) and is(r, epoch, nonce)) and free_for_client(r) then
+    -- The lease copy has the epoch of an id without a record.
+    outlive(r, arrives)
+    return answer('hold', r, 0)
   elseif ghost(r, epoch, nonce) then
     outlive(r, arrives)
     return answer('ghost', r)
@@ -35,7 +42,7 @@ local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, creat
   if r[DUE] > now then return answer('hold', r, r[DUE] - now) end
   r[STATE], r[EPOCH], r[NONCE] = LEASED, next_epoch, next_nonce
   r[ATTEMPTS] = counted == '1' and attempt or attempt - 1
-  r[LEASE_UNTIL], r[ARRIVES], r[FORGET], r[CLAIMED] = now + tonumber(lease_ms), arrives, 0, 0
+  r[LEASE_UNTIL], r[ARRIVES], r[FORGET] = now + tonumber(lease_ms), arrives, 0
   r[LAST] = math.max(r[LAST], r[ARRIVES])
   save(r)
   return answer('leased', r)

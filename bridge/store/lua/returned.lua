@@ -4,10 +4,20 @@
 --       by_ttl '1': RabbitMQ says that the copy's time to live has passed.
 -- Returns: retry (publish a successor, then run `retry`) | bury (its retries are used up)
 --       | expired | ahead | ghost
--- Promise: the only change it writes is an end by expiry. A copy without a record is live, and makes its record.
--- A copy of epoch 0 makes a record of epoch 1; when it comes again, that record is its own.
+-- Promise: an existing record changes only where the message expires, or where an AMQP client's own copy, of epoch 0,
+-- begins a new message under its id. A copy without a record is live, and makes its record.
+-- A copy of epoch 0 makes a record with nonce 0; when it comes again, that record is its own.
 local epoch, nonce, attempt = math.max(1, tonumber(ARGV[6])), tonumber(ARGV[7]), tonumber(ARGV[8])
 local r = load()
+if r and ARGV[6] == '0' then
+  if live(r) and r[NONCE] == 0 then
+    epoch = r[EPOCH]
+  elseif free_for_client(r) then
+    epoch = r[EPOCH] + 1
+    r = of_client(r, epoch, nonce, tonumber(ARGV[10]), tonumber(ARGV[11]), attempt - 1, tonumber(ARGV[9]))
+    make_ready(r)
+  end
+end
 if not r then
   r = born(epoch, nonce, tonumber(ARGV[12]), tonumber(ARGV[10]), tonumber(ARGV[11]), attempt - 1,
     tonumber(ARGV[9]))

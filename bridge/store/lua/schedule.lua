@@ -1,13 +1,14 @@
--- Claims ids for sends: writes an unconfirmed record for each id, or finds the live message that has the id.
+-- Claims ids for sends: writes an unconfirmed record for each id, or finds the message that has the id.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms mode when_ms ttl_ms max_retry nonce max_delay_ms fresh
 --       (then, for each further message, its id and all from mode on)
 --       mode 'in': when_ms counts from now; 'at': when_ms is an instant. ttl_ms counts from the due moment, -1: none.
 --       fresh '1': the bridge made the id for this send, so no record can exist.
--- Returns: (for each) created | exists (the live record) | busy (another send of the id is under way, extra: ms until
---       this one may take it over) | too_far (extra: ms beyond the longest delay)
--- Promise: an answer 'exists' means that RabbitMQ has confirmed the message. Running it twice with the same nonce
+-- Returns: (for each) created | exists (a live message has the id, or one that ended before any send of it was answered
+--       with success) | busy (another send of the id is under way, extra: ms until this one may take it over) | too_far
+--       (extra: ms beyond the longest delay)
+-- Promise: an answer 'exists' means that RabbitMQ has confirmed the message, or that its copy came. Running it twice with the same nonce
 -- changes the record once.
 local TAKE_OVER_AFTER_MS = 10000
 local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, fresh)
@@ -15,7 +16,14 @@ local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, f
   local r = load()
   if r then
     if r[STATE] == UNCONFIRMED and r[NONCE] == nonce then return answer('created', r) end
-    if live(r) then return answer('exists', r) end
+    if live(r) or (ended(r) and (r[CLAIMED] > 0 or r[CLAIMED] == -nonce)) then
+      if r[CLAIMED] > 0 then
+        -- This send answers the ones before it. The same send may ask again.
+        r[CLAIMED] = -nonce
+        save(r)
+      end
+      return answer('exists', r)
+    end
     if r[STATE] == UNCONFIRMED and now - r[CLAIMED] < TAKE_OVER_AFTER_MS then
       return answer('busy', r, r[CLAIMED] + TAKE_OVER_AFTER_MS - now)
     end
@@ -30,7 +38,8 @@ local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, f
   local claimed = make(r and r[EPOCH] + 1 or 1, nonce, now, due, ttl >= 0 and due + ttl or 0, 0, tonumber(max_retry))
   claimed[CLAIMED] = now
   if r then
-    claimed[LAST] = math.max(r[LAST], due)
+    -- Without this claim's own moment: the claim may be withdrawn.
+    claimed[LAST] = math.max(r[LAST], r[DUE])
     free(r)
   end
   -- The sender may die after it has published the copy, so the claim is forgotten only after the copy has come due.

@@ -20,7 +20,7 @@ COPY = Copy(
     max_retry=5,
     due_ms=NOW_MS + 1_234,
     expires_ms=NOW_MS + 9_999,
-    created_ms=NOW_MS - 5_000,
+    created_ms=NOW_MS - 4_321,
     asked=7,
     envelope=Envelope(
         content_type="text/plain",
@@ -59,6 +59,7 @@ def test_copy_is_persistent_and_has_headers_for_consumers() -> None:
         "x-delay-attempt": 2,
         "x-delay-max-retry": 5,
         "x-delay-copy": "3.ffffffffffff",
+        "x-delay-created": NOW_MS - 4_321,
         "x-delay-expires": NOW_MS + 9_999,
         "x-delay-asked": 7,
         "x-delay-reason": "rejected",

@@ -21,7 +21,7 @@ from bridge.store.records import Records
 VERDICTS = {
     "schedule": (b"created", State.UNCONFIRMED),
     "confirm": (b"confirmed", State.WAITING),
-    "abandon": (b"abandoned", State.UNCONFIRMED),
+    "withdraw": (b"withdrawn", State.UNCONFIRMED),
 }
 
 
@@ -83,9 +83,9 @@ async def test_a_claim_takes_effect_only_while_its_caller_waits(servers: Servers
     assert begun_s + 2 <= until_s <= monotonic() + 2
 
 
-async def test_a_send_whose_caller_was_answered_is_abandoned_and_not_published(servers: Servers) -> None:
+async def test_a_send_whose_caller_was_answered_is_withdrawn_and_not_published(servers: Servers) -> None:
     results = await sending(servers, answer_within_s=-1).send_many([draft(), draft("o-2")])
 
-    assert [name for name, _ in servers.asked] == ["schedule", "schedule", "abandon", "abandon"]
+    assert [name for name, _ in servers.asked] == ["schedule", "schedule", "withdraw", "withdraw"]
     assert [str(result) for result in results] == ["Redis or RabbitMQ did not answer in time"] * 2
     assert all(isinstance(result, StoreUnavailable) for result in results)

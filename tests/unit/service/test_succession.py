@@ -126,7 +126,7 @@ async def test_a_copy_that_was_not_announced_is_not_published(servers: Servers, 
     servers.answers = [AWAY]
     back = Step(publication=publication("back", Route.READY), delivery=Delivery(servers, "a"))  # type: ignore[arg-type]
     results = await succession.perform(
-        [announced(servers, "a", instead=lambda: back), announced(servers, "b"), step(servers, "c")]
+        [announced(servers, "a", instead=lambda _: back), announced(servers, "b"), step(servers, "c")]
     )
 
     assert results[:2] == [AWAY, AWAY]
@@ -159,7 +159,7 @@ async def test_the_alternative_takes_over_the_delivery_after_a_failed_publish(
     servers.refused = {"a"}
     delivery: Any = Delivery(servers, "a")
     back = Step(publication=publication("back", Route.READY), delivery=delivery)
-    (result,) = await succession.perform([step(servers, "a", instead=lambda: back)])
+    (result,) = await succession.perform([step(servers, "a", instead=lambda _: back)])
 
     assert result is REFUSED
     assert servers.log == ["publish wheel:a", "publish ready:back", "ack a"]
@@ -168,7 +168,7 @@ async def test_the_alternative_takes_over_the_delivery_after_a_failed_publish(
 async def test_deliveries_are_put_back_when_redis_does_not_answer(servers: Servers, succession: Succession) -> None:
     servers.answers = [AWAY]
     back = Step(publication=publication("back", Route.READY), delivery=Delivery(servers, "b"))  # type: ignore[arg-type]
-    results = await succession.perform([step(servers, "a"), step(servers, "b", instead=lambda: back)])
+    results = await succession.perform([step(servers, "a"), step(servers, "b", instead=lambda _: back)])
 
     assert results == [AWAY, AWAY]
     assert servers.log == [
@@ -184,7 +184,7 @@ async def test_a_claim_is_not_abandoned_when_redis_does_not_answer(servers: Serv
     servers.answers = [AWAY]
     name = RECORDS.ack("orders", "a", epoch=None)
     (result,) = await succession.perform(
-        [Step(publication=publication("a"), name=name, instead=lambda: Step(name=name))]
+        [Step(publication=publication("a"), name=name, instead=lambda _: Step(name=name))]
     )
 
     assert result is AWAY

@@ -70,6 +70,7 @@ def calls() -> dict[str, Call]:
         "confirm": records.confirm(topic, CONFIRMATION),
         "keep": records.keep(record, b""),
         "abandon": records.abandon(record),
+        "withdraw": records.withdraw(record),
         "fire": records.fire(copy, paused_ms=0, adopt=False),
         "returned": records.returned(copy, by_ttl=False),
         "lease": records.lease(copy, next_nonce=9, lease_ms=1, arrives_in_ms=1),

@@ -1,0 +1,18 @@
+-- Undoes the claim of a send whose copy was certainly not published.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce
+-- Returns: withdrawn | kept (the record is confirmed, or belongs to another send)
+-- Promise: the id is free at once. The record goes, unless the id had one before: that one's copies may still arrive, so
+-- a record outlives them.
+local r = load()
+if not r or r[STATE] ~= UNCONFIRMED or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) then
+  return answer('kept', r)
+end
+if r[EPOCH] == 1 then
+  redis.call('DEL', RECORD)
+else
+  r[CLAIMED], r[DUE] = 0, r[CREATED]
+  r[FORGET] = forget_after(r, TOMBSTONE_MS)
+  save(r)
+end
+return answer('withdrawn')

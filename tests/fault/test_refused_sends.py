@@ -1,0 +1,68 @@
+"""Tests what a send leaves behind that was refused before its message was published."""
+
+from __future__ import annotations
+
+import aio_pika
+import pytest
+
+from bridge.model.errors import BrokerUnavailable
+from bridge.service.service import Service
+from tests.fault.crash import draft, pull, send
+from tests.fault.inside import running
+from tests.fault.stage import Stage
+from tests.proxy import Proxy
+
+DAY_MS = 86_400_000
+
+
+async def records(service: Service, topic: str) -> list[bytes]:
+    found: list[bytes] = await service.context.store.command("KEYS", f"*{{{topic}}}/m/*")
+    return found
+
+
+async def test_a_send_that_was_not_published_leaves_no_record(stage: Stage) -> None:
+    topic = "unpublished"
+    async with Proxy(stage.rabbit.amqp_url) as proxy, running(stage, amqp_url=proxy.url) as service:
+        await send(service, draft(topic, message_id="known", delay_ms=30 * DAY_MS))
+        known = await records(service, topic)
+        proxy.cut()
+        for at in range(5):
+            with pytest.raises(BrokerUnavailable):
+                await service.sending.send(draft(topic, message_id=f"m-{at}", delay_ms=30 * DAY_MS))
+        # The first send may have been written before the connection was known to be cut.
+        assert set(await records(service, topic)) - set(known) <= {f"delay/{{{topic}}}/m/m-0".encode()}
+        proxy.mend()
+
+
+async def test_a_send_that_was_not_published_keeps_the_tombstone_of_its_id(stage: Stage) -> None:
+    topic = "tombstone"
+    async with Proxy(stage.rabbit.amqp_url) as proxy, running(stage, amqp_url=proxy.url) as service:
+        await send(service, draft(topic, delay_ms=3_000))
+        await service.changing.delete(topic, "it", release=False)
+        proxy.cut()
+        for _ in range(2):
+            with pytest.raises(BrokerUnavailable):
+                await service.sending.send(draft(topic, delay_ms=30 * DAY_MS))
+        proxy.mend()
+        await send(service, draft(topic, message_id="marker", delay_ms=4_000))
+        (leased,) = await pull(service, topic)
+        assert leased.message.record.id == "marker"
+
+
+@pytest.mark.parametrize("key", ["0.0.0.0.0.0.0.", ""])
+async def test_a_refused_send_does_not_hold_back_an_amqp_clients_message_of_its_id(stage: Stage, key: str) -> None:
+    """The lost confirm leaves an unconfirmed record. An empty key: straight into the ready queue."""
+    topic = f"poisoned-{len(key)}"
+    async with Proxy(stage.rabbit.amqp_url) as proxy, running(stage, amqp_url=proxy.url) as service:
+        await send(service, draft(topic, message_id="first", delay_ms=30 * DAY_MS))
+        proxy.lose_the_answer_to(b"the-one")
+        with pytest.raises(BrokerUnavailable):
+            await service.sending.send(draft(topic, message_id="the-one", delay_ms=30 * DAY_MS))
+        async with await aio_pika.connect(stage.rabbit.amqp_url) as connection, connection.channel() as channel:
+            exchange = await channel.get_exchange("delay" if key else "", ensure=False)
+            message = aio_pika.Message(b'"of a client"', message_id="the-one")
+            await exchange.publish(message, f"{key}{topic}" if key else f"ready.{topic}")
+        (leased,) = await pull(service, topic)
+        assert leased.message.record.id == "the-one"
+        assert leased.message.envelope is not None
+        assert leased.message.envelope.body == b'"of a client"'
