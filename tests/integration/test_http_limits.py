@@ -19,7 +19,8 @@ from bridge.local.redis import RedisNode
 from tests.forked_bridge import ForkedBridge
 
 MAX_BODY = 1_000
-LARGEST_REQUEST = 16 * MAX_BODY + 1024 * 1024
+LARGEST_REQUEST = 3 * MAX_BODY + 256 * 1024
+MAX_BUFFERED = 1024 * 1024
 CONNECTIONS = 50
 CLIENT_TIMEOUT_S = 2.0
 
@@ -31,6 +32,7 @@ def strict(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterat
         "BRIDGE_AMQP_URL": rabbit.amqp_url,
         "BRIDGE_REDIS_URL": redis_node.url,
         "BRIDGE_MAX_BODY": str(MAX_BODY),
+        "BRIDGE_MAX_BUFFERED": str(MAX_BUFFERED),
         "BRIDGE_MAX_CONNECTIONS": str(CONNECTIONS),
         "BRIDGE_CLIENT_TIMEOUT": f"{CLIENT_TIMEOUT_S:g}s",
         "BRIDGE_KEEP_ALIVE": "3s",
@@ -388,6 +390,57 @@ async def test_a_connection_over_the_limit_is_answered_with_503(strict: ForkedBr
         assert await raw.all() == b""
     for raw in polls:
         raw.writer.transport.abort()
+
+
+async def test_a_batch_may_be_larger_than_a_request_with_one_message(strict: ForkedBridge, target: str) -> None:
+    message = {"body": "x" * 900, "delay": "1h"}
+    batch = {"messages": [message] * 400}
+    assert len(json.dumps(batch)) > LARGEST_REQUEST
+    async with httpx2.AsyncClient(base_url=strict.url, timeout=30) as client:
+        answer = await client.post(f"/v1/topics/{target}/messages/batch", json=batch)
+    assert {result["status"] for result in answer.json()["results"]} == {201}
+
+
+async def test_large_requests_beyond_the_buffer_are_refused_and_small_ones_are_not(
+    strict: ForkedBridge, target: str
+) -> None:
+    head = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
+    part = b" " * (LARGEST_REQUEST - 1_000)
+    unfinished = [Raw(*await asyncio.open_connection("127.0.0.1", strict.port)) for _ in range(8)]
+    async with others_served(strict):
+        for raw in unfinished:
+            raw.write(head % (target.encode(), LARGEST_REQUEST) + part)
+        answering = {asyncio.create_task(raw.answer()) for raw in unfinished}
+        done, waiting = await asyncio.wait(answering, return_when=asyncio.FIRST_COMPLETED)
+        for answered in done:
+            status, answer_head, body = answered.result()
+            assert (status, json.loads(body)["detail"]) == (
+                503,
+                f"large requests hold all {MAX_BUFFERED} bytes that BRIDGE_MAX_BUFFERED allows: try again in a second",
+            )
+            assert b"\r\nretry-after: 1\r\n" in answer_head
+        for task in waiting:
+            task.cancel()
+        for raw in unfinished:
+            raw.writer.transport.abort()
+    async with connected(strict) as raw:
+        raw.write(head % (target.encode(), LARGEST_REQUEST) + part + b" " * (1_000 - len(MESSAGE)) + MESSAGE)
+        assert (await raw.answer())[0] == 201
+
+
+async def test_others_are_served_while_a_large_body_is_parsed(strict: ForkedBridge, target: str) -> None:
+    # A long number makes the slower parser read all of them.
+    body = b'{"messages":[123456789012345678901%b]}' % (b",1" * 480_000)
+    head = b"POST /v1/topics/%b/messages/batch HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
+    async with connected(strict) as raw, connected(strict) as other:
+        raw.write(head % (target.encode(), len(body)) + body)
+        answering, served = asyncio.create_task(raw.answer()), 0
+        while not answering.done():
+            other.write(b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert (await other.answer())[0] == 200
+            served += 1
+        assert (await answering)[0] == 422
+        assert served >= 5
 
 
 async def test_memory_does_not_grow_under_refused_requests(strict: ForkedBridge) -> None:

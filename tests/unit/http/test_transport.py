@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from bridge.http.server.fast_path import FastPath
 
-_LIMIT = 16 * 1_000 + 1024 * 1024
+_LIMIT = 3 * 1_000 + 256 * 1024
 
 
 class _Server(uvicorn.Server):
