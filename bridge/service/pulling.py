@@ -22,6 +22,7 @@ class Pulling:
         self._records = context.records
         self._declared = context.broker.declared
         self._taker = context.broker.taker
+        self._long_poll = context.broker.long_poll
         self._check_broker = context.broker.check
         self._topics = context.topics
         self._known = KnownTopics(context)
@@ -117,7 +118,7 @@ class Pulling:
                     await asyncio.wait_for(woken.wait(), pause_ms / 1_000)
                 return []
             queues = {self._declared.ready_queue(topic): topic for topic in open_topics}
-            arrived = await self._taker.wait(list(queues), wait_ms, woken)
+            arrived = await self._long_poll.wait(list(queues), wait_ms, woken)
         taken = sorted(arrived, key=lambda delivery: list(queues).index(delivery.queue))
         return await self._kept(self._lease_first(taken, limit, queues, terms))
 
