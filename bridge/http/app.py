@@ -75,7 +75,7 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
     """
     settings = pools.settings
     access = Access.of(pools)
-    guard = Guard(access)
+    guard = Guard(access, local_only=settings.access is None)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
