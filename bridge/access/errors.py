@@ -1,9 +1,10 @@
-"""Adds the refusals of requests that a token does not allow to the bridge's tree of errors.
+"""Adds the refusals of requests, most of which a token does not allow, to the bridge's tree of errors.
 
 BridgeError
 └── Refused
     ├── NoToken          the request has no token
     ├── InvalidToken     the token is malformed, unknown, expired or revoked; the error does not say which
+    ├── ForeignSite      a page of another site made the request, and the bridge asks for no token
     ├── NotAllowed       the token lacks the scope, or may not use the topic, whether or not it exists
     └── TooManyRequests  the token made too many requests a second
 """
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from bridge.access.token import Scope
 
 NOT_VALID: Final = "the token is unknown, expired or revoked: ask the operator for a new one"
+_SHOWN: Final = 100  # characters of a header
 _REALM = 'Bearer realm="delaybridge"'
 
 
 class Refused(BridgeError):
-    """A token does not allow the request. `kind`: the label of the metric. `token_id`: the id of the token, if there is
+    """The request is not allowed. `kind`: the label of the metric. `token_id`: the id of the token, if there is
     such a token."""
 
     kind: ClassVar[str]
@@ -51,6 +53,18 @@ class InvalidToken(Refused):
     @property
     def headers(self) -> dict[str, str]:
         return {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'}
+
+
+class ForeignSite(Refused):
+    """`header`: Host or Origin. `value`: what it names."""
+
+    kind = "foreign_site"
+
+    def __init__(self, header: str, value: str) -> None:
+        super().__init__(
+            f"{header} is {value[:_SHOWN]!r}, and a bridge without tokens allows only localhost and loopback addresses:"
+            " use one of them; or set BRIDGE_ACCESS=tokens, or BRIDGE_ACCESS=open if a proxy in front decides"
+        )
 
 
 class NotAllowed(Refused):

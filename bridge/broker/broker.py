@@ -16,6 +16,7 @@ from bridge.broker.declared.declared import Declared
 from bridge.broker.declared.findings import Finding, in_words
 from bridge.broker.publications import CopyPublisher
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
+from bridge.broker.ready.long_poll import LongPoll
 from bridge.broker.ready.taker import Taker
 from bridge.model.breaker import Breaker
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit
@@ -40,9 +41,10 @@ class Inspection:
 
 
 class Broker:
-    """RabbitMQ over three connections: for requests to publish, for the loops to publish, and to consume.
+    """RabbitMQ over four connections: requests publish, loops publish, both consume, and long polls wait.
 
     RabbitMQ blocks publishers by connection, and acks have to go on. A request also gives up far sooner than a loop.
+    Clients decide how many long polls there are, and the checkpoint has to go on.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -73,12 +75,14 @@ class Broker:
         self._publishing = connection("publishing")
         self.consuming = connection("consuming")
         self._releasing = connection("releasing")
+        self._polling = connection("polling")
         self.declared = Declared(
             self._publishing, self._names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
         )
         self.copy_publisher = self._copy_publisher(Publisher(self._publishing, timeout_ms=timeout_ms))
         self.releases = self._copy_publisher(Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS))
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
+        self.long_poll = LongPoll(self._polling, timeout_ms=timeout_ms)
         self.dead_letter_search = DeadLetterSearch(self.consuming)
         # The latest answers of the management API, by question: some are asked only once.
         self._answers: dict[str, list[TopologyFinding]] = {}
@@ -143,5 +147,6 @@ class Broker:
     async def close(self) -> None:
         """Closes all connections. RabbitMQ requeues unacknowledged deliveries."""
         await self.consuming.drop()
+        await self._polling.drop()
         await self._releasing.drop()
         await self._publishing.drop()

@@ -14,6 +14,7 @@ from bridge.access.access import Access
 from bridge.http import error_handlers
 from bridge.http.guard import Guard
 from bridge.http.request_id import RequestId
+from bridge.http.server.body_budget import BodyBudget
 from bridge.http.server.fast_path import FastPath
 from bridge.http.server.limits import BodyLimit
 from bridge.http.server.raw_path import RawPath
@@ -38,10 +39,6 @@ from bridge.settings.roles import Role
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
-
-# A request may hold this many of the largest bodies, and this many further bytes: a batch needs them.
-_LARGEST_BODIES = 16
-_BESIDE_BODIES_BYTES = 1024 * 1024
 
 _TAGS = {
     "messages": "Send messages that are delivered later. Look them up, list, move and delete them.",
@@ -77,8 +74,9 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
     Raises:
         Undecided: the settings do not say who may use the bridge.
     """
+    settings = pools.settings
     access = Access.of(pools)
-    guard = Guard(access)
+    guard = Guard(access, local_only=settings.access is None)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -87,6 +85,9 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
             yield
         finally:
             await pools.stop()
+
+    def limit_of(path: str) -> int:
+        return settings.max_batch if path.endswith(sending.BATCH) else settings.max_request
 
     app = FastAPI(
         title="delaybridge",
@@ -107,26 +108,24 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
     if api:
         _add_wires(app, pools, guard)
     error_handlers.install(app)
-    limit_bytes = _LARGEST_BODIES * pools.settings.max_body + _BESIDE_BODIES_BYTES
     # A request passes the middleware added last first.
     app.add_middleware(RawPath, under="/v1/")
-    app.add_middleware(BodyLimit, limit_bytes=limit_bytes)
+    app.add_middleware(BodyLimit, limit_of=limit_of)
     app.add_middleware(RequestId)
     if api and pools.settings.lmstfy:
         # This wire has its own request ids, limits and errors, so its middleware is outermost.
         mount_lmstfy(app, pools)
+    app.add_middleware(BodyBudget, limit_bytes=settings.max_buffered)
 
     @cache
     def document() -> dict[str, Any]:
         return openapi.document(app, operations, tokens=access is not None)
 
     app.openapi = document  # type: ignore[method-assign]
-    settings = pools.settings
     lmstfy_ports = (settings.lmstfy_port, settings.lmstfy_admin_port) if settings.lmstfy else ()
     return FastPath(
         app,
         handlers={path: guard.handler(pools, operation) for path, operation in _BUSIEST.items()} if api else {},
-        limit_bytes=limit_bytes,
         other_ports={port for port in lmstfy_ports if port is not None},
     )
 

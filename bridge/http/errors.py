@@ -1,8 +1,8 @@
-"""Adds the errors that only HTTP has to the bridge's tree of errors: `BrokenJSON` and `TooLarge`."""
+"""Adds the errors that only HTTP has to the bridge's tree of errors: `BrokenJSON`, `TooLarge` and `TooManyBytes`."""
 
 from __future__ import annotations
 
-from bridge.model.errors import BridgeError, FieldError
+from bridge.model.errors import BridgeError, FieldError, Unavailable
 
 
 class BrokenJSON(BridgeError):
@@ -21,3 +21,12 @@ class TooLarge(BridgeError):
         """The same error with `path` in front of its field."""
         (error,) = self.errors
         return TooLarge(field=path + error.field, size_bytes=error.value, limit_bytes=error.limit)
+
+
+class TooManyBytes(Unavailable):
+    """The requests that are being read hold as many bytes together as the process allows."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"large requests hold all {limit_bytes} bytes that BRIDGE_MAX_BUFFERED allows: try again in a second"
+        )

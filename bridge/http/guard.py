@@ -12,6 +12,7 @@ from starlette.types import Scope
 from bridge.access.access import Access
 from bridge.access.caller import ANYBODY, Caller
 from bridge.access.decision import Need
+from bridge.access.local import check_local
 from bridge.http.v1.call import ApiCall
 from bridge.http.v1.operation import Operation
 
@@ -27,14 +28,18 @@ class _Scoped(Protocol):
 
 
 class Guard:
-    """The check in front of every operation and wire. `access`: None if no token is required."""
+    """The check in front of every operation and wire. `access`: None if no token is required. `local_only`: without
+    tokens, refuses pages of other sites."""
 
-    def __init__(self, access: Access | None) -> None:
+    def __init__(self, access: Access | None, *, local_only: bool = False) -> None:
         self._access = access
+        self._local_only = local_only
 
     async def admit(self, request: _Scoped, need: Need, topic: Callable[[], str] | None = None) -> Caller:
-        """Returns the caller. `topic` and errors are those of `Access.admit`."""
+        """Returns the caller. `topic` and errors are those of `Access.admit` and `check_local`."""
         if self._access is None:
+            if self._local_only:
+                check_local(request.scope["headers"])
             return ANYBODY
         authorizations = [value for name, value in request.scope["headers"] if name == b"authorization"]
         return await self._access.admit(authorizations, need, topic)
@@ -48,4 +53,5 @@ class Guard:
             call.caller = await self.admit(call, need, (lambda: call.topic) if operation.of_topic else None)
             return await run(pools, call)
 
-        return partial(run, pools) if self._access is None or need is None else run_if_admitted
+        is_open = self._access is None and not self._local_only
+        return partial(run, pools) if is_open or need is None else run_if_admitted

@@ -43,6 +43,7 @@ NOT_READY = ProblemType(503, "not-ready", "The bridge is not ready")
 KINDS: Mapping[type[BridgeError], ProblemType] = {
     access.NoToken: ProblemType(401, "no-token", "A token is required"),
     access.InvalidToken: ProblemType(401, "invalid-token", "The token is not valid"),
+    access.ForeignSite: ProblemType(403, "foreign-site", "A page of another site may not use this bridge"),
     access.NotAllowed: ProblemType(403, "insufficient-scope", "The token does not allow this"),
     access.TooManyRequests: ProblemType(429, "too-many-requests", "Too many requests for this token"),
     BrokenJSON: ProblemType(400, "broken-json", "The body is not valid JSON"),

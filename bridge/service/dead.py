@@ -12,6 +12,7 @@ from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
 from bridge.model.message import Copy, CopyKind, Message, Record, State
 from bridge.model.values import Page
 from bridge.service.context import Context
+from bridge.service.known_topics import KnownTopics
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession, named
 from bridge.service.successors import later, replay_copy, successor
@@ -30,6 +31,7 @@ class Dead:
         self._taker = context.broker.taker
         self._dead_letter_search = context.broker.dead_letter_search
         self._lookup = lookup
+        self._known = KnownTopics(context)
         self._max_retry = context.settings.max_retry
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
@@ -140,14 +142,13 @@ class Dead:
             Unavailable: the steps of some letters may be done; the other letters are back in the queue.
         """
         await self._store.learn_clock(self._records.keys.homes(topic))
-        await self._declared.ensure_topic(topic)
         outcomes: list[Outcome] = []
-        left = limit
+        left = limit if await self._known.of([topic]) else 0
         while left > 0:
             try:
                 taken = await self._taker.take(self._declared.dead_queue(topic), min(left, _GROUP))
             except QueueMissing:
-                await self._declared.renew_topic(topic)
+                self._declared.forget_topics([topic])
                 break
             if not taken:
                 break

@@ -12,6 +12,7 @@ from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BrokerUnavailable, QueueMissing, Unavailable
 from bridge.model.values import Leased
 from bridge.service.context import Context
+from bridge.service.known_topics import KnownTopics
 from bridge.service.leasing import LeaseMs, LeaseTerms, Leasing
 
 
@@ -21,8 +22,10 @@ class Pulling:
         self._records = context.records
         self._declared = context.broker.declared
         self._taker = context.broker.taker
+        self._long_poll = context.broker.long_poll
         self._check_broker = context.broker.check
         self._topics = context.topics
+        self._known = KnownTopics(context)
         self._leasing = Leasing(context)
         self._checked_within_s = context.settings.answer_within_s
         self._under_way: set[asyncio.Task[list[Leased]]] = set()
@@ -48,21 +51,20 @@ class Pulling:
             raise BrokerUnavailable("RabbitMQ did not answer in time") from None
         until_s = monotonic() + wait_ms / 1_000
         terms = LeaseTerms(lease_ms, counted)
-        for topic in topics:
-            await self._declared.ensure_topic(topic)
         while True:
             leased: list[Leased] = []
             try:
-                leased = await self._kept(self._take(topics, limit, terms))
+                existing = await self._known.of(topics)
+                leased = await self._kept(self._take(existing, limit, terms))
                 left_ms = (until_s - monotonic()) * 1_000
                 if not leased and left_ms > 0 and not self._ending.is_set():
-                    leased = await self._wait(topics, limit, int(left_ms), terms)
+                    missing = [topic for topic in topics if topic not in existing]
+                    leased = await self._wait(existing, missing, limit, int(left_ms), terms)
                     if 0 < len(leased) < limit:
-                        leased += await self._kept(self._take(topics, limit - len(leased), terms))
+                        leased += await self._kept(self._take(existing, limit - len(leased), terms))
             except QueueMissing:
-                # An operator deleted a ready queue.
-                for topic in topics:
-                    await self._declared.renew_topic(topic)
+                # Somebody removed a topic, or an operator deleted a ready queue.
+                self._declared.forget_topics(topics)
             except Unavailable:
                 # Messages that are leased already have to be handed out.
                 if not leased:
@@ -78,6 +80,7 @@ class Pulling:
     def end_waits(self) -> None:
         """Answers waiting pulls now, and further pulls without waiting."""
         self._ending.set()
+        self._known.wake_all()
 
     async def _kept(self, leasing: Coroutine[Any, Any, list[Leased]]) -> list[Leased]:
         """Finishes the leases also when the caller goes away, so that no delivery stays unacknowledged."""
@@ -102,15 +105,20 @@ class Pulling:
                     raise
         return leased
 
-    async def _wait(self, topics: Sequence[str], limit: int, wait_ms: int, terms: LeaseTerms) -> list[Leased]:
-        open_topics = [topic for topic in topics if not (await self._topics.policy(topic)).paused]
-        if not open_topics:
-            # A paused topic may be resumed while a pull waits, so the pull looks again every second.
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._ending.wait(), min(wait_ms, 1_000) / 1_000)
-            return []
-        queues = {self._declared.ready_queue(topic): topic for topic in open_topics}
-        arrived = await self._taker.wait(list(queues), wait_ms, self._ending)
+    async def _wait(
+        self, existing: Sequence[str], missing: Sequence[str], limit: int, wait_ms: int, terms: LeaseTerms
+    ) -> list[Leased]:
+        """Returns early and empty if a missing topic has come into being."""
+        with self._known.awaiting(missing) as woken:
+            open_topics = [topic for topic in existing if not (await self._topics.policy(topic)).paused]
+            if not open_topics:
+                # A paused topic may be resumed while a pull waits, so the pull looks again every second.
+                pause_ms = min(wait_ms, 1_000) if existing else wait_ms
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(woken.wait(), pause_ms / 1_000)
+                return []
+            queues = {self._declared.ready_queue(topic): topic for topic in open_topics}
+            arrived = await self._long_poll.wait(list(queues), wait_ms, woken)
         taken = sorted(arrived, key=lambda delivery: list(queues).index(delivery.queue))
         return await self._kept(self._lease_first(taken, limit, queues, terms))
 

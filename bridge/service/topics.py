@@ -9,7 +9,7 @@ from typing import Any
 
 from bridge import metrics
 from bridge.broker.declared.declared import Declared
-from bridge.model.errors import NotFound, QueueMissing, StoreUnavailable, TopicNotEmpty
+from bridge.model.errors import BrokerUnavailable, NotFound, QueueMissing, StoreUnavailable, TopicNotEmpty
 from bridge.model.message import SHOWN_STATES, State
 from bridge.model.values import Policy, Release, TopicInfo
 from bridge.store import pages
@@ -78,7 +78,7 @@ class Topics:
         if last is not None and monotonic() - last[1] < _FRESH_S:
             return last[0]
         try:
-            if known is self._used and not await self._listed(topic):
+            if known is self._used and not await self._put_on_list(topic):
                 known = self._seen
             policy = read_policy(await self._policies.get(topic))
         except StoreUnavailable:
@@ -89,7 +89,7 @@ class Topics:
         self._declared.know_direct(topic, _is_direct(policy))
         return policy
 
-    async def _listed(self, topic: str) -> bool:
+    async def _put_on_list(self, topic: str) -> bool:
         """Puts the topic on the list. False if the list is on a Redis server that is away while others answer; then the
         topic's next use repeats this."""
         try:
@@ -186,9 +186,14 @@ class Topics:
         await self._subscriptions.remove(topic)
         await self._end(topic, [State.WAITING, State.READY, State.LEASED], self._records.delete, release=True)
         await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
-        await self._declared.remove_topic(topic)
         await self._policies.remove(topic)
+        # Before its queues: a poll that loses its queue looks at the list, and would declare them again.
         await self._store.command("SREM", self._keys.topics, topic)
+        try:
+            await self._declared.remove_topic(topic)
+        except BrokerUnavailable:
+            await self._put_on_list(topic)  # so that it can be removed again
+            raise
         self._used.pop(topic, None)
         self._seen.pop(topic, None)
 

@@ -56,6 +56,8 @@ PoolsByName = Annotated[
 RolesOption = Annotated[
     Roles, NoDecode, BeforeValidator(lambda value: parse_roles(value) if isinstance(value, str) else value)
 ]
+_BESIDE_ONE_BODY_BYTES = 256 * 1024  # headers and ids, or the receipts of an ack
+_BESIDE_BODIES_BYTES = 1024 * 1024
 Seconds = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -104,6 +106,7 @@ class Settings(BaseSettings):
     access: Literal["tokens", "open"] | None = None  # None: open on loopback; elsewhere the bridge refuses to start
     tokens_file: Path | None = None  # a file of tokens; those in Redis do not count then
     max_connections: Annotated[int, Field(ge=1)] = 4_096
+    max_buffered: Annotated[int, Field(ge=1024 * 1024)] = 64 * 1024 * 1024  # bytes of bodies, of all connections
     max_head: Annotated[int, Field(ge=1_024, le=1024 * 1024)] = 32 * 1024  # bytes
     client_timeout: DurationMs = 20_000  # for a request's head, for each 64 KiB of a body, for each 64 KiB of an answer
     keep_alive: DurationMs = 75_000  # longer than clients and load balancers keep an idle connection (60 s)
@@ -183,6 +186,17 @@ class Settings(BaseSettings):
     def of_pool(self, name: str) -> Self:
         """Returns the settings of a pool, which must exist."""
         return self if name == DEFAULT else self.model_copy(update=(self.pools or {})[name].settings())
+
+    @property
+    def max_request(self) -> int:
+        """The most bytes of a request with one message. JSON may escape each character of a body that is not ASCII, and
+        so take three times as much; base64 takes a third more."""
+        return min(3 * self.max_body + _BESIDE_ONE_BODY_BYTES, self.max_buffered)
+
+    @property
+    def max_batch(self) -> int:
+        """The most bytes of a request with several messages. It may hold sixteen of the largest bodies."""
+        return min(16 * self.max_body + _BESIDE_BODIES_BYTES, self.max_buffered)
 
     @property
     def answer_within_s(self) -> float:

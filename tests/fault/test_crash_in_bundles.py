@@ -147,7 +147,7 @@ async def test_a_killed_bridge_leaves_its_bundles_to_the_next_one(stage: Stage, 
     await started(first)
     async with httpx2.AsyncClient(base_url=first.url, timeout=60) as client:
         topic = Topic(client, "bundle-killed")
-        await topic.pull(wait=0)
+        await topic.put_policy()
         ids = [f"m-{at:03}" for at in range(300)]
         results = await topic.send_many(*({"id": one, "body": one, "delay": "2s"} for one in ids))
         assert {one["status"] for one in results} == {201}

@@ -34,7 +34,7 @@ async def fresh_topics(client: httpx2.AsyncClient) -> AsyncIterator[asyncio.Queu
     async def make() -> None:
         while True:
             topic = Topic(client, f"t-{uuid4().hex[:12]}")
-            await topic.pull(wait=0)
+            await topic.put_policy()
             await fresh.put(topic)
 
     making = asyncio.create_task(make())

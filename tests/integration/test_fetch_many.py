@@ -12,12 +12,12 @@ import aio_pika
 import pytest
 import pytest_asyncio
 
-from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.client.reader import Reader
 from bridge.broker.ready import fetch_many
 from bridge.broker.ready.fetch_many import Fetcher
 from bridge.broker.ready.long_poll import LongPoll
+from bridge.broker.ready.poll_channels import PollChannel
 from bridge.broker.ready.taken import Taken, ack_all
 from bridge.broker.ready.taker import Taker
 from bridge.local.rabbitmq import RabbitNode
@@ -234,9 +234,9 @@ class Watched(LongPoll):
         super().__init__(connection, timeout_ms=10_000)
         self.handed = asyncio.Event()
 
-    async def _stop(self, channel: Channel, tags: list[str]) -> None:
+    async def _stop(self, shared: PollChannel, tags: list[str]) -> None:
         self.handed.set()
-        await super()._stop(channel, tags)
+        await super()._stop(shared, tags)
 
 
 async def test_long_poll_abandoned_at_a_delivery_requeues_it(

@@ -19,7 +19,8 @@ from bridge.local.redis import RedisNode
 from tests.forked_bridge import ForkedBridge
 
 MAX_BODY = 1_000
-LARGEST_REQUEST = 16 * MAX_BODY + 1024 * 1024
+LARGEST_REQUEST = 3 * MAX_BODY + 256 * 1024
+MAX_BUFFERED = 1024 * 1024
 CONNECTIONS = 50
 CLIENT_TIMEOUT_S = 2.0
 
@@ -31,6 +32,7 @@ def strict(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterat
         "BRIDGE_AMQP_URL": rabbit.amqp_url,
         "BRIDGE_REDIS_URL": redis_node.url,
         "BRIDGE_MAX_BODY": str(MAX_BODY),
+        "BRIDGE_MAX_BUFFERED": str(MAX_BUFFERED),
         "BRIDGE_MAX_CONNECTIONS": str(CONNECTIONS),
         "BRIDGE_CLIENT_TIMEOUT": f"{CLIENT_TIMEOUT_S:g}s",
         "BRIDGE_KEEP_ALIVE": "3s",
@@ -153,7 +155,7 @@ MALFORMED = {
 async def test_an_ambiguous_request_and_the_bytes_behind_it_are_refused(
     strict: ForkedBridge, target: str, head: bytes
 ) -> None:
-    start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode()
+    start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: localhost\r\n" % target.encode()
     smuggled = start + b"Content-Length: %d\r\n\r\n" % len(MESSAGE) + MESSAGE
     async with others_served(strict), connected(strict) as raw:
         raw.write(start + head % {b"length": len(MESSAGE)} + MESSAGE + b"\r\n0\r\n\r\n" + smuggled)
@@ -175,12 +177,12 @@ async def test_an_ambiguous_request_and_the_bytes_behind_it_are_refused(
 )
 async def test_a_malformed_request_line_is_refused(strict: ForkedBridge, line: bytes) -> None:
     async with connected(strict) as raw:
-        raw.write(line + b"\r\nHost: a\r\n\r\n")
+        raw.write(line + b"\r\nHost: localhost\r\n\r\n")
         await raw.refused(400)
 
 
 async def test_a_refusal_follows_the_answers_to_earlier_requests(strict: ForkedBridge, target: str) -> None:
-    good = b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 13\r\n\r\n" % target.encode()
+    good = b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n\r\n" % target.encode()
     async with connected(strict) as raw:
         raw.write(good + b'{"wait":"1s"}' + b"nonsense\r\n\r\n")
         assert (await raw.answer())[0] == 200
@@ -188,7 +190,7 @@ async def test_a_refusal_follows_the_answers_to_earlier_requests(strict: ForkedB
 
 
 async def test_a_request_behind_a_refused_body_is_not_executed(strict: ForkedBridge, target: str) -> None:
-    start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
+    start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
     send = start % (target.encode(), len(MESSAGE)) + MESSAGE
     async with connected(strict) as raw:
         raw.write(start % (target.encode(), LARGEST_REQUEST + 1) + send * 100)
@@ -198,7 +200,7 @@ async def test_a_request_behind_a_refused_body_is_not_executed(strict: ForkedBri
 
 async def test_trailer_fields_are_not_headers(strict: ForkedBridge) -> None:
     async with connected(strict) as raw:
-        raw.write(b"GET /health/live HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+        raw.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
         raw.write(b"X-Request-ID: smuggled\r\n\r\n")
         status, head, _ = await raw.answer()
         assert status == 200
@@ -206,9 +208,9 @@ async def test_trailer_fields_are_not_headers(strict: ForkedBridge) -> None:
 
 
 async def test_an_unsupported_upgrade_is_the_last_request_of_its_connection(strict: ForkedBridge) -> None:
-    asked = b"GET /health/live HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    asked = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
     async with connected(strict) as raw:
-        raw.write(asked + b"GET /health/ready HTTP/1.1\r\nHost: a\r\n\r\n")
+        raw.write(asked + b"GET /health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
         status, head, _ = await raw.answer()
         assert status == 200
         assert b"\r\nconnection: close\r\n" in head
@@ -216,7 +218,7 @@ async def test_an_unsupported_upgrade_is_the_last_request_of_its_connection(stri
 
 
 async def test_expect_100_continue_is_answered(strict: ForkedBridge, target: str) -> None:
-    start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+    start = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: [::1]\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
     async with connected(strict) as raw:
         raw.write(start % (target.encode(), len(MESSAGE)))
         assert (await raw.answer())[0] == 100
@@ -230,8 +232,8 @@ HEADS = {
     "one header": (431, b"GET /health/live HTTP/1.1\r\nX: " + b"a" * 40_000),
     "headers": (431, b"GET /health/live HTTP/1.1\r\n" + b"X: a\r\n" * 200),
     "large headers": (431, b"GET /health/live HTTP/1.1\r\n" + (b"X: " + b"a" * 1_000 + b"\r\n") * 50),
-    "path": (414, b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\nHost: a\r\n"),
-    "query": (414, b"GET /health/live?" + b"a" * 10_000 + b" HTTP/1.1\r\nHost: a\r\n"),
+    "path": (414, b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\nHost: localhost\r\n"),
+    "query": (414, b"GET /health/live?" + b"a" * 10_000 + b" HTTP/1.1\r\nHost: localhost\r\n"),
 }
 
 
@@ -254,7 +256,7 @@ async def test_a_head_that_is_too_large_is_refused(
 @pytest.mark.parametrize("piece", [b"X: a\r\n", b"X: " + b"a" * 100, b"a" * 1_000], ids=["lines", "line", "value"])
 async def test_endless_trailer_fields_are_refused(strict: ForkedBridge, target: str, piece: bytes) -> None:
     async with others_served(strict), connected(strict) as raw:
-        raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode())
+        raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: localhost\r\n" % target.encode())
         raw.write(b"Transfer-Encoding: chunked\r\n\r\n17\r\n" + MESSAGE + b"\r\n0\r\nX: ")
         await raw.writer.drain()
         for _ in range(200):
@@ -265,7 +267,7 @@ async def test_endless_trailer_fields_are_refused(strict: ForkedBridge, target: 
 
 async def test_an_endless_stream_is_refused_once_it_passes_the_limit(strict: ForkedBridge, target: str) -> None:
     async def stream(raw: Raw) -> None:
-        raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n" % target.encode())
+        raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: localhost\r\n" % target.encode())
         raw.write(b"Transfer-Encoding: chunked\r\n\r\n")
         while True:
             raw.write(b"10000\r\n" + b" " * 65_536 + b"\r\n")
@@ -284,7 +286,7 @@ async def test_an_endless_stream_is_refused_once_it_passes_the_limit(strict: For
 
 async def test_too_many_pipelined_requests_are_refused(strict: ForkedBridge) -> None:
     async with others_served(strict), connected(strict) as raw:
-        raw.write(b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n" * 1_000)
+        raw.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000)
         answers = await raw.all()
     assert answers.count(b"HTTP/1.1 200 ") >= 100
     assert answers.count(b"HTTP/1.1 400 ") == 1
@@ -307,7 +309,7 @@ async def test_a_head_that_never_ends_is_refused_in_time(strict: ForkedBridge) -
 @pytest.mark.parametrize("framing", [b"Content-Length: 1000", b"Transfer-Encoding: chunked"])
 async def test_a_body_that_stalls_is_refused_in_time(strict: ForkedBridge, target: str, framing: bytes) -> None:
     async with others_served(strict), connected(strict) as raw:
-        raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\n%b\r\n\r\n" % (target.encode(), framing))
+        raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: localhost\r\n%b\r\n\r\n" % (target.encode(), framing))
         raw.write(b'5\r\n{"bod' if b"chunked" in framing else b'{"body":')
         await raw.refused(408)
     assert await is_unknown(strict, target)
@@ -319,7 +321,7 @@ async def test_a_client_that_never_reads_is_disconnected(strict: ForkedBridge) -
 
         async def ask() -> None:
             while True:
-                raw.write(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 10)
+                raw.write(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
                 await raw.writer.drain()
                 await asyncio.sleep(0.01)
 
@@ -329,7 +331,7 @@ async def test_a_client_that_never_reads_is_disconnected(strict: ForkedBridge) -
 
 async def test_a_long_poll_may_last_longer_than_the_client_timeout(strict: ForkedBridge, target: str) -> None:
     async with connected(strict) as raw:
-        raw.write(b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 13\r\n\r\n" % target.encode())
+        raw.write(b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 13\r\n\r\n" % target.encode())
         raw.write(b'{"wait":"8s"}')
         started_s = asyncio.get_running_loop().time()
         assert (await raw.answer())[0] == 200
@@ -340,7 +342,7 @@ async def test_an_idle_connection_is_closed(strict: ForkedBridge) -> None:
     async with connected(strict) as raw:
         assert await raw.all() == b""
     async with connected(strict) as raw:
-        raw.write(b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n")
+        raw.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await raw.answer()
         assert await raw.all() == b""
 
@@ -359,7 +361,7 @@ async def test_hundreds_of_idle_connections_keep_no_client_out(strict: ForkedBri
 
 
 async def test_half_a_request_changes_nothing(strict: ForkedBridge, target: str) -> None:
-    send = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (
+    send = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (
         target.encode(),
         len(MESSAGE),
     )
@@ -374,7 +376,7 @@ async def test_half_a_request_changes_nothing(strict: ForkedBridge, target: str)
 
 
 async def test_a_connection_over_the_limit_is_answered_with_503(strict: ForkedBridge, target: str) -> None:
-    poll = b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: a\r\nContent-Length: 14\r\n\r\n" % target.encode()
+    poll = b"POST /v1/topics/%b/pull HTTP/1.1\r\nHost: localhost\r\nContent-Length: 14\r\n\r\n" % target.encode()
     polls = [Raw(*await asyncio.open_connection("127.0.0.1", strict.port)) for _ in range(CONNECTIONS)]
     for raw in polls:
         # A 100 shows that the bridge has started on the request.
@@ -388,6 +390,57 @@ async def test_a_connection_over_the_limit_is_answered_with_503(strict: ForkedBr
         assert await raw.all() == b""
     for raw in polls:
         raw.writer.transport.abort()
+
+
+async def test_a_batch_may_be_larger_than_a_request_with_one_message(strict: ForkedBridge, target: str) -> None:
+    message = {"body": "x" * 900, "delay": "1h"}
+    batch = {"messages": [message] * 400}
+    assert len(json.dumps(batch)) > LARGEST_REQUEST
+    async with httpx2.AsyncClient(base_url=strict.url, timeout=30) as client:
+        answer = await client.post(f"/v1/topics/{target}/messages/batch", json=batch)
+    assert {result["status"] for result in answer.json()["results"]} == {201}
+
+
+async def test_large_requests_beyond_the_buffer_are_refused_and_small_ones_are_not(
+    strict: ForkedBridge, target: str
+) -> None:
+    head = b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+    part = b" " * (LARGEST_REQUEST - 1_000)
+    unfinished = [Raw(*await asyncio.open_connection("127.0.0.1", strict.port)) for _ in range(8)]
+    async with others_served(strict):
+        for raw in unfinished:
+            raw.write(head % (target.encode(), LARGEST_REQUEST) + part)
+        answering = {asyncio.create_task(raw.answer()) for raw in unfinished}
+        done, waiting = await asyncio.wait(answering, return_when=asyncio.FIRST_COMPLETED)
+        for answered in done:
+            status, answer_head, body = answered.result()
+            assert (status, json.loads(body)["detail"]) == (
+                503,
+                f"large requests hold all {MAX_BUFFERED} bytes that BRIDGE_MAX_BUFFERED allows: try again in a second",
+            )
+            assert b"\r\nretry-after: 1\r\n" in answer_head
+        for task in waiting:
+            task.cancel()
+        for raw in unfinished:
+            raw.writer.transport.abort()
+    async with connected(strict) as raw:
+        raw.write(head % (target.encode(), LARGEST_REQUEST) + part + b" " * (1_000 - len(MESSAGE)) + MESSAGE)
+        assert (await raw.answer())[0] == 201
+
+
+async def test_others_are_served_while_a_large_body_is_parsed(strict: ForkedBridge, target: str) -> None:
+    # A long number makes the slower parser read all of them.
+    body = b'{"messages":[123456789012345678901%b]}' % (b",1" * 480_000)
+    head = b"POST /v1/topics/%b/messages/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+    async with connected(strict) as raw, connected(strict) as other:
+        raw.write(head % (target.encode(), len(body)) + body)
+        answering, served = asyncio.create_task(raw.answer()), 0
+        while not answering.done():
+            other.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert (await other.answer())[0] == 200
+            served += 1
+        assert (await answering)[0] == 422
+        assert served >= 5
 
 
 async def test_memory_does_not_grow_under_refused_requests(strict: ForkedBridge) -> None:

@@ -32,7 +32,7 @@ THREE, ONE = {"BRIDGE_LANES": "3"}, {"BRIDGE_LANES": "1"}
 @pytest_asyncio.fixture(scope="module")
 async def own(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
     async with own_bridge(rabbit, redis_node.url, local_dir, **THREE) as own:
-        await own.topic.pull(wait=0)  # its queues are declared
+        await own.topic.put_policy()  # its queues are declared
         yield own
 
 
@@ -94,7 +94,7 @@ async def test_every_lane_releases_leases_returns_moves_and_deletes(own: Own, me
 
 async def test_amqp_client_may_choose_a_lane(own: Own) -> None:
     topic = own.topic.beside("client")
-    await topic.pull(wait=0)
+    await topic.put_policy()
     for entry in ("delay", "delay.lane2"):
         await own.amqp.publish(entry, f"0.0.0.0.0.0.5.{topic.name}", message_id=OF_LANE[1])
         pulled = await topic.pull_one()
@@ -107,7 +107,7 @@ async def test_amqp_client_may_choose_a_lane(own: Own) -> None:
 
 async def test_message_that_misses_a_slot_of_its_lane_is_on_time(own: Own) -> None:
     topic = own.topic.beside("misses")
-    await topic.pull(wait=0)
+    await topic.put_policy()
     lane = NAMES.each_lane[1]
     missing = lane.slot("tenths", 7)
     await own.amqp.delete_queue(missing)

@@ -66,7 +66,7 @@ async def test_redis_that_lost_all_data_loses_no_message(rabbit: RabbitNode, ser
             await topic.send({"order": 1}, id="leased")
             while (leased := await topic.pull_one(lease="1s"))["id"] != "leased":
                 await topic.nack(leased)
-            sent = await topic.send({"order": 2}, id="waiting", delay="1.5s", headers={"tenant": "t-7"}, max_retry=5)
+            sent = await topic.send({"order": 2}, id="waiting", delay="2.5s", headers={"tenant": "t-7"}, max_retry=5)
             await redis.flushall()
             await topic.look("waiting", expect=404)
             found: dict[str, Json] = {}

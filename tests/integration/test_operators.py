@@ -20,7 +20,7 @@ NOTHING = {"waiting": 0, "ready": 0, "leased": 0, "acked": 0, "expired": 0, "dea
 
 
 async def test_topic_shows_its_counts_its_distribution_and_its_queues(topic: Topic) -> None:
-    await topic.call("GET", expect=404)
+    await topic.beside("unknown").call("GET", expect=404)
     delays = ("30s", "2m", "20m", "45m", "3h", "12h", "3d", "20d", "90d", "91d")
     await topic.send_many(*({"body": 1, "delay": delay} for delay in delays))
     gone = await topic.send(delay="1h")
@@ -163,7 +163,7 @@ async def test_poll_of_a_paused_topic_is_answered_after_it_is_resumed(topic: Top
 
 
 async def test_topic_with_messages_is_removed_only_by_force(topic: Topic, amqp: Amqp) -> None:
-    await topic.call("DELETE", expect=404)
+    await topic.beside("unknown").call("DELETE", expect=404)
     await topic.send(id="waiting", delay=700)
     await topic.send(id="ready")
     refused = await topic.call("DELETE", expect=409)

@@ -49,7 +49,6 @@ def polling(amqp: Amqp) -> Polling:
     """Starts a long poll for one message. Returns once the broker has its consumer."""
 
     async def poll(topic: Topic) -> asyncio.Task[Json]:
-        await topic.pull(wait=0)
         task = asyncio.create_task(topic.pull_one())
         await amqp.until_consumers(topic.ready_queue, 1)
         return task
@@ -136,7 +135,7 @@ async def test_immediate_send_waits_until_the_new_queue_would_survive_a_kill(
     for sender in (client, second):
         new = Topic(client, f"new-{uuid4().hex[:12]}")
         began_s = monotonic()
-        await new.pull(wait=0)
+        await new.put_policy()
         await new.through(sender).send()
         assert monotonic() - began_s >= OUTLIVES_A_KILL_AFTER_S
 

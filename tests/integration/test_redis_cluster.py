@@ -87,7 +87,7 @@ async def test_topics_on_every_master_work_like_on_one_server(own: Own, cluster:
     topics = [topic_on(node, own, cluster) for node in cluster.nodes]
     ids = ["due", "gone", "lost"]
     for topic in topics:
-        await topic.pull(wait=0)  # declares their queues
+        await topic.put_policy()  # declares their queues
     await asyncio.gather(*(topic.send(id="lost", delay="4s") for topic in topics))
     async with own.amqp.connection.channel() as channel:
         purged = await (await channel.get_queue(SLOT_OF_FOUR_SECONDS, ensure=False)).purge()
@@ -112,7 +112,7 @@ async def test_killed_master_stops_only_its_topics_until_it_is_back(own: Own, cl
     living = [topic_on(node, own, cluster) for node in cluster.nodes if node is not victim]
     dead = topic_on(victim, own, cluster)
     for topic in (dead, *living):
-        await topic.pull(wait=0)
+        await topic.put_policy()
         await topic.send(id="due", delay="3s")
     await asyncio.to_thread(victim.kill)
     await dead.send(id="refused", expect=503)
@@ -155,7 +155,7 @@ async def test_call_of_a_moved_slot_is_run_by_its_new_master(own: Own, cluster: 
 @IN_FOUR_BUCKETS
 async def test_topic_in_buckets_on_every_master_works_as_one_topic(own: Own, cluster: RedisCluster) -> None:
     topic = topic_on_all(own, cluster)
-    await topic.pull(wait=0)  # declares its queues
+    await topic.put_policy()  # declares its queues
     ids = [f"m-{number:02}" for number in range(60)]
     lost = ids[::3]
     await topic.send_many(*({"id": one, "body": one, "delay": "4s"} for one in lost))

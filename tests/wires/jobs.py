@@ -47,7 +47,7 @@ async def exchange_with_expect(port: int, path: str, body: bytes) -> tuple[bytes
     after."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\n"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
         interim = await reader.readuntil(b"\r\n\r\n")
         writer.write(body)

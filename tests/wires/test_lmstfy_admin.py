@@ -191,6 +191,31 @@ class TestSettings:
             assert (job["remain_tries"], 0 < job["ttl"] <= 50) == (2, True)
             assert (await ask(open_one.port, f"GET {path}?timeout=0", {"X-Token": "nowhere:t"})).status == 404
 
+    async def test_sizes_need_a_token_where_the_bridge_asks_for_tokens(
+        self, lmstfy: Lmstfy, rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
+    ) -> None:
+        queue = await lmstfy.queue()
+        await queue.publish()
+        async with another_bridge(lmstfy, rabbit, redis_node, local_dir, BRIDGE_ACCESS="tokens") as guarded:
+            for sizes in (f"GET {queue.path}/size", f"GET {queue.path}/deadletter/size"):
+                assert (await ask(lmstfy.port, sizes)).status == 200
+                for headers in ({}, {"X-Token": "0" * 26}):
+                    assert (await ask(guarded.port, sizes, headers)).status == 401
+                assert (await ask(guarded.port, sizes, {"X-Token": queue.token})).status == 200
+
+    async def test_without_accounts_the_admin_port_refuses_pages_of_other_sites(
+        self, lmstfy: Lmstfy, rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
+    ) -> None:
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        request, body = "POST /token/shop", b"description=of+a+page"
+        async with another_bridge(lmstfy, rabbit, redis_node, local_dir, BRIDGE_LMSTFY_ACCOUNTS="{}") as bare:
+            before = (await bare.admin("GET /token/shop", headers={})).json
+            for foreign in ({"Origin": "http://elsewhere.example"}, {"Origin": "null"}, {"Host": "elsewhere.example"}):
+                answer = await bare.admin(request, body, {**form, **foreign})
+                assert (answer.status, "BRIDGE_ACCESS=open" in answer.json["error"]) == (403, True)
+            assert (await bare.admin("GET /token/shop", headers={})).json == before
+            assert (await bare.admin(request, body, {**form, "Origin": "http://localhost:3000"})).status == 201
+
     async def test_a_disabled_wire_is_on_no_port(
         self, lmstfy: Lmstfy, rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
     ) -> None:

@@ -177,7 +177,7 @@ async def test_a_request_belongs_to_the_wire_by_port_or_by_path(
     service = StandIn()
     service.settings = Settings(lmstfy_port=7777, lmstfy_admin_port=7778)
     app = Mount(PlainTextResponse("the rest"), wire=Wire(service.service))
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=f"http://bridge:{port}") as client:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=f"http://localhost:{port}") as client:
         answer = await client.get(path)
     assert answer.headers["content-type"] == content_type
     assert text in answer.text

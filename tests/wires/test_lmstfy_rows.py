@@ -143,6 +143,11 @@ async def test_a_body_over_one_mebibyte_is_too_large(lmstfy: Lmstfy, token: str)
         check(answer, 413, error("body too large"), JSON)
 
 
+async def test_a_bulk_over_the_limit_of_batches_is_too_large(lmstfy: Lmstfy, token: str) -> None:
+    body = b" " * (17 * MIB + 1)
+    check(await ask(lmstfy.port, "PUT /api/shop/q/bulk", {"X-Token": token}, body), 413, error("job too large"), JSON)
+
+
 async def test_more_than_sixteen_attributes_are_refused(lmstfy: Lmstfy, token: str) -> None:
     attributes = {f"Job-Attr-k{number}": "v" for number in range(17)}
     headers = {"X-Token": token, "Enable-Job-Version": "yes", **attributes}

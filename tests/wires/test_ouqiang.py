@@ -162,7 +162,7 @@ async def test_values_at_the_limits_are_accepted(wire: Caller) -> None:
 
 async def test_a_chunked_body_is_read(wire: Caller) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", wire.port)
-    writer.write(b"POST /get HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
+    writer.write(b"POST /get HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
     writer.write(b'3\r\n{"i\r\n8\r\nd":"nobo\r\n4\r\ndy"}\r\n0\r\n\r\n')
     assert (await reader.read()).endswith(DONE.encode())
     writer.close()

@@ -157,7 +157,7 @@ async def test_topics_are_popped_in_the_order_of_the_request(wire: Ouqiang) -> N
 async def test_a_disconnected_pop_takes_no_job(wire: Ouqiang) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", wire.port)
     body = f'{{"topic":"{wire.name}.a"}}'
-    writer.write(f"POST /pop HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    writer.write(f"POST /pop HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
     await writer.drain()
     await wire.push("0", topic="b")
     assert (await wire.pop("b"))[0] == "0"  # so the first pop is waiting by now

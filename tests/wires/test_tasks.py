@@ -83,7 +83,7 @@ async def exchange(bridge_url: str, request: str) -> tuple[str, bytes]:
 def request(name: str, body: str, content_type: str) -> str:
     size = len(body.encode())
     return (
-        f"POST /delay/task/{name} HTTP/1.1\r\nHost: delay\r\nConnection: close\r\n"
+        f"POST /delay/task/{name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         f"Content-Type: {content_type}\r\nContent-Length: {size}\r\n\r\n{body}"
     )
 

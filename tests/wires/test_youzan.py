@@ -203,7 +203,7 @@ async def test_a_setting_switches_a_wire_off(setting: str, path: str) -> None:
     standing = StandIn()
     standing.settings = Settings(lmstfy=False).model_copy(update={setting: False})
     transport = httpx2.ASGITransport(create_app(standing.service))
-    async with httpx2.AsyncClient(transport=transport, base_url="http://bridge") as client:
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert (await client.post(path, json={})).status_code == 404
         others = (
             {"/youzan", "/", "/push", "/topic/t/job"} - {path} - ({"/youzan", "/"} if setting == "youzan" else set())

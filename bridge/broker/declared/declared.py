@@ -44,6 +44,7 @@ class Declared:
         self._delivery_limit = delivery_limit
         self._declarer = Declarer(connection, lanes=names.lanes)
         self._one_at_a_time = asyncio.Lock()
+        self._looking = asyncio.Lock()  # one channel at a time: anybody may ask about any number of topics
         self._generation = 0
         self._topics: set[str] = set()
         self._direct: set[str] = set()
@@ -91,6 +92,23 @@ class Declared:
         async with self._one_at_a_time:
             if topic not in self._topics:
                 await _once_more(partial(self._declare_topic, topic))
+
+    def has_topic(self, topic: str) -> bool:
+        """Returns whether this connection has declared the topic's queues."""
+        return self._generation == self._generations and topic in self._topics
+
+    async def finds_topic(self, topic: str) -> bool:
+        """Returns whether the topic has a ready queue, and declares nothing.
+
+        Raises:
+            BrokerUnavailable
+        """
+        async with self._looking:
+            return self.has_topic(topic) or await self._declarer.exists(self._names.ready_queue(topic))
+
+    def forget_topics(self, topics: Iterable[str]) -> None:
+        """Forgets that topics were declared, because a queue was gone."""
+        self._topics.difference_update(topics)
 
     @property
     def _generations(self) -> int:
@@ -164,7 +182,7 @@ class Declared:
         Raises:
             BrokerUnavailable
         """
-        self._topics.discard(topic)
+        self.forget_topics([topic])
         await self.ensure_topic(topic)
 
     def wanted(self, topics: Iterable[str]) -> plan.Plan:

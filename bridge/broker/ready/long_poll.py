@@ -6,27 +6,15 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from bridge.broker.client.channel import Channel, new_tag
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
+from bridge.broker.ready.poll_channels import PollChannel, PollChannels
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BridgeError, BrokerUnavailable, QueueMissing
-
-
-class _PollChannel:
-    """A channel that several polls share. Each poll has its own consumers."""
-
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
-        self.acknowledger = channel.acknowledger()
-        self.polls = 0
-
-    def taken(self, queue: str, delivery: Delivery) -> Taken:
-        delivery.acknowledger = self.acknowledger
-        self.acknowledger.delivered(delivery.delivery_tag)
-        return Taken(queue, delivery)
 
 
 class LongPoll:
@@ -35,8 +23,7 @@ class LongPoll:
     def __init__(self, connection: BrokerConnection, *, timeout_ms: int) -> None:
         self._connection = connection
         self._timeout_s = timeout_ms / 1_000
-        self._shared: _PollChannel | None = None
-        self._opening = asyncio.Lock()
+        self._channels = PollChannels(connection, timeout_ms=timeout_ms)
 
     async def wait(self, queues: Sequence[str], wait_ms: int, ending: asyncio.Event) -> list[Taken]:
         """Waits until one of the queues has a message, and takes it.
@@ -65,9 +52,9 @@ class LongPoll:
         taken: list[Taken] = []
         tags: list[str] = []
         lost: list[str] = []
-        shared = await self._poll_channel()
+        until_s = monotonic() + wait_ms / 1_000
+        shared = await self._channels.join()
         channel = shared.channel
-        shared.polls += 1
 
         def cancelled(tag: str) -> None:
             if tag in tags:
@@ -79,57 +66,57 @@ class LongPoll:
             arrived.set()
 
         try:
+            if not await _turn_came(shared, wait_ms / 1_000):
+                return []
             with channel.on_cancelled(cancelled):
                 try:
-                    async with self._connection.asking(self._timeout_s):
-                        for queue in queues:
-                            tags.append(tag := new_tag())
-                            await channel.consume(queue, partial(received, queue), tag)
-                    await _first((arrived, *endings), channel, wait_ms / 1_000)
-                    await self._stop(channel, tags)
+                    try:
+                        async with self._connection.asking(self._timeout_s):
+                            for queue in queues:
+                                tags.append(tag := new_tag())
+                                await channel.consume(queue, partial(received, queue), tag)
+                    finally:
+                        shared.turn.release()
+                    await _first((arrived, *endings), channel, until_s - monotonic())
+                    await self._stop(shared, tags)
                 except BaseException:
-                    await self._stop(channel, tags)
+                    await self._stop(shared, tags)
                     for one in taken:
                         await one.requeue()
                     raise
         finally:
-            self._leave(shared, empty=not taken)
+            self._channels.leave(shared, doubted=bool(tags) and not taken)
         if lost and not taken:
             raise QueueMissing("somebody deleted a queue during a long poll on it")
         return taken
 
-    async def _poll_channel(self) -> _PollChannel:
-        async with self._opening:
-            if self._shared is None or self._shared.channel.is_closed:
-                channel = await self._connection.channel()
-                async with translated(self._timeout_s):
-                    # Holds for each consumer: none gets a second message before its first is acknowledged.
-                    await channel.set_prefetch(1)
-                self._shared = _PollChannel(channel)
-            return self._shared
-
-    def _leave(self, shared: _PollChannel, *, empty: bool) -> None:
-        """Ends one poll on a channel.
-
-        If no message came, one may have been lost on its way. So the next polls get another channel, and the last poll
-        of this one retires it.
-        """
-        shared.polls -= 1
-        if empty and shared is self._shared:
-            self._shared = None
-        if not shared.polls and shared is not self._shared:
-            shared.acknowledger.retire(lambda: self._connection.close(shared.channel))
-
-    async def _stop(self, channel: Channel, tags: list[str]) -> None:
+    async def _stop(self, shared: PollChannel, tags: list[str]) -> None:
         """Cancels the consumers. A message that was on its way has arrived when this returns."""
         try:
-            with suppress(BrokerUnavailable):
-                async with translated(self._timeout_s):
-                    for tag in tags:
-                        await channel.cancel(tag)
+            async with shared.turn:
+                if not shared.broken:
+                    await self._cancel(shared, tags)
         finally:
             for tag in tags:
-                channel.forget(tag)
+                shared.channel.forget(tag)
+
+    async def _cancel(self, shared: PollChannel, tags: list[str]) -> None:
+        try:
+            async with translated(self._timeout_s):
+                for tag in tags:
+                    await shared.channel.cancel(tag)
+        except BrokerUnavailable:
+            # Others need not wait for the same silence.
+            shared.broken = True
+
+
+async def _turn_came(shared: PollChannel, wait_s: float) -> bool:
+    """Waits for the turn to ask on the channel, which the caller releases. False: the time is over."""
+    try:
+        async with asyncio.timeout(wait_s):
+            return await shared.turn.acquire()
+    except TimeoutError:
+        return False
 
 
 async def _first(events: Iterable[asyncio.Event], channel: Channel, wait_s: float) -> None:

@@ -1,18 +1,16 @@
 """Takes messages out of queues without wasting delivery counts.
 
 Messages that are ready are fetched with `basic.get`. If many messages are wanted, a consumer with exactly that prefetch
-fetches them. A consumer with a prefetch of one waits for a message that is not ready yet.
+fetches them. `long_poll.py` waits for a message that is not ready yet.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.ready.fetch_many import Fetcher
-from bridge.broker.ready.long_poll import LongPoll
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BrokerUnavailable
 
@@ -30,7 +28,6 @@ class Taker:
         self._opening = [asyncio.Lock() for _ in range(_CHANNELS)]
         self._next = 0
         self._fetcher = Fetcher(connection, timeout_ms=timeout_ms)
-        self._long_poll = LongPoll(connection, timeout_ms=timeout_ms)
 
     async def take(self, queue: str, limit: int) -> list[Taken]:
         """Takes up to `limit` messages that are ready now, oldest first.
@@ -68,10 +65,6 @@ class Taker:
         # If a get fails on one channel, the messages of the others are still returned.
         await asyncio.gather(*(get_more() for _ in range(min(wanted, _CHANNELS))), return_exceptions=True)
         return taken
-
-    async def wait(self, queues: Sequence[str], wait_ms: int, ending: asyncio.Event) -> list[Taken]:
-        """Waits as `LongPoll.wait` does."""
-        return await self._long_poll.wait(queues, wait_ms, ending)
 
     async def _get(self, queue: str) -> tuple[Taken | None, int]:
         """Takes the oldest message; also returns how many are ready behind it."""

@@ -2,7 +2,7 @@
 
 Those two cost more CPU than all other HTTP work of such a request. The operations and their answers are the same, and
 their routes document them. FastAPI gets every request that is out of the ordinary: another method, a body of unknown
-or too large size, or a port that belongs to another wire.
+size or a large one, or a port that belongs to another wire.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bridge.http import problems, request_id
 from bridge.http.guard import Handler
+from bridge.http.server.body_budget import SMALL_BYTES
 from bridge.http.server.raw_path import as_written
 from bridge.http.v1.call import ApiCall
 from bridge.model.errors import BridgeError
@@ -37,7 +38,6 @@ class FastPath(Generic[App]):
 
     Args:
         handlers: by method and by the path behind the topic, such as `("POST", "/messages")`.
-        limit_bytes: the largest request body.
         other_ports: the ports that belong to another wire.
     """
 
@@ -46,11 +46,9 @@ class FastPath(Generic[App]):
         app: App,
         *,
         handlers: Mapping[tuple[str, str], Handler],
-        limit_bytes: int,
         other_ports: Collection[int],
     ) -> None:
         self.app = app
-        self._limit_bytes = limit_bytes
         self._other_ports = other_ports
 
         @lru_cache(maxsize=_CACHED_PATHS)
@@ -75,7 +73,7 @@ class FastPath(Generic[App]):
                 content_length = value
             elif name == request_id.HEADER:
                 given_id = given_id or value
-        if not content_length.isdigit() or int(content_length) > self._limit_bytes:
+        if not content_length.isdigit() or int(content_length) > SMALL_BYTES:
             await self.app(scope, receive, send)
             return
         identity = request_id.give(scope, given_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from starlette.requests import Request
@@ -14,44 +15,47 @@ from bridge.http.server.protocol import LINGER_S
 
 
 class BodyLimit:
-    """ASGI middleware. `limit_bytes`: the largest request body."""
+    """ASGI middleware. `limit_of`: the most bytes of a request body, by the request's path."""
 
-    def __init__(self, app: ASGIApp, *, limit_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, *, limit_of: Callable[[str], int]) -> None:
         self._app = app
-        self._limit_bytes = limit_bytes
+        self._limit_of = limit_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        limit_bytes = self._limit_of(scope["path"])
         content_length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
         if not content_length.isdigit():
-            await self._app(scope, *self._counted(receive, send))
-        elif int(content_length) <= self._limit_bytes:
+            await self._app(scope, *_counted(receive, send, limit_bytes))
+        elif int(content_length) <= limit_bytes:
             await self._app(scope, receive, send)  # the server passes on no more bytes than declared
         else:
-            refusal = answer(Request(scope), self._refusal(int(content_length)))
+            refusal = answer(Request(scope), _refusal(int(content_length), limit_bytes))
             await refusal(scope, receive, _last(receive, send))
 
-    def _counted(self, receive: Receive, send: Send) -> tuple[Receive, Send]:
-        read_bytes = 0
-        send_last = _last(receive, send)
 
-        async def receive_counted() -> Message:
-            nonlocal read_bytes
-            message = await receive()
-            read_bytes += len(message.get("body", b""))
-            if read_bytes > self._limit_bytes:
-                raise self._refusal(read_bytes)
-            return message
+def _counted(receive: Receive, send: Send, limit_bytes: int) -> tuple[Receive, Send]:
+    read_bytes = 0
+    send_last = _last(receive, send)
 
-        async def send_counted(message: Message) -> None:
-            await (send_last if read_bytes > self._limit_bytes else send)(message)
+    async def receive_counted() -> Message:
+        nonlocal read_bytes
+        message = await receive()
+        read_bytes += len(message.get("body", b""))
+        if read_bytes > limit_bytes:
+            raise _refusal(read_bytes, limit_bytes)
+        return message
 
-        return receive_counted, send_counted
+    async def send_counted(message: Message) -> None:
+        await (send_last if read_bytes > limit_bytes else send)(message)
 
-    def _refusal(self, size_bytes: int) -> TooLarge:
-        return TooLarge(field="request", size_bytes=size_bytes, limit_bytes=self._limit_bytes)
+    return receive_counted, send_counted
+
+
+def _refusal(size_bytes: int, limit_bytes: int) -> TooLarge:
+    return TooLarge(field="request", size_bytes=size_bytes, limit_bytes=limit_bytes)
 
 
 def _last(receive: Receive, send: Send) -> Send:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -13,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from bridge.access.caller import ANYBODY, Caller
-from bridge.http import exact_json, request_id
+from bridge.http import exact_json, off_loop, request_id
 from bridge.http.errors import BrokenJSON
 from bridge.http.fields import parse
 from bridge.http.problems import ProblemType, answer_of
@@ -31,8 +32,8 @@ class ApiCall:
 
     Raises:
         InvalidRequest: `topic`, `message_id`, `query` and `body`, if the value breaks a limit.
-        BrokenJSON: `body` and `value`, if the body is not JSON.
-        ClientDisconnect: `body` and `value`, if the client closed the connection.
+        BrokenJSON: `body` and `read`, if the body is not JSON.
+        ClientDisconnect: `body` and `read`, if the client closed the connection.
     """
 
     __slots__ = ("_receive", "caller", "scope")
@@ -67,17 +68,14 @@ class ApiCall:
 
     async def body(self, model: type[Model]) -> Model:
         """The body, checked by the model."""
-        return parse(model, await self.value())
+        return await self.read(partial(parse, model))
 
-    async def value(self) -> Any:
-        """The body, parsed as JSON. An empty body counts as `{}`."""
-        document = await self._document()
-        if not document:
-            return {}
-        try:
-            return exact_json.loads(document)
-        except ValueError as error:
-            raise BrokenJSON(f"the body is not valid JSON: {error}") from None
+    async def read(self, understand: Callable[[Any], Result]) -> Result:
+        """What `understand` returns for the body, parsed as JSON. An empty body counts as `{}`.
+
+        A large body is parsed and understood in a thread.
+        """
+        return await off_loop.parsed(lambda document: understand(_value(document)), await self._document())
 
     def problem(
         self, problem_type: ProblemType, detail: str, *, headers: Mapping[str, str], **members: Any
@@ -117,6 +115,15 @@ class ApiCall:
     async def _gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def _value(document: bytes) -> Any:
+    if not document:
+        return {}
+    try:
+        return exact_json.loads(document)
+    except ValueError as error:
+        raise BrokenJSON(f"the body is not valid JSON: {error}") from None
 
 
 class JsonAnswer(Response):

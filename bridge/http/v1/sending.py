@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from bridge.service.pools import Pools
 
 
+BATCH = "/messages/batch"
+
+
 async def send(pools: Pools, call: ApiCall) -> Response:
     """Accepts a message and delivers it when it is due.
 
@@ -38,7 +41,7 @@ async def send(pools: Pools, call: ApiCall) -> Response:
     in UTF-8. They get `body_base64` as the decoded bytes."""
     max_body_bytes = call.caller.max_body(pools.settings.max_body)
     topic = call.topic
-    draft, plain = _draft(topic, await call.value(), max_body_bytes)
+    draft, plain = await call.read(lambda message: _draft(topic, message, max_body_bytes))
     sent = await pools.serving(topic).sending.send(draft)
     if sent.replayed:
         return JsonAnswer(message_json(sent.message), headers=_REPLAYED)
@@ -51,14 +54,7 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
     `results` has one entry for each message, in order: status 201 or 200 with the message, or another status with the
     error. 503 in an entry: nothing was promised for that message; send it again with the same `id`."""
     topic, max_body_bytes = call.topic, call.caller.max_body(pools.settings.max_body)
-    messages = (await call.body(BatchRequest)).messages
-    results = [b""] * len(messages)
-    drafts: dict[int, tuple[Draft, bool]] = {}
-    for index, message in enumerate(messages):
-        try:
-            drafts[index] = _draft(topic, message, max_body_bytes)
-        except BridgeError as error:
-            results[index] = exact_json.dumps(_failure(error, index, call.request_id))
+    results, drafts = await call.read(lambda batch: _drafts(topic, batch, max_body_bytes, call.request_id))
     sending = pools.serving(topic).sending
     outcomes = await sending.send_many([draft for draft, _ in drafts.values()]) if drafts else []
     for (index, (_, plain)), outcome in zip(drafts.items(), outcomes, strict=True):
@@ -87,6 +83,21 @@ def _draft(topic: str, message: Any, max_body_bytes: int) -> tuple[Draft, bool]:
         max_retry=request.max_retry,
     )
     return draft, False
+
+
+def _drafts(
+    topic: str, batch: Any, max_body_bytes: int, identity: str
+) -> tuple[list[bytes], dict[int, tuple[Draft, bool]]]:
+    """The results of refused messages, empty for the others, and the drafts of the others by index."""
+    messages = parse(BatchRequest, batch).messages
+    results = [b""] * len(messages)
+    drafts: dict[int, tuple[Draft, bool]] = {}
+    for index, message in enumerate(messages):
+        try:
+            drafts[index] = _draft(topic, message, max_body_bytes)
+        except BridgeError as error:
+            results[index] = exact_json.dumps(_failure(error, index, identity))
+    return results, drafts
 
 
 def _failure(error: BridgeError, index: int, identity: str) -> dict[str, Any]:
@@ -147,7 +158,7 @@ OPERATIONS = (
         summary="Send up to 1000 messages",
         group="messages",
         method="POST",
-        path=f"{TOPIC}/messages/batch",
+        path=f"{TOPIC}{BATCH}",
         run=send_many,
         need=Need(scope=Scope.SEND, rated=True),
         takes=BatchRequest,

@@ -125,7 +125,7 @@ def app(service: StandIn) -> FastPath[FastAPI]:
 @pytest.fixture
 async def client(app: FastPath[FastAPI]) -> AsyncIterator[httpx2.AsyncClient]:
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://bridge") as client:
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
 
 

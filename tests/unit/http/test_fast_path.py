@@ -93,7 +93,7 @@ async def test_the_fast_path_answers_an_error_as_the_route_does(
 
 async def test_an_unexpected_error_reaches_the_server_s_log(service: Any, app: Any) -> None:
     service.answers["sending.send"] = RuntimeError("a fault")
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://bridge") as client:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
         with pytest.raises(RuntimeError, match="a fault"):
             await client.post(f"{TOPIC}/messages", json={"body": 1})
 
@@ -103,7 +103,7 @@ async def test_the_fast_path_ignores_the_port_of_another_wire(service: Any) -> N
     transport = httpx2.ASGITransport(app=create_app(cast(Any, service)))
     async with httpx2.AsyncClient(transport=transport) as client:
         answers = [
-            await client.post(f"http://bridge:{port}{TOPIC}/messages", json={"body": 1, "delay": "x"})
+            await client.post(f"http://localhost:{port}{TOPIC}/messages", json={"body": 1, "delay": "x"})
             for port in (7_777, 7_778)
         ]
     assert [answer.status_code for answer in answers] == [422, 404]
@@ -127,7 +127,7 @@ async def test_the_fast_path_ignores_paths_too_long_for_a_topic(length: int, sho
     async def nothing(*_: Any) -> Any:
         return {"type": "http.request"}
 
-    fast_path = FastPath(app, handlers={("POST", "/messages"): handler}, limit_bytes=9, other_ports=())
+    fast_path = FastPath(app, handlers={("POST", "/messages"): handler}, other_ports=())
     raw_path = b"/v1/topics/%b/messages" % (b"a" * length)
     headers = [(b"content-length", b"0")]
     await fast_path({"type": "http", "method": "POST", "raw_path": raw_path, "headers": headers}, nothing, nothing)

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from bridge.http.server.fast_path import FastPath
 
-_LIMIT = 16 * 1_000 + 1024 * 1024
+_LIMIT = 3 * 1_000 + 256 * 1024
 
 
 class _Server(uvicorn.Server):
@@ -77,7 +77,7 @@ async def test_a_client_that_disconnects_ends_its_long_poll(service: Any, port: 
     document = b'{"wait":"60s","topics":["orders"]}' if path == "/v1/pull" else b'{"wait":"60s"}'
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(
-        b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (path.encode(), len(document), document)
+        b"POST %b HTTP/1.1\r\nHost: [::1]\r\nContent-Length: %d\r\n\r\n%b" % (path.encode(), len(document), document)
     )
     await asyncio.wait_for(waiting.wait(), 5)
     assert not cancelled.is_set()
@@ -87,7 +87,7 @@ async def test_a_client_that_disconnects_ends_its_long_poll(service: Any, port: 
 
 async def test_a_declared_size_over_the_limit_is_refused_before_the_body_is_read(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000000\r\n\r\n{")
+    writer.write(b"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000000\r\n\r\n{")
     answer = await asyncio.wait_for(_answer(reader), 5)
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b"content-type: application/problem+json" in answer
@@ -97,7 +97,7 @@ async def test_a_declared_size_over_the_limit_is_refused_before_the_body_is_read
 
 async def test_a_stream_is_refused_once_it_passes_the_limit(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    writer.write(b"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
     chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
     for _ in range(_LIMIT // 65_536 + 1):
         writer.write(chunk)
@@ -126,7 +126,7 @@ async def test_an_encoded_slash_does_not_split_a_segment(service: Any, port: int
 
 async def test_an_incomplete_request_does_not_disturb_others(port: int) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n{")
+    writer.write(b"POST /v1/topics/orders/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{")
     await writer.drain()
     writer.close()
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:

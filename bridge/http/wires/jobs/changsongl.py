@@ -101,7 +101,7 @@ class _Calls:
 
     async def add(self, request: Request, caller: Caller, topic: str, _: str) -> dict[str, Any]:
         _check("uri", _invalid("topicParam.Topic", topic, _LONGEST_TOPIC))
-        given = go_json.unmarshal(await request.body(), "addParam", _JOB, stream=True)
+        given = await go_json.read(request, "addParam", _JOB, stream=True)
         _check("body", _invalid("addParam.idParam.ID", given.get("id", ""), _LONGEST_ID))
         job = Job(
             topic=topic,

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import orjson
+from starlette.requests import Request
+
+from bridge.http import off_loop
 
 SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -80,6 +83,13 @@ INT64: Final = GoType("int64", _whole(-(1 << 63), (1 << 63) - 1))
 UINT: Final = GoType("uint", _whole(0, (1 << 64) - 1))
 ANY: Final = GoType("interface {}", lambda value: value if type(value) is str else as_json(value))
 """A string unchanged, any other value as its JSON text."""
+
+
+async def read(request: Request, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:
+    """Reads the members as `unmarshal` does, out of the request's body."""
+    return await off_loop.parsed(
+        lambda document: unmarshal(document, struct, members, stream=stream), await request.body()
+    )
 
 
 def unmarshal(document: bytes, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:

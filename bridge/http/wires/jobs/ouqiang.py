@@ -88,7 +88,7 @@ class _Calls:
         self._jobs = GlobalJobs(service)
 
     async def push(self, request: Request, caller: Caller) -> Answer:
-        given = go_json.unmarshal(await request.body(), "Job", _JOB)
+        given = await go_json.read(request, "Job", _JOB)
         job = Job(
             topic=_trimmed(given, "topic"),
             id=_trimmed(given, "id"),
@@ -108,7 +108,7 @@ class _Calls:
         return "添加成功", None
 
     async def pop(self, request: Request, caller: Caller) -> Answer:
-        given = go_json.unmarshal(await request.body(), "TopicRequest", {"topic": STRING})
+        given = await go_json.read(request, "TopicRequest", {"topic": STRING})
         topics = [topic for part in given.get("topic", "").split(",") if (topic := part.strip(go_json.SPACE))]
         if not topics:
             raise _Failure("topic不能为空")
@@ -136,7 +136,7 @@ class _Calls:
 
 
 async def _job_id(request: Request) -> str:
-    given = go_json.unmarshal(await request.body(), "IdRequest", {"id": STRING})
+    given = await go_json.read(request, "IdRequest", {"id": STRING})
     if not (job_id := _trimmed(given, "id")):
         raise _Failure("job id不能为空")
     return job_id

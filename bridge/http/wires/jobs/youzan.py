@@ -54,7 +54,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
     async def endpoint(request: Request) -> Response:
         try:
             await guard.admit(request, _ANY_TOKEN)  # the command in the body decides what else the token must allow
-            given = go_json.unmarshal(await request.body(), "command", _MEMBERS)
+            given = await go_json.read(request, "command", _MEMBERS)
             need, run = commands.named(given)
             message_id, value = await run(given, request, await guard.admit(request, need))
         except Refused as error:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from bridge.http.wires.lmstfy import answers, names
 from bridge.http.wires.lmstfy.admission import Admitted, ApiHandler, check_token, find_pool
 from bridge.http.wires.lmstfy.basic_auth import check_account
+from bridge.http.wires.lmstfy.local import check_site
 from bridge.http.wires.lmstfy.request import WireRequest
 from bridge.http.wires.lmstfy.router import Answered, Route, Router, failure
 from bridge.settings.pools import DEFAULT
@@ -19,7 +20,8 @@ AdminHandler = Callable[[WireRequest], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute(Route):
-    """A route of the API's port. `check_names` takes the namespace and the queue, and raises Refusal."""
+    """A route of the API's port. `check_names` takes the namespace and the queue, and raises Refusal. Without
+    `needs_token` it needs one only with BRIDGE_ACCESS=tokens."""
 
     handler: ApiHandler
     check_names: Callable[[str, str], None] = names.check
@@ -33,9 +35,11 @@ class ApiRouter(Router[ApiRoute]):
         admitted: Admitted | None = None
         namespace = ""  # only a verified namespace becomes a metric's label: clients can send any number of others
         try:
+            if request.wire.settings.access is None:
+                check_site(request)
             route.check_names(request.namespace, request.queue)
             admitted = find_pool(request)
-            if route.needs_token:
+            if route.needs_token or request.wire.settings.access == "tokens":
                 admitted = await check_token(request, admitted)
                 namespace = admitted.namespace
             response = await route.handler(request, admitted)
@@ -70,6 +74,8 @@ class AdminRoute(Route):
 class AdminRouter(Router[AdminRoute]):
     async def run(self, route: AdminRoute, request: WireRequest) -> Answered:
         try:
+            if not (request.wire.settings.lmstfy_accounts or request.wire.settings.access == "open"):
+                check_site(request)
             if route.needs_account:
                 check_account(request)
             response = await route.handler(request)

@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from bridge.http import off_loop
 from bridge.http.wires.lmstfy.acking import end_job
 from bridge.http.wires.lmstfy.admission import Admitted
 from bridge.http.wires.lmstfy.answers import Refusal, answer
@@ -21,7 +22,6 @@ from bridge.model.values import MAX_DELAY_MS, Draft
 
 MAX_JOBS: Final = 64
 _BYTES_TYPE: Final = "application/octet-stream"
-_MAX_OVERHEAD_BYTES: Final = 1024 * 1024  # what a bulk body may hold besides its jobs: brackets, commas, spaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ async def republish(request: WireRequest, admitted: Admitted) -> Response:
 async def publish_bulk(request: WireRequest, admitted: Admitted) -> Response:
     terms = _terms(request)
     largest = request.wire.settings.max_body
-    body = await request.body(MAX_JOBS * largest + _MAX_OVERHEAD_BYTES, "job too large")
+    body = await request.body(request.wire.settings.max_batch, "job too large")
     try:
-        jobs = elements(body)
+        jobs = await off_loop.parsed(elements, body)
     except NotAnArray:
         raise Refusal(400, error="request body should be an array of objects") from None
     if not jobs:

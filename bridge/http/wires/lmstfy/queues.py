@@ -91,7 +91,7 @@ async def delete_dead_letters(request: WireRequest, admitted: Admitted) -> Respo
 async def _dead_letters(admitted: Admitted) -> int:
     """Returns the number of dead letters; 0 for a queue that was never published to, without asking RabbitMQ.
 
-    RabbitMQ logs a question about a missing queue as an error, and anybody may ask: sizes need no token.
+    RabbitMQ logs a question about a missing queue as an error, and with BRIDGE_ACCESS=open anybody may ask.
     """
     try:
         await admitted.service.topics.info(admitted.topic)

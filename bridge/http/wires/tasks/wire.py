@@ -18,7 +18,7 @@ from bridge.access.caller import Caller
 from bridge.access.decision import Need
 from bridge.access.errors import Refused
 from bridge.access.token import Scope
-from bridge.http import exact_json
+from bridge.http import exact_json, off_loop
 from bridge.http.errors import TooLarge
 from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
@@ -47,7 +47,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
         async def endpoint(request: Request) -> Response:
             try:
                 caller = await guard.admit(request, need)
-                params = await _params(request)
+                params = await off_loop.parsed(_params, await request.body())
                 if isinstance(topic := params.get("topic"), str):
                     caller.check(topic)
                 answer, then = await run(params, caller)
@@ -66,8 +66,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
     return routes
 
 
-async def _params(request: Request) -> Params:
-    body = await request.body()
+def _params(body: bytes) -> Params:
     if body.lstrip()[:1] != b"{":
         try:
             return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS))

@@ -1,0 +1,40 @@
+"""Refuses requests that pages of other sites make, through a browser on this machine, to a bridge without tokens.
+
+A browser reaches a port on loopback for every page. Origin names the page's site. A site that has pointed its own name
+to this machine (DNS rebinding) shows in Host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from bridge.access.access import is_loopback
+from bridge.access.errors import ForeignSite
+from bridge.access.refusals import report
+
+_CACHED = 1_024
+
+
+def check_local(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Checks that Host and Origin, if they are given, name this machine.
+
+    Raises:
+        ForeignSite: one of them does not.
+    """
+    for name, value in headers:
+        if name in (b"host", b"origin") and not _names_loopback(value):
+            refusal = ForeignSite(name.decode().capitalize(), value.decode(errors="replace"))
+            report(refusal)
+            raise refusal
+
+
+@lru_cache(maxsize=_CACHED)
+def _names_loopback(value: bytes) -> bool:
+    """`value`: such as `localhost:8080` or `http://127.0.0.1`."""
+    _, _, address = value.decode(errors="replace").rpartition("://")
+    try:
+        return is_loopback(urlsplit(f"//{address}").hostname or "")
+    except ValueError:
+        return False

@@ -1,0 +1,20 @@
+"""Refuses pages of other sites where this wire asks for no account or token, in the wire's form."""
+
+from __future__ import annotations
+
+from bridge.access.errors import ForeignSite
+from bridge.access.local import check_local
+from bridge.http.wires.lmstfy.answers import Refusal
+from bridge.http.wires.lmstfy.request import WireRequest
+
+
+def check_site(request: WireRequest) -> None:
+    """Checks that Host and Origin name this machine.
+
+    Raises:
+        Refusal
+    """
+    try:
+        check_local(request.http.scope["headers"])
+    except ForeignSite as error:
+        raise Refusal(403, error=str(error)) from None

@@ -1,0 +1,88 @@
+"""Finds out which topics exist, so that a read creates nothing, and wakes polls of topics that come into being.
+
+A topic exists if the list in Redis names it, or if RabbitMQ has its ready queue: Redis may have lost the list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from time import monotonic
+
+from bridge.model.errors import StoreUnavailable
+from bridge.service.context import Context
+
+_LOOK_EVERY_S = 0.02
+_IDLE_SHARE = 9  # after a look that took a while, pauses this many times as long
+_LONGEST_PAUSE_S = 1.0
+_NAMES_A_LOOK = 1_000
+
+
+class KnownTopics:
+    """The topics of one pool. One task looks at the list for all polls of the process."""
+
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._list = context.records.keys.topics
+        self._declared = context.broker.declared
+        self._polls: dict[asyncio.Event, Collection[str]] = {}  # the events of polls, with the topics they miss
+        self._looking: asyncio.Task[None] | None = None
+
+    async def of(self, topics: Sequence[str]) -> list[str]:
+        """Returns the topics that exist, in the given order, with their queues declared.
+
+        Raises:
+            Unavailable
+        """
+        if all(map(self._declared.has_topic, topics)):
+            return list(topics)
+        listed = await self._listed(topics)
+        existing: list[str] = []
+        for topic in topics:
+            if topic in listed or await self._declared.finds_topic(topic):
+                await self._declared.ensure_topic(topic)
+                existing.append(topic)
+        return existing
+
+    @contextmanager
+    def awaiting(self, missing: Collection[str]) -> Iterator[asyncio.Event]:
+        """Within the context, sets the event once the list names one of the missing topics, and at `wake_all`."""
+        woken = asyncio.Event()
+        self._polls[woken] = missing
+        if missing and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look())
+        try:
+            yield woken
+        finally:
+            del self._polls[woken]
+
+    def wake_all(self) -> None:
+        """Sets the events of all polls."""
+        for woken in self._polls:
+            woken.set()
+
+    async def _look(self) -> None:
+        while names := sorted({topic for missing in self._polls.values() for topic in missing}):
+            started_s = monotonic()
+            for start in range(0, len(names), _NAMES_A_LOOK):
+                with suppress(StoreUnavailable):
+                    self._wake(await self._listed(names[start : start + _NAMES_A_LOOK]))
+            pause_s = max(_LOOK_EVERY_S, _IDLE_SHARE * (monotonic() - started_s))
+            await asyncio.sleep(min(pause_s, _LONGEST_PAUSE_S))
+
+    def _wake(self, topics: set[str]) -> None:
+        if topics:
+            for woken, missing in self._polls.items():
+                if not topics.isdisjoint(missing):
+                    woken.set()
+
+    async def _listed(self, topics: Sequence[str]) -> set[str]:
+        """Returns those that the list names: none while the list's server is away and others answer."""
+        try:
+            found = await self._store.command("SMISMEMBER", self._list, *topics)
+        except StoreUnavailable as error:
+            if not error.partly:
+                raise
+            return set()
+        return {topic for topic, is_listed in zip(topics, found, strict=True) if is_listed}
