@@ -13,12 +13,12 @@ from bridge.broker.client.publisher import Publisher
 from bridge.broker.copies.classify import Arrival, classify
 from bridge.broker.declared.declare import NotAllowed
 from bridge.broker.declared.declared import Declared
-from bridge.broker.declared.findings import Finding, in_words
+from bridge.broker.declared.findings import Finding, in_words, not_empty
 from bridge.broker.publications import CopyPublisher
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.taker import Taker
 from bridge.model.breaker import Breaker, BreakerState
-from bridge.model.errors import BrokerUnavailable, BrokerUnfit
+from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.settings import Settings
 from topology import plan
 from topology.names import Names
@@ -121,12 +121,20 @@ class Broker:
                 self._answers |= await managed(url, vhost, wanted, often=not whole, tls=tls)
         findings = [finding for answer in self._answers.values() for finding in answer]
         unbound = [finding for finding in findings if finding.found == "missing"]
+        findings += await self._refused()
         try:
             mended = await self.declared.mend(wanted) + [finding.name for finding in unbound]
         except NotAllowed:
             return Inspection(findings=in_words(findings), mended=[])
         self.declared.note_existing(topics)
         return Inspection(findings=in_words(one for one in findings if one not in unbound), mended=mended)
+
+    async def _refused(self) -> list[TopologyFinding]:
+        try:
+            depth = await self.declared.depth(self._names.refused)
+        except QueueMissing:
+            depth = 0
+        return [not_empty(self._names.refused)] if depth else []
 
     async def check(self) -> None:
         """Checks that RabbitMQ answers and takes messages.

@@ -84,7 +84,18 @@ async def test_cc_header_brings_no_early_copy(topic: Topic, amqp: Amqp, store_no
 
 
 @pytest.mark.parametrize(
-    "key", ["", "orders", "0.0.0.0.0.0.orders", "0.0.0.0.0.61.0.orders", "0.0.0.0.0.05.0.orders", "0.0.0.0.0.0.0.bad!"]
+    "key",
+    [
+        "",
+        "orders",
+        "5.orders",
+        "1.hello",
+        "9.9.9.23.59.59.orders",
+        "0.0.0.0.0.0.orders",
+        "0.0.0.0.0.61.0.orders",
+        "0.0.0.0.0.05.0.orders",
+        "0.0.0.0.0.0.0.bad!",
+    ],
 )
 async def test_message_with_a_malformed_key_is_put_aside_with_the_reason(amqp: Amqp, key: str) -> None:
     await amqp.publish("delay", key, b"malformed", {"kept": 1}, message_id=key or "none", expiration=60)
