@@ -73,12 +73,17 @@ def new_nonce() -> int:
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Envelope:
-    """The content of a message. Exactly these bytes and headers reach the consumer."""
+    """The content of a message. Exactly these bytes and headers reach the consumer.
 
-    content_type: str = JSON_TYPE
+    `written`: the bytes, type included, of those headers whose values do not tell the AMQP type that a client chose.
+    Redis does not keep it.
+    """
+
+    content_type: str = JSON_TYPE  # empty: an AMQP client set none
     headers: Mapping[str, Any] = field(default_factory=dict)
     body: bytes | None = None  # None: not kept
     properties: Mapping[str, Any] = field(default_factory=dict)  # further AMQP properties that an AMQP client set
+    written: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @fast_dataclass(frozen=True, slots=True)

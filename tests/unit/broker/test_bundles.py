@@ -119,6 +119,8 @@ def test_single_copy_is_not_packed() -> None:
         replace(PLAIN, envelope=Envelope(body=b"", headers={"n" * 256: "a name no header has"})),
         replace(PLAIN, envelope=Envelope(body=b"", headers={"long": "x" * 40_000})),
         replace(PLAIN, envelope=Envelope(body=b"", content_type="t" * 256)),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"typed": 5}, written={"typed": b"I\0\0\0\5"})),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"x-delay-message-id": "a/b"})),
     ],
 )
 def test_copy_that_json_can_not_hold_travels_alone(odd: Copy) -> None:
