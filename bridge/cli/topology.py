@@ -71,7 +71,7 @@ def read_options(
     *,
     amqp_url: Annotated[
         str, typer.Option(envvar="BRIDGE_AMQP_URL", help="URL of RabbitMQ, with user, password and virtual host.")
-    ] = "amqp://guest:guest@127.0.0.1:5672/",
+    ] = "amqp://guest:guest@127.0.0.1:5672",
     management_url: Annotated[
         str | None,
         typer.Option(envvar="BRIDGE_MANAGEMENT_URL", help="URL of the management API, with user and password."),
