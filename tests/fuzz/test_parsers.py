@@ -78,7 +78,13 @@ def test_any_table_of_headers_is_due_returned_or_unusable(
         assert valid_id(found.copy.id)
         assert found.copy.attempt >= 1
         assert found.copy.envelope.body == body
-        assert not any(name.startswith("x-delay-") or name == "x-death" for name in found.copy.envelope.headers)
+        ours = {
+            name: value
+            for name, value in found.copy.envelope.headers.items()
+            if name.startswith(("x-delay-", "x-death"))
+        }
+        clients_id = headers.get("x-delay-message-id") if valid_id(message_id or "") else message_id
+        assert ours == ({"x-delay-message-id": clients_id} if clients_id else {})
 
 
 @given(TABLES)
