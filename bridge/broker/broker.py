@@ -101,7 +101,7 @@ class Broker:
 
     def classifier(self, lane: int) -> Callable[..., Arrival]:
         """Returns `classify` for the deliveries of a lane's checkpoint; call it with the message and `now_ms`."""
-        return partial(classify, self._names.in_lane(lane), max_retry=self._settings.max_retry)
+        return partial(classify, self._names.in_lane(lane))
 
     async def inspect(self, topics: Sequence[str], *, whole: bool) -> Inspection:
         """Checks the objects on the broker, and declares those that are missing.

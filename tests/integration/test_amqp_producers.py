@@ -98,6 +98,44 @@ async def test_message_whose_id_is_replaced_has_the_clients_id_in_a_header(topic
     assert (message.message_id, header(message, "x-delay-message-id")) == (pulled["id"], "orders/7")
 
 
+async def test_policy_of_the_topic_holds_for_messages_of_clients(topic: Topic, amqp: Amqp) -> None:
+    await topic.put_policy(max_retry=1, ttl="1h", lease="2m", backoff=["30m"])
+    await amqp.publish("delay", f"0.0.0.0.0.0.1.{topic.name}", message_id="m-1")
+    pulled = await topic.pull_one()
+    assert pulled["max_retry"] == 1
+    assert due_ms({"due_at": pulled["expires_at"]}) == due_ms(pulled) + 3_600_000
+    assert due_ms({"due_at": pulled["lease_until"]}) > due_ms(pulled) + 100_000
+    waiting = await topic.nack(pulled)
+    assert due_ms(waiting) > due_ms(pulled) + 1_700_000
+    await topic.move("m-1", delay=0)
+    assert (await topic.nack(await topic.pull_one()))["state"] == "dead"
+
+
+async def test_clients_own_retries_and_time_to_live_come_before_the_policy(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+) -> None:
+    await topic.put_policy(max_retry=1, ttl="1h")
+    expires_ms = await store_now_ms() + 60_000
+    own: FieldTable = {"x-delay-max-retry": 7, "x-delay-expires": expires_ms}
+    await amqp.publish("delay", f"0.0.0.0.0.0.1.{topic.name}", headers=own)
+    pulled = await topic.pull_one()
+    assert (pulled["max_retry"], due_ms({"due_at": pulled["expires_at"]})) == (7, expires_ms)
+
+
+@pytest.mark.parametrize("over", ["http", "amqp"])
+async def test_policy_of_a_direct_topic_holds_for_messages_of_clients(topic: Topic, amqp: Amqp, over: str) -> None:
+    await topic.put_policy(release="direct", max_retry=0)
+    await amqp.publish("delay", f"0.0.0.0.0.0.1.{topic.name}", message_id="m-1")
+    if over == "http":
+        pulled = await topic.pull_one()
+        assert pulled["max_retry"] == 0
+        await topic.nack(pulled)
+    else:
+        async with amqp.consume(topic.ready_queue) as arrivals:
+            await (await arrivals.get()).reject(requeue=False)
+    assert (await amqp.take(topic.dead_queue)).message_id == "m-1"
+
+
 async def test_properties_that_would_misroute_a_message_are_removed(
     topic: Topic, amqp: Amqp, store_now_ms: NowMs
 ) -> None:

@@ -15,7 +15,7 @@ from bridge.broker.client import frames
 from bridge.broker.copies.copies import LONGEST_EXPIRATION_MS, OWN_PREFIX, to_properties
 from bridge.broker.copies.properties import Properties, WrittenValue
 from bridge.model.durations import LATEST_INSTANT_MS
-from bridge.model.message import Copy
+from bridge.model.message import UNSET, Copy
 
 _LONGEST_NAME = 32  # in characters, of up to four bytes: pamqp cuts a name to 128 bytes
 _LATEST_S = LATEST_INSTANT_MS // 1_000
@@ -54,7 +54,7 @@ class CopyProperties:
         """
         copy, seconds = self._copy, self._copy.created_ms // 1_000
         envelope = copy.envelope
-        if envelope.properties or not copy.id or not 0 <= seconds <= _LATEST_S:
+        if envelope.properties or not copy.id or copy.max_retry == UNSET or not 0 <= seconds <= _LATEST_S:
             return self._by_pamqp()
         before, after = b"", b""
         if envelope.headers:

@@ -4,7 +4,7 @@ message_id, content_type, timestamp     as the producer gave them, or made by th
 x-delay-topic      the topic
 x-delay-due        when this copy is due, in Unix ms
 x-delay-attempt    the number of this delivery, from 1
-x-delay-max-retry  failed deliveries after which it is a dead letter
+x-delay-max-retry  failed deliveries after which it is a dead letter; absent: as its topic's policy says
 x-delay-copy       epoch and nonce, "3.1f0c…": they tell the copies of one message apart
 x-delay-expires    when its time to live ends, in Unix ms; absent: never
 x-delay-asked      how often the checkpoint found it newer than its record; absent: never
@@ -23,7 +23,7 @@ from ulid import ULID
 
 from bridge.broker.copies.properties import Properties
 from bridge.model.durations import LATEST_INSTANT_MS
-from bridge.model.message import Copy, Envelope, valid_id
+from bridge.model.message import UNSET, Copy, Envelope, valid_id
 from topology.deaths import BROKER_HEADERS, strip
 from topology.wheel import MAX_DELAY_MS
 
@@ -54,7 +54,8 @@ def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, rea
     headers["x-delay-topic"] = copy.topic
     headers["x-delay-due"] = copy.due_ms
     headers["x-delay-attempt"] = copy.attempt
-    headers["x-delay-max-retry"] = copy.max_retry
+    if copy.max_retry != UNSET:
+        headers["x-delay-max-retry"] = copy.max_retry
     headers["x-delay-copy"] = f"{copy.epoch}.{copy.nonce:x}"
     if copy.expires_ms:
         headers["x-delay-expires"] = copy.expires_ms
@@ -74,8 +75,8 @@ def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, rea
     )
 
 
-def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: int, max_retry: int) -> Copy:
-    """Reads a copy. Fills in what an AMQP client left out: an id, `max_retry`, and `now_ms` for both moments."""
+def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: int) -> Copy:
+    """Reads a copy. Fills in what an AMQP client left out: an id, and `now_ms` for both moments."""
     headers: Mapping[str, Any] = properties.headers or {}
     epoch, nonce = _copy_of(headers)
     created_ms = now_ms if properties.timestamp_ms is None else properties.timestamp_ms
@@ -93,7 +94,7 @@ def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: 
         epoch=epoch,
         nonce=nonce,
         attempt=max(1, min(_whole(headers, "x-delay-attempt", 1), _MOST)),
-        max_retry=min(_whole(headers, "x-delay-max-retry", max_retry), _MOST),
+        max_retry=min(_whole(headers, "x-delay-max-retry", UNSET), _MOST),
         due_ms=min(_whole(headers, "x-delay-due", now_ms), now_ms + MAX_DELAY_MS),
         expires_ms=min(_whole(headers, "x-delay-expires", 0), LATEST_INSTANT_MS),
         created_ms=created_ms,

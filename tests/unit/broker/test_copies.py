@@ -8,7 +8,7 @@ import pytest
 
 from bridge.broker.copies.copies import from_properties, to_properties
 from bridge.broker.copies.properties import Properties
-from bridge.model.message import Copy, Envelope
+from bridge.model.message import UNSET, Copy, Envelope
 
 NOW_MS = 1_769_850_000_000
 COPY = Copy(
@@ -32,7 +32,7 @@ COPY = Copy(
 
 
 def read(properties: Properties, body: bytes = b"hello") -> Copy:
-    return from_properties("ns/orders", properties, body, now_ms=NOW_MS, max_retry=9)
+    return from_properties("ns/orders", properties, body, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_missing_properties_of_a_client_are_filled_in() -> None:
         epoch=0,
         nonce=0,
         attempt=1,
-        max_retry=9,
+        max_retry=UNSET,
         due_ms=NOW_MS,
         expires_ms=0,
         created_ms=NOW_MS,

@@ -152,7 +152,7 @@ def test_header_of_a_client_has_the_same_type_in_every_copy(value: bytes, applic
     content = bytes(12) + encode_properties(sent)
     assert b"\5typed" + value in content
     for _ in range(2):
-        copy = from_properties("orders", decode_properties(content), b"", now_ms=0, max_retry=3)
+        copy = from_properties("orders", decode_properties(content), b"", now_ms=0)
         content = bytes(12) + encode_properties(CopyProperties(copy))
         assert b"\5typed" + value in content
 
