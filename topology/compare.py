@@ -80,7 +80,8 @@ def queues(plan: Plan, rows: Rows) -> list[Finding]:
 
 
 def bindings(plan: Plan, rows: Rows) -> list[Finding]:
-    """Checks the rows of /api/bindings/VHOST: missing bindings, and others that take messages past the checkpoint."""
+    """Checks the rows of /api/bindings/VHOST: missing bindings, former ones, and others that take messages past the
+    checkpoint."""
     existing = {
         Binding(
             source=row["source"],
@@ -101,6 +102,17 @@ def bindings(plan: Plan, rows: Rows) -> list[Finding]:
         for b in plan.bindings
         if b not in existing
     ]
+    former = [
+        warning(
+            f"binding {b.source} --{b.key}--> {b.destination}",
+            found="bound",
+            effect="a message with a wrong key may wait for days before it is refused",
+            required="absent",
+            remedy="Stop the bridges of earlier versions, and remove it with `delaybridge topology apply`",
+        )
+        for b in plan.former
+        if b in existing
+    ]
     foreign = [
         warning(
             f"binding {b.source} --{b.key}--> {b.destination}",
@@ -109,10 +121,10 @@ def bindings(plan: Plan, rows: Rows) -> list[Finding]:
             required="absent",
             remedy="Remove the binding",
         )
-        for b in sorted(existing - set(plan.bindings), key=lambda b: (b.source, b.destination, b.key))
+        for b in sorted(existing.difference(plan.bindings, plan.former), key=lambda b: (b.source, b.destination, b.key))
         if b.source in watched and not _OWN_KEY.fullmatch(b.key)
     ]
-    return missing + foreign
+    return missing + former + foreign
 
 
 def policies(plan: Plan, rows: Rows, *, kind: str) -> list[Finding]:

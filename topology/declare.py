@@ -23,9 +23,9 @@ _VALUE: Final = re.compile(r"(?:the value )?'(?P<value>.*?)'(?: of type '.*')?")
 
 
 async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
-    """Declare all of the plan. Objects that exist with the same properties stay as they are.
+    """Declare all of the plan, then remove its former bindings.
 
-    A failure leaves in place what was declared before it.
+    Objects that exist with the same properties stay as they are. A failure leaves in place what was declared before it.
 
     Raises:
         TopologyConflict: an object exists with other properties.
@@ -37,6 +37,7 @@ async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float 
         await on_channels(connection, plan.exchanges, _declare_exchange)
         await on_channels(connection, plan.queues, _declare_queue)
         await on_channels(connection, plan.bindings, _bind)
+        await on_channels(connection, plan.former, _unbind)
 
 
 async def remove(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:

@@ -1,9 +1,9 @@
 """Plans the topology as a value: every exchange, queue and binding on the broker, and the reason for each argument.
 
-    delay --#--> delay.hundreds-of-days --0.#--> delay.tens-of-days --*.0.#--> ... --> delay.tenths --> delay.due
-                     |                               |                                     |               |
-                 delay.100d ... delay.900d      delay.10d ... delay.90d              delay.100ms ...       |
-                     '--expired: next hand           '--expired: next hand                 '--expired -----'
+    delay --8 words--> delay.hundreds-of-days --0.#--> delay.tens-of-days --*.0.#--> ... --> delay.tenths --> delay.due
+                           |                               |                                     |               |
+                       delay.100d ... delay.900d      delay.10d ... delay.90d              delay.100ms ...       |
+                           '--expired: next hand           '--expired: next hand                 '--expired -----'
 
     each of these exchanges --alternate exchange, for keys without a binding--> delay.checkpoint
 
@@ -30,6 +30,10 @@ DELIVERY_LIMIT: Final = 20
 UNLIMITED_DELIVERIES: Final = 1_000_000_000
 """A limit that no message reaches. From 4.0 on `-1` means no limit, but 3.10 takes it for a limit and drops a message
 at its first requeue."""
+
+_ENTRY_PATTERN: Final = "*." * (len(HANDS) + 1) + "#"
+"""Seven digits, and at least one word of a topic. Without it a key such as `5.orders` would wait in `delay.500d` before
+the checkpoint sees it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +69,15 @@ class Binding:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Objects of the topology, in the order in which they are declared: exchanges, queues, bindings."""
+    """Objects of the topology, in the order in which they are declared: exchanges, queues, bindings.
+
+    `former`: bindings of earlier versions, which are removed once the others exist.
+    """
 
     exchanges: tuple[Exchange, ...] = ()
     queues: tuple[Queue, ...] = ()
     bindings: tuple[Binding, ...] = ()
+    former: tuple[Binding, ...] = ()
 
     def __add__(self, other: "Plan") -> "Plan":
         return merged((self, other))
@@ -82,6 +90,7 @@ def merged(plans: Iterable[Plan]) -> Plan:
         exchanges=tuple(dict.fromkeys(item for plan in plans for item in plan.exchanges)),
         queues=tuple(dict.fromkeys(item for plan in plans for item in plan.queues)),
         bindings=tuple(dict.fromkeys(item for plan in plans for item in plan.bindings)),
+        former=tuple(dict.fromkeys(item for plan in plans for item in plan.former)),
     )
 
 
@@ -116,9 +125,10 @@ def _hands(names: Names) -> Plan:
         queues=(_terminal(names.checkpoint),),
         bindings=(
             _to_queue(names.checkpoint, names.checkpoint, ""),
-            _to_exchange(names.entry, hands[0], "#"),
+            _to_exchange(names.entry, hands[0], _ENTRY_PATTERN),
             *(_to_exchange(hand, faster, _digit_pattern(place, 0)) for place, hand, faster in next_exchanges),
         ),
+        former=(_to_exchange(names.entry, hands[0], "#"),),
     )
 
 

@@ -13,13 +13,13 @@ from bridge.broker.client.publisher import Publisher
 from bridge.broker.copies.classify import Arrival, classify
 from bridge.broker.declared.declare import NotAllowed
 from bridge.broker.declared.declared import Declared
-from bridge.broker.declared.findings import Finding, in_words
+from bridge.broker.declared.findings import Finding, in_words, not_empty
 from bridge.broker.publications import CopyPublisher
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.long_poll import LongPoll
 from bridge.broker.ready.taker import Taker
 from bridge.model.breaker import Breaker
-from bridge.model.errors import BrokerUnavailable, BrokerUnfit
+from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.settings import Settings
 from topology import plan
 from topology.names import Names
@@ -105,7 +105,7 @@ class Broker:
 
     def classifier(self, lane: int) -> Callable[..., Arrival]:
         """Returns `classify` for the deliveries of a lane's checkpoint; call it with the message and `now_ms`."""
-        return partial(classify, self._names.in_lane(lane), max_retry=self._settings.max_retry)
+        return partial(classify, self._names.in_lane(lane))
 
     async def inspect(self, topics: Sequence[str], *, whole: bool) -> Inspection:
         """Checks the objects on the broker, and declares those that are missing.
@@ -125,12 +125,20 @@ class Broker:
                 self._answers |= await managed(url, vhost, wanted, often=not whole, tls=tls)
         findings = [finding for answer in self._answers.values() for finding in answer]
         unbound = [finding for finding in findings if finding.found == "missing"]
+        findings += await self._refused()
         try:
             mended = await self.declared.mend(wanted) + [finding.name for finding in unbound]
         except NotAllowed:
             return Inspection(findings=in_words(findings), mended=[])
         self.declared.note_existing(topics)
         return Inspection(findings=in_words(one for one in findings if one not in unbound), mended=mended)
+
+    async def _refused(self) -> list[TopologyFinding]:
+        try:
+            depth = await self.declared.depth(self._names.refused)
+        except QueueMissing:
+            depth = 0
+        return [not_empty(self._names.refused)] if depth else []
 
     async def check(self) -> None:
         """Checks that RabbitMQ answers and takes messages.

@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 CONNECT_TIMEOUT_S = 10
 
-_DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
+_DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672"
 
 _SLOTS_HELP = "Include every slot; without them, a bridge declares slots as it needs them."
 

@@ -71,13 +71,13 @@ class RabbitNode(Server):
 
     @property
     def amqp_url(self) -> str:
-        """The AMQP URL, with user and password."""
-        return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}/"
+        """The AMQP URL, with user and password. A `/` at the end would be an empty virtual host for Java's client."""
+        return f"amqp://{USER}:{PASSWORD}@127.0.0.1:{self.port}"
 
     @property
     def amqps_url(self) -> str:
         """The AMQP URL for TLS, with user and password."""
-        return f"amqps://{USER}:{PASSWORD}@localhost:{self.tls_port}/"
+        return f"amqps://{USER}:{PASSWORD}@localhost:{self.tls_port}"
 
     @property
     def management_url(self) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import IntEnum, StrEnum
 from random import getrandbits
-from typing import Any
+from typing import Any, Final
 
 from bridge.model.fast_dataclass import fast_dataclass
 
@@ -28,6 +28,10 @@ def valid_topic(topic: str) -> bool:
 
 def valid_id(message_id: str) -> bool:
     return _ID.match(message_id) is not None
+
+
+UNSET: Final = -1
+"""The retries of a message whose topic's policy is not applied yet (`successors.completed`)."""
 
 
 class State(IntEnum):
@@ -73,12 +77,17 @@ def new_nonce() -> int:
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Envelope:
-    """The content of a message. Exactly these bytes and headers reach the consumer."""
+    """The content of a message. Exactly these bytes and headers reach the consumer.
 
-    content_type: str = JSON_TYPE
+    `written`: the bytes, type included, of those headers whose values do not tell the AMQP type that a client chose.
+    Redis does not keep it.
+    """
+
+    content_type: str = JSON_TYPE  # empty: an AMQP client set none
     headers: Mapping[str, Any] = field(default_factory=dict)
     body: bytes | None = None  # None: not kept
     properties: Mapping[str, Any] = field(default_factory=dict)  # further AMQP properties that an AMQP client set
+    written: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ class Copy:
     epoch: int  # 0: published by an AMQP client, with no record
     nonce: int
     attempt: int  # the number of the delivery that this copy makes, from 1
-    max_retry: int
+    max_retry: int  # `UNSET`: an AMQP client set none, and there is no record yet
     due_ms: int
     expires_ms: int  # 0: never
     created_ms: int

@@ -10,12 +10,12 @@ from bridge.broker.copies.copies import from_properties
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
 from bridge.model.message import Copy, CopyKind, Message, Record, State
-from bridge.model.values import Page
+from bridge.model.values import Page, Policy
 from bridge.service.context import Context
 from bridge.service.known_topics import KnownTopics
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession, named
-from bridge.service.successors import later, replay_copy, successor
+from bridge.service.successors import completed, later, replay_copy, successor
 from bridge.store.records import Outcome
 from bridge.store.verdicts import Verdict
 
@@ -27,6 +27,7 @@ class Dead:
         self._store = context.store
         self._records = context.records
         self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._topics = context.topics
         self._declared = context.broker.declared
         self._taker = context.broker.taker
         self._dead_letter_search = context.broker.dead_letter_search
@@ -81,9 +82,10 @@ class Dead:
         """
         message = await self._dead(topic, message_id)
         record = message.record
+        policy = await self._topics.policy(topic)
         async with self._find(record) as taken:
             if taken is not None:
-                copy = self._copy(topic, taken)
+                copy = self._letter(topic, taken, policy)
             elif message.envelope is not None and message.envelope.body is not None:
                 letter = successor(record, message.envelope, nonce=record.nonce, attempt=1, due_ms=record.due_ms)
                 copy = replace(letter, epoch=record.epoch)
@@ -142,6 +144,7 @@ class Dead:
             Unavailable: the steps of some letters may be done; the other letters are back in the queue.
         """
         await self._store.learn_clock(self._records.keys.homes(topic))
+        policy = await self._topics.policy(topic)
         outcomes: list[Outcome] = []
         left = limit if await self._known.of([topic]) else 0
         while left > 0:
@@ -154,7 +157,7 @@ class Dead:
                 break
             left -= len(taken)
             results = await self._succession.perform(
-                [decide(self._copy(topic, delivery), delivery) for delivery in taken]
+                [decide(self._letter(topic, delivery, policy), delivery) for delivery in taken]
             )
             outcomes += [named(result) for result in results]
         return outcomes
@@ -182,6 +185,9 @@ class Dead:
         name = self._records.replay(letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms)
         return Step(publication=later(copy, now_ms, CopyKind.RETRY), name=name, delivery=delivery)
 
+    def _letter(self, topic: str, taken: Taken, policy: Policy) -> Copy:
+        return completed(self._copy(topic, taken), policy, self._max_retry)
+
     def _copy(self, topic: str, taken: Taken) -> Copy:
         now_ms = int(self._store.clock.now_ms())
-        return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms, max_retry=self._max_retry)
+        return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)

@@ -21,7 +21,7 @@ from bridge.model.values import Leased, Policy
 from bridge.service import receipts
 from bridge.service.context import Context
 from bridge.service.succession import Step, Succession
-from bridge.service.successors import lease_copy
+from bridge.service.successors import completed, lease_copy
 from bridge.store.records import Outcome
 from bridge.store.verdicts import Verdict
 
@@ -82,7 +82,10 @@ class Leasing:
         """
         now_ms = int(self._store.clock.now_ms())
         default_ms = policy.lease_ms or self._lease_ms
-        candidates = [_Candidate(delivery, self._copy(topic, delivery, now_ms)) for delivery in taken]
+        candidates = [
+            _Candidate(delivery, completed(self._copy(topic, delivery, now_ms), policy, self._max_retry))
+            for delivery in taken
+        ]
         steps = [
             self._step(candidate, terms.ms_for(candidate.copy.envelope) or default_ms, now_ms, counted=terms.counted)
             for candidate in candidates
@@ -137,4 +140,4 @@ class Leasing:
         )
 
     def _copy(self, topic: str, taken: Taken, now_ms: int) -> Copy:
-        return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms, max_retry=self._max_retry)
+        return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bridge.broker.publications import Publication, Route
-from bridge.model.message import Copy, CopyKind, Envelope, Record, new_nonce
+from bridge.model.message import UNSET, Copy, CopyKind, Envelope, Record, new_nonce
+from bridge.model.values import Policy
 
 
 def first_copy(record: Record, envelope: Envelope) -> Copy:
@@ -21,6 +22,22 @@ def first_copy(record: Record, envelope: Envelope) -> Copy:
         expires_ms=record.expires_ms,
         created_ms=record.created_ms,
         envelope=envelope,
+    )
+
+
+def completed(copy: Copy, policy: Policy, max_retry: int) -> Copy:
+    """The copy with what an AMQP client left out: retries and time to live as its topic's policy says.
+
+    `max_retry`: the retries if the policy sets none.
+    """
+    if copy.epoch and copy.max_retry != UNSET:
+        return copy
+    retries = max_retry if policy.max_retry is None else policy.max_retry
+    lives_ms = policy.ttl_ms if copy.epoch == 0 else None
+    return replace(
+        copy,
+        max_retry=retries if copy.max_retry == UNSET else copy.max_retry,
+        expires_ms=copy.due_ms + lives_ms if lives_ms is not None and not copy.expires_ms else copy.expires_ms,
     )
 
 

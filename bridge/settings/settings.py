@@ -89,7 +89,7 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    amqp_url: AmqpUrl = "amqp://guest:guest@127.0.0.1:5672/"
+    amqp_url: AmqpUrl = "amqp://guest:guest@127.0.0.1:5672"
     redis_url: RedisUrl = "redis://127.0.0.1:6379/0"
     management_url: ManagementUrl = None  # with user and password; only to check arguments, bindings and policies
     pools: PoolsByName = None  # further pools; the servers above are the default pool

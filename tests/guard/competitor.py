@@ -72,7 +72,7 @@ async def competing(
     vhost = f"{folder.parent.name}-{name}"
     await _make_vhost(rabbit, vhost)
     settings = {
-        "BRIDGE_AMQP_URL": f"{rabbit.amqp_url}{vhost}",
+        "BRIDGE_AMQP_URL": f"{rabbit.amqp_url}/{vhost}",
         "BRIDGE_REDIS_URL": redis.url,
         "BRIDGE_REDIS_PREFIX": vhost,
     }

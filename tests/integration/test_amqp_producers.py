@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+from pamqp import decode
 from pamqp.common import FieldTable
 
+from bridge.broker.client import pamqp_patch
+from bridge.broker.copies.properties import WrittenValue
 from tests.integration.amqp import Amqp, header
 from tests.integration.topic import Topic, due_ms
 
@@ -44,6 +49,91 @@ async def test_message_published_without_an_id_gets_one(topic: Topic, amqp: Amqp
     assert await topic.state(pulled["id"]) == "leased"
     assert (await topic.nack(pulled))["state"] == "waiting"
     assert (await topic.pull_one())["attempts"] == 2
+
+
+def show_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes this process's AMQP client show each number of a header with its type: `I:5`."""
+
+    def shown(kind: str, decoded: Callable[[bytes], tuple[int, Any]]) -> Callable[[bytes], tuple[int, str]]:
+        def show(value: bytes) -> tuple[int, str]:
+            size, number = decoded(value)
+            return size, f"{kind}:{number}"
+
+        return show
+
+    for kind in (b"b", b"s", b"I", b"l", b"f", b"d"):
+        monkeypatch.setitem(decode.TABLE_MAPPING, kind, shown(kind.decode(), decode.TABLE_MAPPING[kind]))
+
+
+async def test_consumers_get_what_a_client_put_in(topic: Topic, amqp: Amqp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No content type stays none, and numbers have the types that the client chose, also after a failed delivery."""
+    pamqp_patch.install()
+    show_types(monkeypatch)
+    sent: Any = {
+        "Integer": WrittenValue(b"I\0\0\0\5"),
+        "Long": WrittenValue(b"l\0\0\0\0\0\0\0\5"),
+        "Float": WrittenValue(b"f" + struct.pack(">f", 0.5)),
+        "List": WrittenValue(b"A\0\0\0\5I\0\0\0\5"),
+        "Map": WrittenValue(b"F\0\0\0\7\1nI\0\0\0\5"),
+    }
+    await amqp.publish("delay", f"0.0.0.0.0.0.2.{topic.name}", b"\x80", sent, message_id="m-1")
+    await topic.pull(wait=0)
+    async with amqp.consume(topic.ready_queue) as arrivals:
+        for _ in range(2):
+            message = await arrivals.get()
+            assert message.content_type is None
+            assert {name: header(message, name) for name in sent} == {
+                "Integer": "I:5", "Long": "l:5", "Float": "f:0.5", "List": ["I:5"], "Map": {"n": "I:5"},
+            }  # fmt: skip
+            await message.reject(requeue=False)
+
+
+async def test_message_whose_id_is_replaced_has_the_clients_id_in_a_header(topic: Topic, amqp: Amqp) -> None:
+    await amqp.publish("delay", f"0.0.0.0.0.0.1.{topic.name}", message_id="orders/7")
+    pulled = await topic.pull_one()
+    assert pulled["headers"] == {"x-delay-message-id": "orders/7"}
+    assert (await topic.look(pulled["id"]))["headers"] == pulled["headers"]
+    await topic.nack(pulled)
+    message = await amqp.take(topic.ready_queue)
+    assert (message.message_id, header(message, "x-delay-message-id")) == (pulled["id"], "orders/7")
+
+
+async def test_policy_of_the_topic_holds_for_messages_of_clients(topic: Topic, amqp: Amqp) -> None:
+    await topic.put_policy(max_retry=1, ttl="1h", lease="2m", backoff=["30m"])
+    await amqp.publish("delay", f"0.0.0.0.0.0.1.{topic.name}", message_id="m-1")
+    pulled = await topic.pull_one()
+    assert pulled["max_retry"] == 1
+    assert due_ms({"due_at": pulled["expires_at"]}) == due_ms(pulled) + 3_600_000
+    assert due_ms({"due_at": pulled["lease_until"]}) > due_ms(pulled) + 100_000
+    waiting = await topic.nack(pulled)
+    assert due_ms(waiting) > due_ms(pulled) + 1_700_000
+    await topic.move("m-1", delay=0)
+    assert (await topic.nack(await topic.pull_one()))["state"] == "dead"
+
+
+async def test_clients_own_retries_and_time_to_live_come_before_the_policy(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+) -> None:
+    await topic.put_policy(max_retry=1, ttl="1h")
+    expires_ms = await store_now_ms() + 60_000
+    own: FieldTable = {"x-delay-max-retry": 7, "x-delay-expires": expires_ms}
+    await amqp.publish("delay", f"0.0.0.0.0.0.1.{topic.name}", headers=own)
+    pulled = await topic.pull_one()
+    assert (pulled["max_retry"], due_ms({"due_at": pulled["expires_at"]})) == (7, expires_ms)
+
+
+@pytest.mark.parametrize("over", ["http", "amqp"])
+async def test_policy_of_a_direct_topic_holds_for_messages_of_clients(topic: Topic, amqp: Amqp, over: str) -> None:
+    await topic.put_policy(release="direct", max_retry=0)
+    await amqp.publish("delay", f"0.0.0.0.0.0.1.{topic.name}", message_id="m-1")
+    if over == "http":
+        pulled = await topic.pull_one()
+        assert pulled["max_retry"] == 0
+        await topic.nack(pulled)
+    else:
+        async with amqp.consume(topic.ready_queue) as arrivals:
+            await (await arrivals.get()).reject(requeue=False)
+    assert (await amqp.take(topic.dead_queue)).message_id == "m-1"
 
 
 async def test_properties_that_would_misroute_a_message_are_removed(
@@ -84,7 +174,18 @@ async def test_cc_header_brings_no_early_copy(topic: Topic, amqp: Amqp, store_no
 
 
 @pytest.mark.parametrize(
-    "key", ["", "orders", "0.0.0.0.0.0.orders", "0.0.0.0.0.61.0.orders", "0.0.0.0.0.05.0.orders", "0.0.0.0.0.0.0.bad!"]
+    "key",
+    [
+        "",
+        "orders",
+        "5.orders",
+        "1.hello",
+        "9.9.9.23.59.59.orders",
+        "0.0.0.0.0.0.orders",
+        "0.0.0.0.0.61.0.orders",
+        "0.0.0.0.0.05.0.orders",
+        "0.0.0.0.0.0.0.bad!",
+    ],
 )
 async def test_message_with_a_malformed_key_is_put_aside_with_the_reason(amqp: Amqp, key: str) -> None:
     await amqp.publish("delay", key, b"malformed", {"kept": 1}, message_id=key or "none", expiration=60)

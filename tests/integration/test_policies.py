@@ -180,6 +180,14 @@ async def test_redis_that_evicts_keys_degrades_a_bridge(watched: Watched, redis_
     await watched.until_ok()
 
 
+async def test_refused_messages_degrade_a_bridge_until_an_operator_takes_them(watched: Watched) -> None:
+    await watched.own.amqp.publish("delay", "5.orders", b"short")
+    health = await watched.until(lambda _, health: says(health, "delay.refused is not empty", "x-delay-reason"))
+    assert health["status"] == "degraded"
+    await watched.own.amqp.put_aside("'5.orders' is not a key of the wheel")
+    await watched.until_ok()
+
+
 async def test_bridge_without_the_management_api_is_ready_and_reports_it(
     rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
 ) -> None:

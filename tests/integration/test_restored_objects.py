@@ -139,6 +139,18 @@ async def test_deleted_refused_queue_is_declared_again_for_the_next_message(own:
     assert (await own.amqp.take(NAMES.refused)).message_id == "strange"
 
 
+async def test_binding_of_an_earlier_version_is_removed(rabbit: RabbitNode, own: Own, topic: Topic) -> None:
+    """It would lead a wrong key into a slot of days. A bridge of an earlier version binds it every minute."""
+    for former in CORE.former:
+        async with own.amqp.connection.channel() as channel:
+            underlay = await channel.get_underlay_channel()
+            await underlay.exchange_bind(former.destination, former.source, former.key)
+        while await bound(rabbit, own, former):
+            await pause()
+    await own.amqp.publish(NAMES.entry, "5.orders", b"short", message_id="short")
+    assert (await own.amqp.put_aside("'5.orders' is not a key of the wheel")).message_id == "short"
+
+
 @pytest.mark.parametrize("place", range(len(objects_of("t"))), ids=[label(item) for item in objects_of("t")])
 async def test_queues_and_bindings_of_a_topic_are_restored_without_a_call(own: Own, topic: Topic, place: int) -> None:
     direct = topic.beside("direct")

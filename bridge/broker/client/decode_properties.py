@@ -12,18 +12,20 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
-from pamqp import decode
+from pamqp import decode, encode
 from pamqp.commands import Basic
 from pamqp.common import FieldTable
 from pamqp.header import ContentHeader
 
 from bridge.broker.client.pamqp_patch import DEEPEST, FAULTS, too_deep
+from bridge.broker.copies.copies import OWN_PREFIX
 from bridge.broker.copies.properties import Properties, UnreadDeaths
 
 _FLAGS_AT: Final = 12  # after class, weight and size of the body
 
 _U16, _U32, _U64 = Struct(">H"), Struct(">I"), Struct(">Q")
-_TEXT, _ARRAY, _NOTHING = ord("S"), ord("A"), ord("V")
+_TEXT, _ARRAY = ord("S"), ord("A")
+_TYPED_BY_VALUE: Final = frozenset(b"tV")  # truth values and nothing
 _SIZED: Final = frozenset(b"SAFx")  # types whose values begin with their size, in four bytes
 _WIDTHS: Final = dict(zip(b"tbBsuIilLfdDTV", (1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 5, 8, 0), strict=True))
 _NUMBERS: Final = {ord(kind): Struct(">" + as_python) for kind, as_python in zip("lIisubd", "qiIhHbd", strict=True)}
@@ -83,6 +85,8 @@ def _decode(content: bytes) -> Properties:
     properties = Properties()
     for field, decode_value in _present(flags):
         value, at = decode_value(content, at)
+        if field == "headers":
+            value, properties.written = value  # type: ignore[misc]
         setattr(properties, field, value)
     if at != len(content):
         raise ValueError("the header frame is not as long as it says")
@@ -115,10 +119,12 @@ def _timestamp_ms(content: bytes, at: int) -> tuple[int, int]:
     return int(decode.timestamp(content[at : at + 8])[1].timestamp() * 1_000), at + 8
 
 
-def _table(content: bytes, at: int) -> tuple[FieldTable, int]:
+def _table(content: bytes, at: int) -> tuple[tuple[FieldTable, dict[str, bytes]], int]:
+    """Returns a table and, by name, the bytes of a client's values whose AMQP type the decoded value does not tell."""
     end = at + 4 + _U32.unpack_from(content, at)[0]
     at += 4
     table: FieldTable = {}
+    written: dict[str, bytes] = {}
     while at < end:
         start = at + 1
         at = start + content[at]
@@ -137,8 +143,11 @@ def _table(content: bytes, at: int) -> tuple[FieldTable, int]:
                 table[name] = text
         elif kind in _NUMBERS:
             number = _NUMBERS[kind]
-            (table[name],) = number.unpack_from(content, at)
+            (value,) = number.unpack_from(content, at)
+            table[name] = value
             at += number.size
+            if not name.startswith(OWN_PREFIX) and encode.encode_table_value(value)[0] != kind:
+                written[name] = content[at - number.size - 1 : at]
         elif kind == _ARRAY and name == "x-death":
             start = at
             at += 4 + _U32.unpack_from(content, at)[0]
@@ -149,9 +158,11 @@ def _table(content: bytes, at: int) -> tuple[FieldTable, int]:
                 raise ValueError("tables nested too deep")
             table[name] = value
             at += used - 1
+            if kind not in _TYPED_BY_VALUE and not name.startswith(OWN_PREFIX):
+                written[name] = content[at - used : at]
     if at != end:
         raise ValueError("a table is not as long as it says")
-    return table, at
+    return (table, written), at
 
 
 _Decode = Callable[[bytes, int], tuple[Any, int]]

@@ -13,14 +13,15 @@ from pamqp.commands import Basic
 
 from bridge.broker.client import frames
 from bridge.broker.copies.copies import LONGEST_EXPIRATION_MS, OWN_PREFIX, to_properties
-from bridge.broker.copies.properties import Properties
+from bridge.broker.copies.properties import Properties, WrittenValue
 from bridge.model.durations import LATEST_INSTANT_MS
-from bridge.model.message import Copy
+from bridge.model.message import UNSET, Copy
 
 _LONGEST_NAME = 32  # in characters, of up to four bytes: pamqp cuts a name to 128 bytes
 _LATEST_S = LATEST_INSTANT_MS // 1_000
 _SECONDS = struct.Struct(">Q")
-_LASTING, _EXPIRING = b"\xb0\xc0", b"\xb1\xc0"  # flags of the properties, without and with an expiration
+# Flags of the properties, without and with an expiration; first without a content type, then with one.
+_LASTING, _EXPIRING = (b"\x30\xc0", b"\xb0\xc0"), (b"\x31\xc0", b"\xb1\xc0")
 # Bytes of names and values in the order of a table. An optional header is put in with its name.
 _OURS = (
     b"\x0fx-delay-attempt%b\x0cx-delay-copy%b\x0fx-delay-created%b\x0bx-delay-due%b%b"
@@ -56,12 +57,12 @@ class CopyProperties:
         """
         copy, seconds = self._copy, self._copy.created_ms // 1_000
         envelope = copy.envelope
-        if envelope.properties or not (copy.id and envelope.content_type) or not 0 <= seconds <= _LATEST_S:
+        if envelope.properties or not copy.id or copy.max_retry == UNSET or not 0 <= seconds <= _LATEST_S:
             return self._by_pamqp()
         before, after = b"", b""
         if envelope.headers:
             try:
-                before, after = _around_ours(envelope.headers)
+                before, after = _around_ours(envelope.headers, envelope.written)
             except (TypeError, ValueError, ArithmeticError, struct.error):
                 return self._by_pamqp()  # its error says which value is wrong
         ours = _OURS % (
@@ -79,7 +80,7 @@ class CopyProperties:
         expires = 0 < self._live_for_ms <= LONGEST_EXPIRATION_MS
         return b"".join(
             (
-                _EXPIRING if expires else _LASTING,
+                (_EXPIRING if expires else _LASTING)[envelope.content_type != ""],
                 _encoded_type(envelope.content_type),
                 frames.long(len(before) + len(ours) + len(after)),
                 before,
@@ -110,14 +111,21 @@ def encode_properties(properties: Properties | CopyProperties) -> bytes:
     for name in Basic.Properties.flags:
         if name != "timestamp" and (value := getattr(properties, name)) is not None:
             setattr(written, name, value)
+    if properties.headers and properties.written:
+        raw = properties.written
+        written.headers = {
+            name: WrittenValue(raw[name]) if name in raw else value  # type: ignore[misc]
+            for name, value in properties.headers.items()
+        }
     if properties.timestamp_ms is not None:
         written.timestamp = datetime.fromtimestamp(properties.timestamp_ms // 1_000, UTC)
     return written.marshal()
 
 
-def _around_ours(headers: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """Encodes a producer's headers. Returns the headers that sort before ours in a table, and the headers that sort
-    after.
+def _around_ours(headers: Mapping[str, Any], written: Mapping[str, bytes]) -> tuple[bytes, bytes]:
+    """Encodes a producer's headers. Returns the headers that sort before ours in a table, and those that sort after.
+
+    `written`: the bytes of headers that are no text, as in `Envelope`.
 
     Raises:
         ValueError: pamqp has to write them, or to refuse them.
@@ -130,10 +138,13 @@ def _around_ours(headers: Mapping[str, Any]) -> tuple[bytes, bytes]:
         value = headers[name]
         entries = before if name < OWN_PREFIX else after
         entries.append(frames.short_text(name))
-        entries.append(frames.text_value(value) if type(value) is str else encode.encode_table_value(value))
+        if type(value) is str:
+            entries.append(frames.text_value(value))
+        else:
+            entries.append(written[name] if name in written else encode.encode_table_value(value))
     return b"".join(before), b"".join(after)
 
 
 @lru_cache(maxsize=256)
 def _encoded_type(content_type: str) -> bytes:
-    return frames.short_text(content_type)
+    return frames.short_text(content_type) if content_type else b""

@@ -6,7 +6,8 @@ connection: one message would stop them all. So pamqp gives such a message no pr
 and the checkpoint puts the message aside.
 
 pamqp can't write some values that it reads: text that is not UTF-8, and numbers beyond 32-bit floats. It rounds all
-other floats to 32 bits.
+other floats to 32 bits. It writes a whole number in the smallest type that holds it, so a `WrittenValue` keeps the type
+that a client chose.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pamqp.commands import Basic
 from pamqp.common import FieldValue, Struct
 from pamqp.header import ContentHeader
 
-from bridge.broker.copies.properties import UNREADABLE
+from bridge.broker.copies.properties import UNREADABLE, WrittenValue
 
 DEEPEST: Final = 32
 """Levels of tables in headers. An HTTP answer is JSON, which nests up to 254 levels."""
@@ -55,7 +56,9 @@ def too_deep(value: object, levels: int) -> bool:
     return levels == 0 or any(too_deep(member, levels - 1) for member in members)
 
 
-def _encode_value(value: FieldValue) -> bytes:
+def _encode_value(value: FieldValue | WrittenValue) -> bytes:
+    if isinstance(value, WrittenValue):
+        return value.raw
     if isinstance(value, bytes):
         return b"S" + Struct.integer.pack(len(value)) + value
     if isinstance(value, float):

@@ -202,6 +202,7 @@ def _fits_bundle(envelope: Envelope) -> bool:
     return (
         len(envelope.content_type) <= _LONGEST_NAME
         and envelope.content_type.isascii()
+        and not envelope.written
         and envelope.properties.keys() <= _PROPERTIES
         and all(_is_name(name) and _holds(value) for name, value in envelope.headers.items())
         and all(_holds(value) for value in envelope.properties.values())

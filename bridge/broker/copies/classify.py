@@ -110,18 +110,15 @@ class Bundle:
 Arrival = Due | Returned | Bundle | Unusable
 
 
-def classify(names: Names, message: Message, *, now_ms: int, max_retry: int) -> Arrival:
-    """Classifies a delivery. An AMQP client's own message has no headers of ours: its key says what it is.
-
-    `max_retry`: for messages without their own.
-    """
+def classify(names: Names, message: Message, *, now_ms: int) -> Arrival:
+    """Classifies a delivery. An AMQP client's own message has no headers of ours: its key says what it is."""
     try:
-        return _classify(names, message, message.properties, now_ms, max_retry)
+        return _classify(names, message, message.properties, now_ms)
     except _FAULTS as error:
         return _unreadable(message, error)
 
 
-def _classify(names: Names, message: Message, properties: Properties, now_ms: int, max_retry: int) -> Arrival:
+def _classify(names: Names, message: Message, properties: Properties, now_ms: int) -> Arrival:
     """Classifies as `classify` does, but raises for a message that can't be read.
 
     Raises:
@@ -132,7 +129,7 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
         return Unusable(tag, message, f"the message's properties can't be read: {headers[UNREADABLE]!s}")
     death = latest_death(headers)
     if death is not None and (topic := names.topic_of_ready_queue(death[0])) is not None:
-        copy = from_properties(topic, properties, message.body, now_ms=now_ms, max_retry=max_retry)
+        copy = from_properties(topic, properties, message.body, now_ms=now_ms)
         return Returned(tag, message, copy, death[1])
     parsed = parse_key(routing_key)
     if parsed is None:
@@ -144,7 +141,7 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
             left_ms = left_of_key_ms(names, routing_key, deaths(headers)) or 0
         kind = bundles.kind_within(parsed.kind)
         return Bundle(tag, message, parsed.topic, kind, due_ms, bundles.count(properties), left_ms)
-    copy = from_properties(parsed.topic, properties, message.body, now_ms=now_ms, max_retry=max_retry)
+    copy = from_properties(parsed.topic, properties, message.body, now_ms=now_ms)
     if copy.epoch and copy.due_ms - now_ms <= _ON_TIME_MS:
         return Due(tag, message, copy, kind=bundles.kind_of(parsed.kind))
     left_ms = left_of_key_ms(names, routing_key, deaths(headers)) or 0

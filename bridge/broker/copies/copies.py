@@ -4,12 +4,13 @@ message_id, content_type, timestamp     as the producer gave them, or made by th
 x-delay-topic      the topic
 x-delay-due        when this copy is due, in Unix ms
 x-delay-attempt    the number of this delivery, from 1
-x-delay-max-retry  failed deliveries after which it is a dead letter
+x-delay-max-retry  failed deliveries after which it is a dead letter; absent: as its topic's policy says
 x-delay-copy       epoch and nonce, "3.1f0c…": they tell the copies of one message apart
 x-delay-created    when the message was created, in Unix ms; `timestamp` has whole seconds
 x-delay-expires    when its time to live ends, in Unix ms; absent: never
 x-delay-asked      how often the checkpoint found it newer than its record; absent: never
 x-delay-reason     in a dead letter: why it is one
+x-delay-message-id the message_id that an AMQP client gave, if it can't be an id and the bridge made another
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from ulid import ULID
 
 from bridge.broker.copies.properties import Properties
 from bridge.model.durations import LATEST_INSTANT_MS
-from bridge.model.message import JSON_TYPE, Copy, Envelope, valid_id
+from bridge.model.message import UNSET, Copy, Envelope, valid_id
 from topology.deaths import BROKER_HEADERS, strip
 from topology.wheel import MAX_DELAY_MS
 
 OWN_PREFIX = "x-delay-"
+_CLIENTS_ID = "x-delay-message-id"
 # CC and BCC of a producer would route a copy at once, without its delay. The broker alone writes deaths and counts.
 NEVER_RESTORED = BROKER_HEADERS | {"CC", "BCC"}
 _PERSISTENT = 2
@@ -53,7 +55,8 @@ def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, rea
     headers["x-delay-topic"] = copy.topic
     headers["x-delay-due"] = copy.due_ms
     headers["x-delay-attempt"] = copy.attempt
-    headers["x-delay-max-retry"] = copy.max_retry
+    if copy.max_retry != UNSET:
+        headers["x-delay-max-retry"] = copy.max_retry
     headers["x-delay-copy"] = f"{copy.epoch}.{copy.nonce:x}"
     headers["x-delay-created"] = copy.created_ms
     if copy.expires_ms:
@@ -65,40 +68,45 @@ def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, rea
     return Properties(
         **properties,
         message_id=copy.id,
-        content_type=copy.envelope.content_type,
+        content_type=copy.envelope.content_type or None,
         headers=headers,
         delivery_mode=_PERSISTENT,
         timestamp_ms=copy.created_ms // 1_000 * 1_000,
         expiration=str(live_for_ms) if 0 < live_for_ms <= LONGEST_EXPIRATION_MS else None,
+        written=copy.envelope.written,
     )
 
 
-def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: int, max_retry: int) -> Copy:
-    """Reads a copy. Fills in what an AMQP client left out: an id, `max_retry`, and `now_ms` for both moments."""
+def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: int) -> Copy:
+    """Reads a copy. Fills in what an AMQP client left out: an id, and `now_ms` for both moments."""
     headers: Mapping[str, Any] = properties.headers or {}
     epoch, nonce = _copy_of(headers)
     created_ms = now_ms if properties.timestamp_ms is None else properties.timestamp_ms
-    message_id = properties.message_id
+    message_id = properties.message_id or ""
+    valid = valid_id(message_id)
+    restored = {
+        name: value for name, value in headers.items() if not name.startswith(OWN_PREFIX) and name not in NEVER_RESTORED
+    }
+    if clients_id := headers.get(_CLIENTS_ID) if valid else message_id:
+        restored[_CLIENTS_ID] = clients_id
+    written = properties.written or {}
     return Copy(
         topic=topic,
-        id=message_id if message_id and valid_id(message_id) else str(ULID()),
+        id=message_id if valid else str(ULID()),
         epoch=epoch,
         nonce=nonce,
         attempt=max(1, min(_whole(headers, "x-delay-attempt", 1), _MOST)),
-        max_retry=min(_whole(headers, "x-delay-max-retry", max_retry), _MOST),
+        max_retry=min(_whole(headers, "x-delay-max-retry", UNSET), _MOST),
         due_ms=min(_whole(headers, "x-delay-due", now_ms), now_ms + MAX_DELAY_MS),
         expires_ms=min(_whole(headers, "x-delay-expires", 0), LATEST_INSTANT_MS),
         created_ms=min(_whole(headers, "x-delay-created", created_ms), LATEST_INSTANT_MS),
         asked=_whole(headers, "x-delay-asked", 0),
         envelope=Envelope(
-            content_type=properties.content_type or JSON_TYPE,
-            headers={
-                name: value
-                for name, value in headers.items()
-                if not name.startswith(OWN_PREFIX) and name not in NEVER_RESTORED
-            },
+            content_type=properties.content_type or "",
+            headers=restored,
             body=body,
             properties=_kept(properties, headers),
+            written={name: raw for name, raw in written.items() if name in restored},
         ),
     )
 

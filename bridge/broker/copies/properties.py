@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from bridge.model.fast_dataclass import fast_dataclass
@@ -18,7 +19,10 @@ A client may forge it. All it gets is that the bridge puts the client's own mess
 
 @fast_dataclass(frozen=True, slots=True, kw_only=True)
 class Properties:
-    """All properties that AMQP 0.9.1 knows; None for one that is absent. `timestamp_ms` is in Unix ms."""
+    """All properties that AMQP 0.9.1 knows; None for one that is absent. `timestamp_ms` is in Unix ms.
+
+    `written`: the bytes, type included, of those headers whose values do not tell their AMQP type.
+    """
 
     content_type: str | None = None
     content_encoding: str | None = None
@@ -34,6 +38,7 @@ class Properties:
     user_id: str | None = None
     app_id: str | None = None
     cluster_id: str | None = None
+    written: Mapping[str, bytes] | None = None
 
 
 class Message(Protocol):
@@ -50,6 +55,13 @@ class Message(Protocol):
 
     @property
     def body(self) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenValue:
+    """The value of a header as AMQP has it: a byte for its type, and the value."""
+
+    raw: bytes
 
 
 class UnreadDeaths:

@@ -65,7 +65,7 @@ class Declarer:
         )
 
     async def apply(self, wanted: Plan, *, existed: bool = False) -> None:
-        """Declares the whole plan.
+        """Declares the whole plan, and removes its former bindings.
 
         `existed`: it was declared before, and is declared again in case somebody has deleted a part of it.
 
@@ -78,7 +78,7 @@ class Declarer:
         except TopologyConflict as conflict:
             # The object exists with other arguments than ours. The bridge can use it, and an operator has to decide.
             log.warning("topology.conflict", detail=str(conflict))
-        bindings = Plan(bindings=wanted.bindings)
+        bindings = Plan(bindings=wanted.bindings, former=wanted.former)
         if not existed:
             await self._declare(bindings, self._within_s)
         elif monotonic() >= self._bind_again_s:

@@ -198,7 +198,8 @@ class Declared:
         """
         missing = await self._declarer.missing(wanted)
         names = [exchange.name for exchange in missing.exchanges] + [queue.name for queue in missing.queues]
-        await self._declarer.apply(replace(missing, bindings=wanted.bindings), existed=not names)
+        unmet = replace(wanted, exchanges=missing.exchanges, queues=missing.queues)
+        await self._declarer.apply(unmet, existed=not names)
         if names:
             self._young.declared(_WHEEL)
         return names
@@ -245,7 +246,7 @@ class Declared:
         if not exists:
             self._young.declaring(_WHEEL)
         try:
-            wanted = whole if binds or not exists else replace(whole, bindings=())
+            wanted = whole if binds or not exists else replace(whole, bindings=(), former=())
             await self._declarer.apply(wanted, existed=exists)
         except NotAllowed:
             if not exists:

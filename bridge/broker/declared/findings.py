@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from topology.report import Finding as TopologyFinding
+from topology.report import warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,16 @@ def in_words(findings: Iterable[TopologyFinding]) -> list[Finding]:
     for finding in findings:
         groups.setdefault((finding.severity, _subject(finding), finding.found, finding.effect), []).append(finding)
     return sorted(map(_of_group, groups.values()), key=lambda finding: finding.severity)
+
+
+def not_empty(refused_queue: str) -> TopologyFinding:
+    """Returns the finding that clients have sent messages which the checkpoint had to refuse."""
+    return warning(
+        refused_queue,
+        found="not empty",
+        effect="no consumer gets its messages; x-delay-reason says why; mend the producer, then publish or purge them",
+        required="empty",
+    )
 
 
 def _subject(finding: TopologyFinding) -> str:

@@ -77,8 +77,9 @@ def _text_bytes(body: Any) -> bytes:
 
 
 def _is_json(content_type: str) -> bool:
-    # The first comparison settles almost all calls, and costs less than the match.
-    return content_type == JSON_TYPE or _JSON.match(content_type) is not None
+    # The first comparison settles almost all calls, and costs less than the match. An AMQP client that gives no content
+    # type mostly sends JSON.
+    return content_type in (JSON_TYPE, "") or _JSON.match(content_type) is not None
 
 
 def _is_utf8_text(content_type: str) -> bool:

@@ -33,7 +33,7 @@ class MessageOut(BaseModel):
     body_base64: Annotated[
         str, Field(default="", description="instead of `body`, for bytes that are neither JSON nor text")
     ]
-    content_type: str
+    content_type: Annotated[str, Field(description="empty: the AMQP client that sent the message gave none")]
     headers: dict[str, Any]
     created_at: str
     due_at: str

@@ -14,6 +14,7 @@ from bridge.model.message import CopyKind
 from bridge.model.values import Policy
 from bridge.service.context import Context
 from bridge.service.succession import Succession
+from bridge.service.successors import completed
 from bridge.store import envelopes
 from bridge.store.calls import Call
 from bridge.store.records import Outcome, read
@@ -45,6 +46,7 @@ class Batches:
         self._succession = Succession(context.store, context.broker.releases)
         self._declared = context.broker.declared
         self._topics = context.topics
+        self._max_retry = context.settings.max_retry
         self._keep_body_max = context.settings.keep_body_max
 
     async def process(self, items: Sequence[Item]) -> Done:
@@ -81,6 +83,7 @@ class Batches:
 
     async def _decide(self, items: Sequence[Item]) -> Done:
         policies = {topic: await self._topics.used(topic) for topic in {item.copy.topic for item in items}}
+        items = [self._completed(item, policies[item.copy.topic]) for item in items]
         for left_ms in {item.stranded_ms for item in items if isinstance(item, Due)} - {0}:
             await self._declared.renew_slots(self._lane, left_ms)
         answers = await self._store.run([self._question(item, policies[item.copy.topic]) for item in items])
@@ -108,6 +111,10 @@ class Batches:
                 done.append(item.tag)
                 self._count(item, decision.counts, outcome)
         return Done(done, held, refused)
+
+    def _completed(self, item: Item, policy: Policy) -> Item:
+        copy = completed(item.copy, policy, self._max_retry)
+        return item if copy is item.copy else replace(item, copy=copy)
 
     def _question(self, item: Item, policy: Policy) -> Call:
         if isinstance(item, Returned):

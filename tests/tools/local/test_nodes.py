@@ -48,6 +48,7 @@ async def find_message(amqp_url: str, queue_name: str) -> bytes:
 
 async def test_a_durable_queue_outlives_a_killed_rabbitmq(node: RabbitNode) -> None:
     url, pid = node.amqp_url, node.pid
+    assert url.endswith(f"@127.0.0.1:{node.port}")  # a `/` would be an empty virtual host for Java's client
     await leave_message(url, "kept")
     node.sync()
     node.kill()

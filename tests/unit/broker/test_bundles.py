@@ -15,7 +15,8 @@ from bridge.broker.copies.copies import from_properties, to_properties
 from bridge.broker.copies.properties import Properties
 from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.message import Copy, Envelope
-from bridge.model.values import MAX_DELAY_MS
+from bridge.model.values import MAX_DELAY_MS, Policy
+from bridge.service.successors import completed
 
 NOW_MS = 1_769_850_000_000
 SMALLEST_FRAME_BYTES = 4_096
@@ -71,7 +72,7 @@ def read(properties: Properties, body: bytes) -> list[Copy]:
 def alone(copy: Copy) -> Copy:
     """Returns the copy as it arrives when it travels as a single message."""
     properties = to_properties(copy, parked=True)
-    return from_properties("ns/orders", properties, copy.envelope.body or b"", now_ms=NOW_MS, max_retry=9)
+    return from_properties("ns/orders", properties, copy.envelope.body or b"", now_ms=NOW_MS)
 
 
 def packed(copies: Sequence[Copy]) -> tuple[Properties, bytes]:
@@ -119,6 +120,8 @@ def test_single_copy_is_not_packed() -> None:
         replace(PLAIN, envelope=Envelope(body=b"", headers={"n" * 256: "a name no header has"})),
         replace(PLAIN, envelope=Envelope(body=b"", headers={"long": "x" * 40_000})),
         replace(PLAIN, envelope=Envelope(body=b"", content_type="t" * 256)),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"typed": 5}, written={"typed": b"I\0\0\0\5"})),
+        replace(PLAIN, envelope=Envelope(body=b"", headers={"x-delay-message-id": "a/b"})),
     ],
 )
 def test_copy_that_json_can_not_hold_travels_alone(odd: Copy) -> None:
@@ -206,7 +209,7 @@ def test_largest_fields_equal_those_of_a_copy_that_travels_alone() -> None:
 def test_headers_of_a_client_never_spoil_a_bundle(facts: dict[str, Any], copy: str | None) -> None:
     headers = facts if copy is None else facts | {"x-delay-copy": copy}
     properties = Properties(headers=headers, message_id="strange", content_type="application/json")
-    strange = from_properties(PLAIN.topic, properties, b"{}", now_ms=NOW_MS, max_retry=3)
+    strange = completed(from_properties(PLAIN.topic, properties, b"{}", now_ms=NOW_MS), Policy(), 3)
     # A lease copy of it, which has an epoch.
     strange = replace(strange, epoch=max(strange.epoch, 1) + 1, nonce=1, attempt=strange.attempt + 1, asked=0)
 

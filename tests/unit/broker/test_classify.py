@@ -33,7 +33,7 @@ def expired(*queues: str) -> list[dict[str, Any]]:
 def arrival(key: str, body: bytes = b"", **headers: Any) -> Arrival:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     message = Delivered(key, Properties(message_id="o-1", headers=named), body)
-    return classify(NAMES, message, now_ms=NOW_MS, max_retry=3)
+    return classify(NAMES, message, now_ms=NOW_MS)
 
 
 def test_a_copy_that_went_through_its_slots_is_due() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bridge.broker.copies.copies import from_properties, to_properties
 from bridge.broker.copies.properties import Properties
-from bridge.model.message import Copy, Envelope
+from bridge.model.message import UNSET, Copy, Envelope
 
 NOW_MS = 1_769_850_000_000
 COPY = Copy(
@@ -32,7 +32,7 @@ COPY = Copy(
 
 
 def read(properties: Properties, body: bytes = b"hello") -> Copy:
-    return from_properties("ns/orders", properties, body, now_ms=NOW_MS, max_retry=9)
+    return from_properties("ns/orders", properties, body, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -85,20 +85,39 @@ def test_missing_properties_of_a_client_are_filled_in() -> None:
         epoch=0,
         nonce=0,
         attempt=1,
-        max_retry=9,
+        max_retry=UNSET,
         due_ms=NOW_MS,
         expires_ms=0,
         created_ms=NOW_MS,
         envelope=Envelope(content_type="text/csv", headers={"mine": 1}, body=b"hello", properties={"app_id": "shop"}),
     )
     bare = read(Properties())
-    assert (bare.envelope.content_type, bare.envelope.headers) == ("application/json", {})
+    assert (bare.envelope.content_type, bare.envelope.headers) == ("", {})
     assert bare.id != copy.id
 
 
-@pytest.mark.parametrize("message_id", ["", "a/b", "ä", "x" * 201, "a\n"])
-def test_invalid_id_is_replaced(message_id: str) -> None:
-    assert len(read(Properties(message_id=message_id)).id) == 26
+def test_content_type_that_a_client_left_out_stays_absent() -> None:
+    assert to_properties(read(Properties())).content_type is None
+    assert to_properties(read(Properties(content_type="text/csv"))).content_type == "text/csv"
+    assert to_properties(replace(COPY, envelope=Envelope())).content_type == "application/json"
+
+
+@pytest.mark.parametrize("message_id", ["a/b", "ä", "x" * 201, "a\n"])
+def test_invalid_id_is_replaced_and_every_copy_has_the_clients(message_id: str) -> None:
+    first = read(Properties(message_id=message_id))
+    second = read(to_properties(first))
+
+    assert len(first.id) == 26
+    assert second.id == first.id
+    assert (to_properties(second).headers or {})["x-delay-message-id"] == message_id
+
+
+@pytest.mark.parametrize("message_id", [None, "", "o-1"])
+def test_absent_or_valid_id_leaves_no_header(message_id: str | None) -> None:
+    copy = read(Properties(message_id=message_id))
+
+    assert copy.id == message_id or len(copy.id) == 26
+    assert copy.envelope.headers == {}
 
 
 def test_headers_of_the_broker_and_for_routing_are_not_restored() -> None:

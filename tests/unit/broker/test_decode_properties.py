@@ -14,8 +14,9 @@ from pamqp.header import ContentHeader
 
 from bridge.broker.client import pamqp_patch
 from bridge.broker.client.decode_properties import decode_properties
-from bridge.broker.client.encode_properties import encode_properties
+from bridge.broker.client.encode_properties import CopyProperties, encode_properties
 from bridge.broker.copies import properties as own
+from bridge.broker.copies.copies import from_properties
 from bridge.broker.copies.properties import UNREADABLE, Properties, UnreadDeaths
 from topology.deaths import deaths, latest_death
 
@@ -88,7 +89,7 @@ def shown_pamqp(properties: Basic.Properties) -> str:
 
 def shown(properties: Properties) -> str:
     """Shows all properties as text, with the deaths read."""
-    values = {name: getattr(properties, name) for name in Properties.__slots__}
+    values = {name: getattr(properties, name) for name in Properties.__slots__ if name != "written"}
     headers: dict[str, Any] | None = properties.headers
     if headers is not None and isinstance(died := headers.get("x-death"), UnreadDeaths):
         values["headers"] = headers | {"x-death": died.read()}
@@ -123,6 +124,37 @@ def test_decoded_properties_are_encoded_to_the_same_bytes(properties: Basic.Prop
     content = written(properties)
 
     assert encode_properties(decode_properties(content)) == written(by_pamqp(content))[12:]
+
+
+WRITTEN: list[tuple[str, bytes]] = [
+    ("Integer", b"I\0\0\0\5"),
+    ("Long", b"l\0\0\0\0\0\0\0\5"),
+    ("Short", b"s\0\5"),
+    ("Byte", b"b\5"),
+    ("unsigned byte", b"B\5"),
+    ("Float", b"f" + struct.pack(">f", 0.1)),
+    ("Double", b"d" + struct.pack(">d", 0.1)),
+    ("BigDecimal", b"D\2\0\0\0\5"),
+    ("Date", b"T\0\0\0\0\x65\0\0\0"),
+    ("byte[]", b"x\0\0\0\1\xff"),
+    ("text", b"S\0\0\0\1a"),
+    ("null", b"V"),
+    ("Boolean", b"t\1"),
+    ("List of Integer", b"A\0\0\0\5I\0\0\0\5"),
+    ("Map of Integer", b"F\0\0\0\7\1nI\0\0\0\5"),
+]
+
+
+@pytest.mark.parametrize("application", [None, "shop"], ids=["by hand", "by pamqp"])
+@pytest.mark.parametrize("value", [value for _, value in WRITTEN], ids=[name for name, _ in WRITTEN])
+def test_header_of_a_client_has_the_same_type_in_every_copy(value: bytes, application: str | None) -> None:
+    sent = Properties(message_id="m-1", app_id=application, headers={"typed": 0}, written={"typed": value})
+    content = bytes(12) + encode_properties(sent)
+    assert b"\5typed" + value in content
+    for _ in range(2):
+        copy = from_properties("orders", decode_properties(content), b"", now_ms=0)
+        content = bytes(12) + encode_properties(CopyProperties(copy))
+        assert b"\5typed" + value in content
 
 
 @settings(max_examples=300, deadline=None)

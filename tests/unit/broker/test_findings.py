@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.broker.declared.findings import Finding, in_words
+from bridge.broker.declared.findings import Finding, in_words, not_empty
 from topology.report import Finding as TopologyFinding
 from topology.report import error, warning
 
@@ -33,3 +33,13 @@ def test_different_values_are_different_findings_and_errors_come_first() -> None
     assert [one.severity for one in found] == ["error", "warning", "warning"]
     assert found[0].says == "b is 3; it must be 4"
     assert len(in_words([capped("delay.1s", 1), capped("delay.1s", 2)])) == 2
+
+
+def test_refused_messages_are_a_warning_that_says_what_to_do() -> None:
+    assert in_words([not_empty("delay.refused")]) == [
+        Finding(
+            "warning",
+            "delay.refused is not empty: no consumer gets its messages; x-delay-reason says why; mend the producer,"
+            " then publish or purge them; required is empty",
+        )
+    ]

@@ -22,7 +22,7 @@ def arrived(key: str, body: bytes = b"{}", **headers: Any) -> Arrival:
         properties=Properties(message_id="o-1", headers=named),
         body=body,
     )
-    return classify(Names(), message, now_ms=NOW_MS, max_retry=3)
+    return classify(Names(), message, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(("due_in_ms", "asked_in_ms"), [(-5, -5), (0, 0), (200, 200), (201, 0)])

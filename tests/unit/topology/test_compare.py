@@ -119,6 +119,17 @@ def test_binding_that_bypasses_the_checkpoint_is_reported(source: str, key: str,
     assert [f.severity for f in compare.bindings(PLAN, answer)] == (["warning"] if reported else [])
 
 
+def test_former_binding_beside_the_present_one_is_reported_once() -> None:
+    bound = [*PLAN.bindings, *PLAN.former]
+    columns = ("source", "destination", "destination_type", "routing_key")
+    rows = [(b.source, b.destination, b.destination_type, b.key) for b in bound]
+
+    assert [
+        (f.severity, f.name, f.required)
+        for f in compare.bindings(PLAN, [dict(zip(columns, row, strict=True)) for row in rows])
+    ] == [("warning", "binding delay --#--> delay.hundreds-of-days", "absent")]
+
+
 @pytest.mark.parametrize(
     ("queue", "argument", "severity"),
     [

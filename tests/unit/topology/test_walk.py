@@ -117,6 +117,15 @@ def test_any_key_a_client_writes_reaches_one_queue_once(key: str) -> None:
     assert len(ends) == 1
 
 
+@pytest.mark.parametrize(
+    "key", ["", "orders", "5", "5.orders", "1.hello", "9.orders.eu", "5.0.0.0.0.0.0", "9.9.9.23.59.59.orders"]
+)
+def test_key_without_seven_digits_and_a_topic_reaches_the_checkpoint_at_once(key: str) -> None:
+    (end,) = WALKER.walk(NAMES.entry, key)
+
+    assert (end.queue, end.after_ms) == ("delay.checkpoint", 0)
+
+
 def test_message_that_leaves_a_ready_queue_reaches_the_checkpoint_with_its_topic() -> None:
     for queue in PLAN.queues:
         if topic := NAMES.topic_of_ready_queue(queue.name):
