@@ -1,12 +1,17 @@
-"""Many callers at once share few connections to Redis, and none is refused."""
+"""Tests that many callers share few connections to Redis, and that the loops do not wait behind them."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from bridge.local.redis import RedisNode
+from bridge.service.service import Service
+from bridge.settings.settings import Settings
 from bridge.store.client import Store
 from bridge.store.servers.pipelines import PLACES
+from tests.matrix.servers import Servers
+from tests.proxy import Proxy
 
 CALLERS = 1_000
 
@@ -26,3 +31,21 @@ async def test_a_thousand_callers_at_once_are_answered_over_few_connections(redi
         assert 0 < await connections_that_echoed(store) < PLACES
     finally:
         await store.close()
+
+
+async def test_a_loop_does_not_wait_behind_a_thousand_requests(local_dir: Path, servers: Servers) -> None:
+    with servers.redis_node(local_dir / "redis-behind-requests") as redis:
+        async with Proxy(redis.url) as proxy:
+            service = Service(Settings(redis_url=proxy.url, store_timeout=60_000))
+            of_requests, of_loops = service.context.store, service.loops_context.store
+            await asyncio.gather(of_requests.command("ECHO", "1"), of_loops.command("ECHO", "1"))
+            proxy.latency_s = 0.02
+            requests = [asyncio.create_task(of_requests.command("ECHO", "1")) for _ in range(CALLERS)]
+            await asyncio.sleep(0)
+
+            await of_loops.command("ECHO", "1")
+
+            assert sum(request.done() for request in requests) < CALLERS / 2
+            proxy.latency_s = 0.0
+            await asyncio.gather(*requests)
+            await service.stop()

@@ -17,11 +17,12 @@ from typing import Any
 from bridge.model.errors import StoreUnavailable
 from bridge.store.servers.servers import PackedCommand
 
-PLACES = 16
-"""Connections of one process to one server, at most. Redis runs commands one by one, so more would gain nothing."""
+PLACES = 4
+"""Connections to one server, at most. Redis runs commands one by one, so more would gain nothing."""
 
-MOST_COMMANDS = 1_024
-"""Commands in one pipeline, at most, so that its last caller does not wait for thousands of other answers."""
+MOST_COMMANDS = 16
+"""Commands of several callers in one pipeline, at most. The answers of a pipeline wake all its callers in one turn of
+the event loop. With a thousand at once, everything else in the process would wait for seconds."""
 
 MOST_WAITING = 8_192
 """Callers that wait at the same time, at most: twice the HTTP connections that a process has by default."""

@@ -40,6 +40,6 @@ def test_refused_messages_are_a_warning_that_says_what_to_do() -> None:
         Finding(
             "warning",
             "delay.refused is not empty: no consumer gets its messages; x-delay-reason says why; mend the producer,"
-            " then publish or purge them; required is empty",
+            " then publish or purge them; it must be empty",
         )
     ]

@@ -112,4 +112,4 @@ async def test_a_shared_pipeline_has_a_bound() -> None:
     await asyncio.sleep(0)
     line.gate.set()
     await asyncio.gather(*calls)
-    assert [len(commands) for commands, _ in line.batches] == [512, 1024, 512]
+    assert [len(commands) for commands, _ in line.batches] == [MOST_COMMANDS // 2, MOST_COMMANDS, MOST_COMMANDS // 2]
