@@ -20,7 +20,7 @@ from bridge.store.servers.servers import PackedCommand
 PLACES = 4
 """Connections to one server, at most. Redis runs commands one by one, so more would gain nothing."""
 
-MOST_COMMANDS = 16
+MOST_COMMANDS = 6
 """Commands of several callers in one pipeline, at most. The answers of a pipeline wake all its callers in one turn of
 the event loop. With a thousand at once, everything else in the process would wait for seconds."""
 
