@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 import structlog
 from typer.testing import CliRunner, Result
@@ -13,7 +14,7 @@ from typer.testing import CliRunner, Result
 from bridge.cli.app import app
 
 
-def run_command(*arguments: str, settings: Mapping[str, str]) -> Result:
+def run_command(*arguments: str, settings: Mapping[str, str] = MappingProxyType({})) -> Result:
     """Runs the command with these environment variables in addition to those of this process.
 
     Returns its exit code, standard output and standard error.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -71,8 +71,8 @@ class Service:
         self.topics_by_id = TopicsById(self._store, records.keys)
         self.lmstfy = LmstfyStore(self._store, records.keys)
         self.subscriptions = Subscriptions(self._store, records, self.topics)
-        for part, breaker in (("broker", self._broker.breaker), ("store", self._store.breaker)):
-            metrics.BREAKER.labels(self._part_name(part)).set_function(partial(getattr, breaker, "state"))
+        for part, servers in (("broker", (self._broker,)), ("store", (self._store, self._loops_store))):
+            metrics.BREAKER.labels(self._part_name(part)).set_function(partial(_most_open, servers))
         self._watch: Watching = NOT_WATCHED
         self._loops: list[Loop] = []
         self._running: list[asyncio.Task[None]] = []
@@ -164,6 +164,10 @@ def _with_retention(context: Context, retention_ms: int) -> Context:
     """Returns the context with another retention time for ended messages."""
     tombstone_ms = max(retention_ms, context.records.tombstone_ms)
     return replace(context, records=replace(context.records, retention_ms=retention_ms, tombstone_ms=tombstone_ms))
+
+
+def _most_open(servers: Iterable[Broker | Store]) -> float:
+    return max(server.breaker.state for server in servers)
 
 
 async def _state_of(check: Awaitable[None]) -> str:

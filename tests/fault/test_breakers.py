@@ -22,6 +22,7 @@ from tests.fault.test_outages import (
     redis_killed,
 )
 from tests.forked_bridge import ForkedBridge
+from tests.waiting import pause
 
 pytestmark = pytest.mark.private_rabbit
 
@@ -76,7 +77,9 @@ async def test_calls_after_a_time_out_of_a_frozen_server_are_refused_at_once(
         states = [(await api.call("GET", "/health/ready")).json()["parts"][part] for _ in range(TRIES)]
         assert any(refusal in state for state in states), states
     await api.sent(topic, "after")
-    assert await breaker(api, part) == CLOSED
+    # The loops have a breaker of their own for Redis, which closes with their next call.
+    while await breaker(api, part) != CLOSED:
+        await pause()
     assert {"before", "after"} <= {one["id"] for one in await api.drain(topic, 2)}
     await api.insist("GET", "/health/ready")
 

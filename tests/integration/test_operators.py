@@ -59,9 +59,10 @@ async def test_put_policy_replaces_the_whole_policy(topic: Topic) -> None:
 
 
 async def test_pause_and_resume_keep_the_rest_of_the_policy(topic: Topic) -> None:
+    unknown = topic.beside("unknown")
     for call in ("pause", "resume"):
-        await topic.call("POST", f"/{call}", expect=404)
-    await topic.call("PATCH", "", {"paused": True}, expect=404)
+        await unknown.call("POST", f"/{call}", expect=404)
+    await unknown.call("PATCH", "", {"paused": True}, expect=404)
     put = await topic.put_policy(max_retry=5, ttl="1h", backoff=["5s", "1m"])
     assert await topic.call("POST", "/pause") == {**put, "paused": True}
     assert await topic.call("POST", "/resume") == put

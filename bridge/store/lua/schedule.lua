@@ -8,8 +8,8 @@
 -- Returns: (for each) created | exists (a live message has the id, or one that ended before any send of it was answered
 --       with success) | busy (another send of the id is under way, extra: ms until this one may take it over) | too_far
 --       (extra: ms beyond the longest delay)
--- Promise: an answer 'exists' means that RabbitMQ has confirmed the message, or that its copy came. Running it twice with the same nonce
--- changes the record once.
+-- Promise: an answer 'exists' means that RabbitMQ has confirmed the message, or that its copy came. Running it twice
+-- with the same nonce changes the record once.
 local TAKE_OVER_AFTER_MS = 10000
 local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, fresh)
   nonce = tonumber(nonce)
