@@ -6,7 +6,8 @@
 -- So a record without an envelope has at most 44 bytes, and Redis keeps it in one allocation with its own header.
 -- CLAIMED is the moment at which a send claimed the id, or 1 after a publish that failed; 0 once the send is confirmed.
 -- While it is above 0, no send of the message was answered with success. A negative nonce: only the send of that nonce
--- was. KEPT is the kept envelope: '' for none, the envelope itself up to HERE_MAX bytes, or true where it has its own key.
+-- was.
+-- KEPT is the kept envelope: '' for none, the envelope itself up to HERE_MAX bytes, or true where it has its own key.
 -- An index is a sorted set of ids by due moment. A record is in the one index of its state (state n in KEYS[2 + n]); an
 -- unconfirmed record is in none. A record with a moment to be forgotten has it as the expiry of its key, and is also in
 -- `forget`, so that its index entry is removed later.

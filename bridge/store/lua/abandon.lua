@@ -2,8 +2,8 @@
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce
 -- Returns: abandoned | kept (the record is confirmed, or belongs to another send)
--- Promise: the record stays. If the copy was published after all, the record still names it, and the next send of the id
--- finds the message, also one that has ended.
+-- Promise: the record stays. If the copy was published after all, the record still names it, and the next send of the
+-- id finds the message, also one that has ended.
 local r = load()
 if not r or r[STATE] ~= UNCONFIRMED or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) then
   return answer('kept', r)

@@ -5,8 +5,8 @@
 --       (then, for each further message, its id and all from epoch on)
 --       epoch: from the receipt. It refuses an ack of a lease that has ended. '': acks whatever copy is live.
 --       'delivered': the same, if somebody may have received it. An AMQP consumer takes a copy without a report.
---       copy_gone '1': an AMQP consumer has taken the copy out of the ready queue itself. So the message exists, also if
---       its send is not confirmed.
+--       copy_gone '1': an AMQP consumer has taken the copy out of the ready queue itself. So the message exists, also
+--       if its send is not confirmed.
 -- Returns: (for each) acked (also when it was acked before) | stale (the lease or the message has ended)
 --       | not_leased (it waits for its first delivery, and is not due) | unknown
 -- Promise: a copy left in the wheel or in the ready queue becomes a ghost, and the record outlives this copy.

@@ -2,8 +2,8 @@
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce
 -- Returns: withdrawn | kept (the record is confirmed, or belongs to another send)
--- Promise: the id is free at once. The record goes, unless the id had one before: that one's copies may still arrive, so
--- a record outlives them.
+-- Promise: the id is free at once. The record goes, unless the id had one before: that one's copies may still arrive,
+-- so a record outlives them.
 local r = load()
 if not r or r[STATE] ~= UNCONFIRMED or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) then
   return answer('kept', r)
