@@ -28,6 +28,7 @@ from tests.matrix.servers import Servers
 from tests.waiting import pause
 
 GOES_ON_WITHIN_S = 10.0  # as the documentation promises
+AUDITED_WITHIN_S = 200.0  # after a lost node a slot may keep some messages, until the audit sends them again
 RATE_PER_S = 100
 MAX_RETRY = 3
 PULLED, CONSUMED, PROBED = "pulled", "consumed", "probed"
@@ -103,7 +104,7 @@ class Probe:
         return monotonic() - began_s
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_loss_of_one_node_delays_sends_and_loss_of_two_refuses_them_without_loss(
     scene: Scene, http: httpx2.AsyncClient, own: httpx2.AsyncClient
 ) -> None:
@@ -146,9 +147,9 @@ async def test_loss_of_one_node_delays_sends_and_loss_of_two_refuses_them_withou
         await history.more_accepted(RATE_PER_S, within_s=30)
         stop.set()
         await sending
-        await history.nothing_lost(within_s=60)
+        await history.nothing_lost(within_s=AUDITED_WITHIN_S)
         await load.marks()
-        await history.nothing_lost(within_s=30)
+        await history.nothing_lost(within_s=AUDITED_WITHIN_S)
     finally:
         await ended(sending, *consumers)
     assert history.accepted_count == len(history.counts(What.SENDING)) > 10 * RATE_PER_S
