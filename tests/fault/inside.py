@@ -14,6 +14,7 @@ from bridge.loops.checkpoint.batches import Batches, Done, Item
 from bridge.loops.checkpoint.due_queue import DueQueue
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
+from bridge.store.calls import Call
 from tests.fault.stage import Stage
 
 
@@ -28,6 +29,21 @@ async def running(stage: Stage, **settings: Any) -> AsyncIterator[Service]:
         yield service
     finally:
         await service.stop()
+
+
+async def fire_answered(service: Service) -> None:
+    """Returns once Redis has answered a question of the checkpoint about a copy out of the wheel."""
+    store, answered = service.loops_context.store, asyncio.Event()
+    run = store.run
+
+    async def noting(calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
+        answers = await run(calls, until_s)
+        if any(call.script.name == "fire" for call in calls):
+            answered.set()
+        return answers
+
+    store.run = noting  # type: ignore[method-assign]
+    await answered.wait()
 
 
 class Gate:

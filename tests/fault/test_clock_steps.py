@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from typing import Any
-
 from bridge.model.message import Envelope
 from bridge.model.values import Draft
 from bridge.service.service import Service
-from bridge.store.calls import Call
-from tests.fault.inside import running
+from tests.fault.inside import fire_answered, running
 from tests.fault.stage import Stage
 
 DAY_MS = 86_400_000
 TOPIC = "clock"
-
-
-async def fired(service: Service) -> None:
-    """Returns once the checkpoint has asked Redis about a copy."""
-    store, asked = service.loops_context.store, asyncio.Event()
-    run = store.run
-
-    async def noting(calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
-        answers = await run(calls, until_s)
-        if any(call.script.name == "fire" for call in calls):
-            asked.set()
-        return answers
-
-    store.run = noting  # type: ignore[method-assign]
-    await asked.wait()
 
 
 def set_clock(service: Service, now: int | str) -> None:
@@ -41,7 +21,7 @@ async def test_message_due_while_the_clock_is_a_day_back_comes_when_the_clock_is
     async with running(stage) as service:
         await service.sending.send(Draft(topic=TOPIC, id="late", envelope=Envelope(body=b"1"), delay_ms=2_000))
         set_clock(service, int(service.context.store.clock.now_ms()) - DAY_MS)
-        await fired(service)
+        await fire_answered(service)
         set_clock(service, "")
 
         (leased,) = await service.pulling.pull([TOPIC], limit=1, wait_ms=30_000, lease_ms=30_000)

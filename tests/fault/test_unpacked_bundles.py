@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,9 +14,8 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from bridge.model.message import Copy, Envelope
 from bridge.model.values import Draft
 from bridge.service.service import Service
-from bridge.store.calls import Call
 from tests.fault.api import now_ms
-from tests.fault.inside import running
+from tests.fault.inside import fire_answered, running
 from tests.fault.stage import Stage
 
 PATIENCE_S = 30.0
@@ -98,18 +97,3 @@ async def take(queue: AbstractQueue) -> AbstractIncomingMessage:
 async def take_id(queue: AbstractQueue) -> str:
     """The id of the next message of the queue, acknowledged."""
     return (await take(queue)).message_id or ""
-
-
-async def fire_answered(service: Service) -> None:
-    """Returns once Redis has answered a call of the script `fire`."""
-    store, answered = service.loops_context.store, asyncio.Event()
-    run = store.run
-
-    async def noting(calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
-        answers = await run(calls, until_s)
-        if any(call.script.name == "fire" for call in calls):
-            answered.set()
-        return answers
-
-    store.run = noting  # type: ignore[method-assign]
-    await answered.wait()
