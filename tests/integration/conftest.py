@@ -11,8 +11,10 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from bridge.broker.client.connection import BrokerConnection
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from bridge.model.breaker import Breaker
 from bridge.store.client import Store
 from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp
@@ -76,3 +78,13 @@ def store_now_ms(store: Store) -> Callable[[], Awaitable[int]]:
         return int(seconds) * 1_000 + int(microseconds) // 1_000
 
     return now_ms
+
+
+@pytest_asyncio.fixture(scope="module")
+async def connection(rabbit: RabbitNode) -> AsyncIterator[BrokerConnection]:
+    """A connection as a bridge has it, which no other module uses."""
+    connection = BrokerConnection(
+        [rabbit.amqp_url], purpose="test", timeout_ms=10_000, check=lambda _: None, breaker=Breaker()
+    )
+    yield connection
+    await connection.drop()

@@ -31,15 +31,6 @@ from tests.waiting import pause
 pytestmark = pytest.mark.timeout(45)
 
 
-@pytest_asyncio.fixture(scope="module")
-async def connection(rabbit: RabbitNode) -> AsyncIterator[BrokerConnection]:
-    connection = BrokerConnection(
-        [rabbit.amqp_url], purpose="test", timeout_ms=10_000, check=lambda _: None, breaker=Breaker()
-    )
-    yield connection
-    await connection.drop()
-
-
 @pytest_asyncio.fixture
 async def queue(amqp: Amqp) -> AsyncIterator[str]:
     """A quorum queue with the messages 0 to 119."""

@@ -13,8 +13,6 @@ import pytest_asyncio
 from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.ready import poll_channels
 from bridge.broker.ready.long_poll import LongPoll
-from bridge.local.rabbitmq import RabbitNode
-from bridge.model.breaker import Breaker
 from tests.integration.amqp import Amqp
 from tests.waiting import pause
 
@@ -23,15 +21,6 @@ pytestmark = pytest.mark.timeout(120)
 POLLS, QUEUES = 5_000, 50
 WAIT_MS = 100_000
 MOST_CHANNELS = 32
-
-
-@pytest_asyncio.fixture
-async def connection(rabbit: RabbitNode) -> AsyncIterator[BrokerConnection]:
-    connection = BrokerConnection(
-        [rabbit.amqp_url], purpose="test", timeout_ms=10_000, check=lambda _: None, breaker=Breaker()
-    )
-    yield connection
-    await connection.drop()
 
 
 @pytest_asyncio.fixture
