@@ -164,7 +164,7 @@ def joined(folder: Path) -> Iterator[Addresses]:
 def wait_until_gone(folder: Path) -> None:
     """Returns when the keeper of this folder has ended; at once if there is none."""
     try:
-        with (folder / "keeper").open("r") as keeper:
+        with _keeper_file(folder).open("r") as keeper:
             fcntl.flock(keeper, fcntl.LOCK_SH)
     except FileNotFoundError:
         pass
@@ -172,6 +172,11 @@ def wait_until_gone(folder: Path) -> None:
 
 def _addresses_file(folder: Path) -> Path:
     return folder / "addresses.json"
+
+
+def _keeper_file(folder: Path) -> Path:
+    """The file that the keeper locks while it runs. It is beside the folder, as the keeper removes the folder."""
+    return folder.with_name(f"{folder.name}.keeper")
 
 
 def _start_keeper(folder: Path) -> None:
@@ -197,7 +202,7 @@ def _start_keeper(folder: Path) -> None:
 def keep(folder: Path) -> None:
     """Runs the servers until no worker uses them."""
     servers = Servers.from_environment()
-    with (folder / "keeper").open("w") as keeper, (folder / "users").open("w") as users:
+    with _keeper_file(folder).open("w") as keeper, (folder / "users").open("w") as users:
         fcntl.flock(keeper, fcntl.LOCK_EX)
         rabbit = servers.rabbit_node(folder / "rabbitmq", advanced=FEW_TICKS)
         # No test kills this Redis, so none needs each write on the disk before its answer.
