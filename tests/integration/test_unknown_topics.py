@@ -93,7 +93,9 @@ async def test_poll_of_a_known_and_an_unknown_topic_wakes_by_either(
         poll = asyncio.create_task(unknown.client.post("/v1/pull", json=body))
         await amqp.until_consumers(topic.ready_queue, 1)
         sent = await made.through(second).send()
-        (pulled,) = (await poll).json()["messages"]
+        answer = await poll
+        assert answer.status_code == 200, answer.text
+        (pulled,) = answer.json()["messages"]
         assert (pulled["topic"], pulled["id"]) == (made.name, sent["id"])
         await made.ack(pulled)
 

@@ -22,7 +22,8 @@ from topology.deaths import deaths, latest_death
 
 pamqp_patch.install()
 
-MOMENTS = st.integers(0, 2**32).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
+# pamqp reads a later moment as milliseconds, and can't write it as it came.
+MOMENTS = st.integers(0, 2**32 - 1).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -130,6 +131,7 @@ WRITTEN: list[tuple[str, bytes]] = [
     ("Integer", b"I\0\0\0\5"),
     ("Long", b"l\0\0\0\0\0\0\0\5"),
     ("Short", b"s\0\5"),
+    ("moment after 2106", b"T\0\0\0\1\0\0\0\0"),
     ("Byte", b"b\5"),
     ("unsigned byte", b"B\5"),
     ("Float", b"f" + struct.pack(">f", 0.1)),
