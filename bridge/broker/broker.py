@@ -18,7 +18,7 @@ from bridge.broker.publications import CopyPublisher
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.long_poll import LongPoll
 from bridge.broker.ready.taker import Taker
-from bridge.model.breaker import Breaker
+from bridge.model.breaker import Breaker, BreakerState
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.settings import Settings
 from topology import plan
@@ -141,16 +141,27 @@ class Broker:
         return [not_empty(self._names.refused)] if depth else []
 
     async def check(self) -> None:
-        """Checks that RabbitMQ answers and takes messages.
+        """Checks that RabbitMQ takes messages. Asks it only if a call has timed out since its last answer.
 
         Raises:
             BrokerUnavailable: RabbitMQ is away, or blocks publishers.
         """
+        await self._check(ask=self.breaker.state is not BreakerState.CLOSED)
+
+    async def probe(self) -> None:
+        """Checks that RabbitMQ takes messages, and that it answers now: a frozen broker keeps its connections open.
+
+        Raises:
+            BrokerUnavailable: RabbitMQ is away, frozen, or blocks publishers.
+        """
+        await self._check(ask=True)
+
+    async def _check(self, *, ask: bool) -> None:
         await self.declared.ensure_wheel()
         if await self._publishing.blocked():
             raise BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")
-        # A frozen broker holds the connection open.
-        await self._publishing.ping()
+        if ask:
+            await self._publishing.ping()
 
     async def close(self) -> None:
         """Closes all connections. RabbitMQ requeues unacknowledged deliveries."""

@@ -28,6 +28,7 @@ from bridge.service.topics import Topics
 from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
+from bridge.store.clock import StoreClock
 from bridge.store.keys import Keys
 from bridge.store.lmstfy import LmstfyStore
 from bridge.store.records import Records
@@ -45,9 +46,12 @@ class Service:
         self.settings = settings
         self._broker = Broker(settings)
         keys = Keys(settings.redis_prefix, settings.index_buckets)
-        # The loops have connections of their own, so that they never wait behind requests.
+        # The loops have connections of their own, so that they never wait behind requests. The clock is shared: it
+        # gets more exact with each answer, and the loops ask seldom.
+        clock = StoreClock()
         self._store, self._loops_store = (
-            Store(settings.redis_url, timeout_ms=settings.store_timeout, tls=settings.tls, keys=keys) for _ in range(2)
+            Store(settings.redis_url, timeout_ms=settings.store_timeout, tls=settings.tls, keys=keys, clock=clock)
+            for _ in range(2)
         )
         records = Records(
             keys=keys,
@@ -129,7 +133,7 @@ class Service:
     async def health(self) -> Health:
         """The health of this pool in this process. It asks RabbitMQ and Redis now."""
         broker, store = await asyncio.gather(
-            _state_of(self._broker.check()), _state_of(self._loops_store.learn_clock())
+            _state_of(self._broker.probe()), _state_of(self._loops_store.learn_clock())
         )
         servers = {"broker": broker, "store": store}
         # A frozen or blocked server gives a loop no work, so the loop itself has not noticed yet.

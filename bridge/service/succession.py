@@ -72,12 +72,13 @@ class Step:
     """What to do for one message, in the order of the fields. Each of them may be missing.
 
     `announce`: the call that makes the record outlive the copy; its answer does not matter. `publication`: the copy to
-    publish. `name`: the call that names this copy in the record, or changes the record alone
-    if there is no publication. `delivery`: the copy that the step began with, to be acknowledged last. The checkpoint
-    leaves it out: it acknowledges its deliveries by tag, a batch at a time. `instead`: the alternative, built only when
-    it is needed, from the error: after the publish failed, and, for a step with a delivery, when Redis did not answer.
-    The alternative takes over the delivery. `then`: called with the outcome of `name`. It returns a step that has to
-    come before the acknowledgement and takes over the delivery, or None.
+    publish. `name`: the call that names this copy in the record, or changes the record alone if there is no
+    publication. `delivery`: the copy that the step began with, to be acknowledged last. The checkpoint leaves it out:
+    it acknowledges its deliveries by tag, a batch at a time.
+
+    `instead`: the alternative, built only when it is needed, from the error: after the publish failed, and, for a step
+    with a delivery, when Redis did not answer. The alternative takes over the delivery. `then`: called with the outcome
+    of `name`. It returns a step that has to come before the acknowledgement and takes over the delivery, or None.
     """
 
     announce: Call | None = None

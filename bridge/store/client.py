@@ -37,13 +37,22 @@ class Store:
     call was late by a clock that has jumped. While a server's breaker refuses calls, calls of its keys fail at once.
     """
 
-    def __init__(self, url: str, *, timeout_ms: int, tls: SSLContext | None = None, keys: Keys | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_ms: int,
+        tls: SSLContext | None = None,
+        keys: Keys | None = None,
+        clock: StoreClock | None = None,
+    ) -> None:
         """`keys`: the keyspace of messages. With it, `agree` checks the buckets before the first script of a message.
+        `clock`: the clock of another store of the same Redis, to be shared.
 
         Raises:
             ValueError: the URL is malformed (`settings/redis_url.py` lists its forms).
         """
-        self.clock = StoreClock()
+        self.clock = clock or StoreClock()
         self._servers = connect(url, self.clock, timeout_s=timeout_ms / 1_000, tls=tls)
         self._timeout_s = timeout_ms / 1_000
         self._keys = keys
