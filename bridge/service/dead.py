@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -20,6 +21,10 @@ from bridge.store.records import Outcome
 from bridge.store.verdicts import Verdict
 
 _GROUP = 100
+
+# In all longer than RabbitMQ takes to write a requeue to a slow disk. A consumer may also have taken the letter.
+_COUNTED_TRIES = 20
+_COUNTED_PAUSE_S = 0.01
 
 
 class Dead:
@@ -66,11 +71,20 @@ class Dead:
         await self._store.learn_clock(self._records.keys.homes(topic))
         try:
             taken = await self._taker.take(self._declared.dead_queue(topic), 1)
+            for delivery in taken:
+                await delivery.requeue()
+                await self._until_counted(topic)
         except QueueMissing:
             return None
-        for delivery in taken:
-            await delivery.requeue()
         return self._copy(topic, taken[0]).id if taken else None
+
+    async def _until_counted(self, topic: str) -> None:
+        """Waits until RabbitMQ counts a requeued letter, as it does not confirm a requeue. Otherwise the caller's next
+        question could find no letter."""
+        for _ in range(_COUNTED_TRIES):
+            if await self.size(topic):
+                break
+            await asyncio.sleep(_COUNTED_PAUSE_S)
 
     async def replay(self, topic: str, message_id: str) -> Message:
         """Makes a dead letter due again, with its attempts counted from zero.

@@ -30,7 +30,7 @@ class KnownTopics:
         self._looking: asyncio.Task[None] | None = None
 
     async def of(self, topics: Sequence[str]) -> list[str]:
-        """Returns the topics that exist, in the given order, with their queues declared.
+        """Returns the topics that exist, in the given order. Declares the queues of those that the list names.
 
         Raises:
             Unavailable
@@ -40,8 +40,11 @@ class KnownTopics:
         listed = await self._listed(topics)
         existing: list[str] = []
         for topic in topics:
-            if topic in listed or await self._declared.finds_topic(topic):
+            if topic in listed:
                 await self._declared.ensure_topic(topic)
+                existing.append(topic)
+            elif await self._declared.finds_topic(topic):
+                # Not declared: RabbitMQ also finds a queue that it is deleting, and a declaration would make it again.
                 existing.append(topic)
         return existing
 

@@ -114,6 +114,18 @@ async def test_topic_that_redis_no_longer_lists_is_pulled(
     assert (await topic.through(second).pull_one())["id"] == "m-1"
 
 
+async def test_pull_of_a_topic_that_redis_no_longer_lists_declares_nothing(
+    topic: Topic, second: httpx2.AsyncClient, store: Store, amqp: Amqp
+) -> None:
+    await topic.send()
+    await topic.ack(await topic.pull_one())
+    await store.command("SREM", "delay/topics", topic.name)
+    async with amqp.connection.channel() as channel:
+        await channel.queue_delete(topic.dead_queue)
+    assert await topic.through(second).pull(wait=0) == []
+    assert await amqp.count(topic.dead_queue) is None
+
+
 async def test_poll_of_a_topic_that_is_removed_makes_no_queue(
     topic: Topic, second: httpx2.AsyncClient, amqp: Amqp
 ) -> None:

@@ -69,6 +69,7 @@ class TestTries:
         assert (await queue.consume(_SHORT))["remain_tries"] == 1
         assert (await queue.consume(_SHORT))["remain_tries"] == 0
         assert await until_dead(queue) == job_id
+        assert [await queue.dead_letters() for _ in range(20)] == [(1, job_id)] * 20  # a look hides no letter
         shown = (await queue.peek(job_id)).json
         assert (shown["ttl"], b64decode(shown["data"])) == (0, b"hello")  # dead letters never expire
         assert await queue.is_empty()
