@@ -20,6 +20,7 @@ from tests.callbacks.subscribing import attempts, subscribe, until_subscription
 from tests.forked_bridge import ForkedBridge
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Topic
+from tests.waiting import pause
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +146,7 @@ async def until_port_closed(client: httpx2.AsyncClient) -> None:
             await client.get("/health/live")
         except httpx2.TransportError:
             return
+        await pause()
 
 
 async def test_a_stopping_bridge_waits_for_its_calls(

@@ -33,6 +33,7 @@ async def send_all(service: Service, topic: str, *, delay_ms: int = 0) -> int:
             for result in await service.sending.send_many(drafts):
                 if not isinstance(result, Exception):
                     due_ms[result.message.record.id] = result.message.record.due_ms
+            await pause()
     return min(due_ms.values())
 
 
@@ -44,6 +45,7 @@ async def pull_all(service: Service, topic: str, *, lease_ms: int) -> list[Lease
             with suppress(Unavailable):
                 for leased in await service.pulling.pull([topic], limit=100, wait_ms=2_000, lease_ms=lease_ms):
                     found[leased.message.record.id] = leased
+            await pause()
     return list(found.values())
 
 

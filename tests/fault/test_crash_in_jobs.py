@@ -29,6 +29,7 @@ from tests.fault.crash import (
     restarted,
 )
 from tests.fault.stage import Stage
+from tests.waiting import pause
 
 
 def job(topic: str, body: str, *, delay_s: int) -> Job:
@@ -49,6 +50,7 @@ async def push_again(service: Service, what: Job) -> None:
         while True:
             with suppress(Unavailable):
                 return await push(service, what)
+            await pause()
 
 
 async def comes(service: Service, topic: str, body: bytes) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.fault.api import Api
 from tests.fault.stage import Stage, started
 from tests.fault.test_outages import Outage, rabbit_frozen, redis_frozen
+from tests.waiting import pause
 
 pytestmark = pytest.mark.private_rabbit
 
@@ -33,6 +34,7 @@ async def until_all_up(api: Api) -> str:
         text = await exposition(api)
         if min(up(text).values(), default=0) == 1:
             return text
+        await pause()
 
 
 @pytest.mark.parametrize(("outage", "part"), [(redis_frozen, "store"), (rabbit_frozen, "broker")])

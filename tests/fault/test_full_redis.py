@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 from bridge.local.redis import AppendFsync, RedisNode
 from tests.fault.api import Api
 from tests.fault.stage import Stage, started
+from tests.waiting import pause
 
 Full = Callable[[RedisNode], AbstractAsyncContextManager[None]]
 
@@ -79,6 +80,7 @@ async def refused(api: Api, topic: str) -> str:
             detail: str = answer.json()["detail"]
             return detail
         assert answer.status_code == 201, answer.text
+        await pause()
 
 
 @pytest.mark.parametrize(("full", "says"), [(disk_full, "MISCONF"), (memory_full, "maxmemory")], ids=["disk", "memory"])

@@ -113,6 +113,7 @@ async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
         while not await refused(api, sends, {"id": "refused", "body": 1, "delay": 100}):
             # An alarm takes a moment to reach the publishers.
             assert outage in (memory_alarm, disk_alarm)
+            await pause()
         calls = [refused(api, sends, {"id": f"refused-{n}", "body": n, "delay": 100}) for n in range(20)]
         assert all(await asyncio.gather(*calls))
         assert await refused(api, pulls, {"max": 10})
@@ -121,6 +122,7 @@ async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
         assert (ready.status_code, ready.headers["content-type"]) == (503, "application/problem+json")
         while now_ms() < due_ms:
             await api.call("GET", "/health/live")
+            await pause()
         # The checkpoint notices the outage even when a frozen broker delivers nothing to it, and when a broker in alarm
         # still takes its first publish.
         async with asyncio.timeout(30):

@@ -21,6 +21,7 @@ from tests.waiting import pause
 pytestmark = pytest.mark.timeout(90)
 
 GRACE_MS = 1_000
+RUN_EVERY_S = 0.25  # a run of the command takes the time of many looks
 SLOT_OF_FOUR_SECONDS = "delay.3s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
 SLOT_OF_A_LEASE_OF_FOUR_SECONDS = "delay.4s"
 BY_HAND = pytest.mark.parametrize("own", ["not_auditing"], indirect=True)
@@ -66,7 +67,7 @@ async def by_hand(own: Own, *options: str) -> tuple[int, list[Json]]:
 async def listed_by_hand(own: Own, *options: str) -> Json:
     """Runs the command until it lists a message. The test's time limit ends the wait."""
     while not (listed := (await by_hand(own, *options))[1]):
-        await pause()
+        await pause(RUN_EVERY_S)
     (message,) = listed
     return message
 
@@ -184,6 +185,7 @@ async def test_audit_sends_nothing_again_while_the_checkpoint_is_late(
         late_ms = await store_now_ms() - due_ms(sent)
         code, listed = await by_hand(own, "--repair")
         assert listed == []
+        await pause(RUN_EVERY_S)
     assert code == 1
     await asyncio.to_thread(own.bridge.start)
     assert await own.topic.pull_ids(1) == ["m-1"]

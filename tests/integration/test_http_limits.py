@@ -17,6 +17,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.forked_bridge import ForkedBridge
+from tests.waiting import pause
 
 MAX_BODY = 1_000
 LARGEST_REQUEST = 3 * MAX_BODY + 256 * 1024
@@ -98,6 +99,7 @@ async def others_served(bridge: ForkedBridge) -> AsyncIterator[None]:
                 await send(number, client)
                 await send(number + 1_000_000, client, Connection="close")
                 number += 1
+                await pause()
 
     async with asyncio.TaskGroup() as group:
         group.create_task(serve())

@@ -173,6 +173,7 @@ async def _break_connections(rabbit: RabbitNode, vhost: str) -> None:
     while not names:
         found = await management(rabbit, "GET", f"vhosts/{vhost}/connections")
         names = [one["name"] for one in found if str(one.get("user_provided_name")).startswith("delaybridge")]
+        await pause()
     for name in names:
         await management(rabbit, "DELETE", f"connections/{quote(name, safe='')}")
 

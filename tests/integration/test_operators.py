@@ -251,6 +251,7 @@ async def test_counters_follow_the_life_of_messages(topic: Topic, amqp: Amqp) ->
     # Releases and ghosts are counted after the broker has settled them, so the counters may lag.
     while (now := await counted(topic)) != wanted:
         assert all(now[name] <= most for name, most in wanted.items() if name in now), now
+        await pause()
 
 
 async def test_gauges_count_the_messages_of_a_topic_by_state(topic: Topic) -> None:

@@ -17,6 +17,7 @@ from bridge.local.redis import RedisNode
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json
 from tests.matrix.servers import Servers
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -46,6 +47,7 @@ class Watched:
             status, health = await self.health()
             if reached(status, health):
                 return health
+            await pause()
 
     async def until_ok(self) -> None:
         await self.until(lambda status, health: status == 200 and health["status"] == "ok")

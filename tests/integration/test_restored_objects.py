@@ -86,6 +86,7 @@ async def insist(topic: Topic, method: str, path: str, body: Json) -> Json:
             assert answer.status_code in (200, 201), answer.text
             found: Json = answer.json()
             return found
+        await pause()
 
 
 def label(item: Exchange | Queue | Binding) -> str:

@@ -12,6 +12,7 @@ import pytest
 from bridge.model.values import MAX_DELAY_MS
 from tests.integration.amqp import Amqp, header
 from tests.integration.topic import Topic, due_ms
+from tests.waiting import pause
 
 NowMs = Callable[[], Awaitable[int]]
 
@@ -68,6 +69,7 @@ async def test_concurrent_sends_of_one_id_make_one_message(topic: Topic) -> None
         path, body = f"/v1/topics/{topic.name}/messages", {"body": 1, "id": "m-1"}
         while (answer := await topic.client.post(path, json=body)).status_code == 503:
             assert answer.headers["Retry-After"]
+            await pause()
         return answer.status_code
 
     assert sorted(await asyncio.gather(*(insist() for _ in range(20)))) == [200] * 19 + [201]
