@@ -3,10 +3,12 @@
 
 PYTHON = .venv/bin/python
 UV ?= uv
+# `make all` runs all tests.
+BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 
 .DEFAULT_GOAL := run
-.PHONY: help run all check lint types imports guard fmt test test-all test-unit test-tools test-redis-cluster \
-    test-matrix coverage fuzz bench torture setup lock clean
+.PHONY: help run all check lint types imports guard fmt test test-all test-unit test-clusters test-tools \
+    test-redis-cluster test-matrix coverage fuzz bench torture setup lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,13 +39,16 @@ fmt: setup ## Mend what ruff can mend, and format
 	@$(PYTHON) -m ruff format .
 
 test: setup ## Run the tests of the bridge, or those of FILE="tests/a.py tests/b.py"
-	@$(PYTHON) -m pytest $(or $(FILE),--ignore=tests/tools) $(ARGS)
+	@$(PYTHON) -m pytest $(or $(FILE),$(BRIDGE_TESTS)) $(ARGS)
 
 test-all: setup
 	@$(PYTHON) -m pytest $(ARGS)
 
 test-unit: setup ## Run the tests that need no server, in seconds
 	@$(PYTHON) -m pytest tests/unit $(ARGS)
+
+test-clusters: setup ## Run the tests that kill nodes of RabbitMQ and Redis clusters
+	@$(PYTHON) -m pytest tests/clusters $(ARGS)
 
 test-tools: setup ## Run the tests of the benchmark, torture, guard and local servers
 	@$(PYTHON) -m pytest tests/tools $(ARGS)
@@ -55,7 +60,7 @@ test-matrix: setup ## Run the tests that need servers on each version of RabbitM
 	@exec $(PYTHON) -m tests.matrix
 
 coverage: setup ## Run the tests of the bridge, or those of FILE, and list the lines that none of them reaches
-	@$(PYTHON) -m pytest --cov --cov-report=term --cov-report=html:.local/coverage $(or $(FILE),--ignore=tests/tools) $(ARGS)
+	@$(PYTHON) -m pytest --cov --cov-report=term --cov-report=html:.local/coverage $(or $(FILE),$(BRIDGE_TESTS)) $(ARGS)
 
 fuzz: SEED ?= $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 fuzz: setup ## Run the fuzz and property tests with many more examples, from a new seed or SEED=number

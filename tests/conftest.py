@@ -42,12 +42,12 @@ from tests.shared_servers import (
 PROJECT = Path(__file__).parent.parent
 # Files and folders whose tests take longest, in this order. A worker takes whole files, so long ones begin first.
 LONGEST = (
-    "fault/test_rabbit_cluster.py",
+    "clusters/test_rabbit.py",
     "tools/benchmarks/test_quick.py",
+    "clusters",
     "fault/test_outages.py",
     "fault/test_rolling_restarts.py",
     "integration/topology",
-    "integration/test_redis_cluster.py",
     "integration/test_audit.py",
     "fault/test_breakers.py",
     "fuzz",

@@ -28,6 +28,7 @@ TESTS: Final = (
     "tests/fault",
     "tests/property",
     "tests/integration",
+    "tests/clusters",
     "tests/tools/local/test_nodes.py",
 )
 
