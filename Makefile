@@ -50,7 +50,7 @@ test-unit: setup ## Run the tests that need no server, in seconds
 test-clusters: setup ## Run the tests that kill nodes of RabbitMQ and Redis clusters
 	@$(PYTHON) -m pytest tests/clusters $(ARGS)
 
-test-tools: setup ## Run the tests of the benchmark, torture, guard and local servers
+test-tools: setup ## Run the tests of commands: benchmark, torture, guard, local servers, topology's drain
 	@$(PYTHON) -m pytest tests/tools $(ARGS)
 
 test-redis-cluster: setup ## Run the tests of a running bridge with its records on a Redis Cluster

@@ -47,7 +47,7 @@ LONGEST = (
     "clusters",
     "fault/test_outages.py",
     "fault/test_rolling_restarts.py",
-    "integration/topology",
+    "tools/topology",
     "integration/test_audit.py",
     "fault/test_breakers.py",
     "fuzz",

@@ -30,6 +30,7 @@ TESTS: Final = (
     "tests/integration",
     "tests/clusters",
     "tests/tools/local/test_nodes.py",
+    "tests/tools/topology",
 )
 
 
