@@ -6,6 +6,7 @@ import pytest
 
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -56,3 +57,18 @@ async def test_id_of_a_message_that_an_amqp_consumer_acknowledged_can_be_publish
     for body in (b"1", b"2"):
         await publish(amqp, topic, body)
         assert await reject_and_ack(amqp, topic) == body
+
+
+async def test_message_of_a_client_that_waits_beside_a_ready_one_is_delivered_although_that_one_is_deleted(
+    topic: Topic, amqp: Amqp
+) -> None:
+    await topic.send(1, id="m-1")
+    await topic.call("POST", "/pause")
+    await publish(amqp, topic, b"2")
+    await amqp.publish("delay", f"0.0.0.0.0.0.2.{topic.name}", b"3", message_id="m-2")
+    while (await topic.client.get(f"/v1/topics/{topic.name}/messages/m-2")).status_code == 404:
+        await pause()
+    assert await topic.state("m-1") == "ready"
+    await topic.delete("m-1")
+    await topic.call("POST", "/resume")
+    assert {one["body"] for one in [await topic.pull_one() for _ in range(2)]} == {2, 3}

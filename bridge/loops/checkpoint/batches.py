@@ -10,7 +10,7 @@ from bridge.broker.copies.classify import Due, Returned
 from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Decision, after_fire, after_return
 from bridge.model.errors import StoreUnavailable, Unavailable, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import CopyKind
+from bridge.model.message import CopyKind, State
 from bridge.model.values import Policy
 from bridge.service.context import Context
 from bridge.service.succession import Succession
@@ -132,7 +132,8 @@ class Batches:
         Redis has lost its records."""
         calls: list[Call] = []
         for item, outcome in zip(items, outcomes, strict=True):
-            if outcome.verdict is Verdict.MADE or (outcome.verdict is Verdict.HOLD and item.copy.epoch == 0):
+            held = outcome.verdict is Verdict.HOLD and outcome.found.state is State.WAITING
+            if outcome.verdict is Verdict.MADE or (held and item.copy.epoch == 0):
                 packed = envelopes.pack(item.copy.envelope, self._keep_body_max)
                 if packed:
                     calls.append(self._records.keep(outcome.found, packed))

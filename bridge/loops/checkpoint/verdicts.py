@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bridge.broker.publications import Publication, Route
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy, CopyKind, Record, new_nonce
+from bridge.model.message import Copy, CopyKind, Record, State, new_nonce
 from bridge.model.values import Policy
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.succession import Step
@@ -52,7 +52,10 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int)
         case Verdict.HOLD if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
             return Decision(hold_ms=outcome.extra)
         case Verdict.HOLD:
-            held = replace(as_recorded(copy, outcome.found), due_ms=outcome.now_ms + int(outcome.extra))
+            # Beside a ready message of its id, a client's copy has no record yet, so it keeps its epoch 0.
+            ready = outcome.found.state is State.READY
+            named = copy if ready else as_recorded(copy, outcome.found)
+            held = replace(named, due_ms=outcome.now_ms + int(outcome.extra))
             left_ms = min(outcome.extra, _left_at_most_ms(copy, outcome.found) + stranded_ms)
             publication = Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)
             return Decision(Step(publication=publication))

@@ -18,8 +18,14 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
   local verdict = 'release'
   if r and epoch == 0 and free_for_client(r) then
     local next_epoch, next_nonce = r[EPOCH] + 1, nonce
-    -- The copy of the message before may still be in the ready queue. Under its name, neither is a ghost.
-    if live(r) then next_epoch, next_nonce = r[EPOCH], r[NONCE] end
+    if live(r) then
+      -- The message before may still be in the ready queue, so the record stays its own until this copy is due. Then
+      -- both have one name, and neither is a ghost.
+      if tonumber(expires_ms) > 0 and tonumber(expires_ms) <= now then return answer('expired', r) end
+      local early = math.max(tonumber(due_ms) - now, tonumber(paused_ms))
+      if early > 0 then return answer('hold', r, early) end
+      next_epoch, next_nonce = r[EPOCH], r[NONCE]
+    end
     r = of_client(r, next_epoch, next_nonce, tonumber(due_ms), tonumber(expires_ms), attempt - 1, tonumber(max_retry))
     verdict = 'made'
   elseif not r then
@@ -53,11 +59,8 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
     end
     return answer('hold', r, wait)
   end
-  if attempt > r[MAX_RETRY] + 1 then
-    if verdict == 'made' then make_ready(r) end
-    return answer('bury', r)
-  end
   make_ready(r)
+  if attempt > r[MAX_RETRY] + 1 then return answer('bury', r) end
   return answer(verdict, r, r[EXPIRES] > 0 and r[EXPIRES] - now or 0)
 end
 return for_each(fire)
