@@ -122,9 +122,13 @@ class Service:
         """Stops the loops, waits for sends in flight for the grace period at most, and closes the connections."""
         for running in self._running:
             running.cancel()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.grace / 1_000):
-                await asyncio.gather(*self._running, self.sending.finish(), return_exceptions=True)
+        ending = [*self._running, asyncio.create_task(self.sending.finish())]
+        # Not `asyncio.timeout`: after a process was starved for the grace period, its cancel would meet the first one.
+        # Then a loop that waits for its work would wait for ever.
+        _, late = await asyncio.wait(ending, timeout=self.settings.grace / 1_000)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
         await self._broker.close()
         for store in (self._store, self._loops_store):
             await store.close()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 
 import aio_pika
 import httpx2
 import pytest
 
+from bridge.model.message import Envelope
+from bridge.model.values import Draft
 from tests.fault.api import Api
+from tests.fault.inside import Gate, running
 from tests.fault.stage import Stage, killed, started
 from tests.waiting import pause
 
@@ -130,3 +134,25 @@ def in_flight(stage: Stage) -> int:
     lines = stage.rabbit.ctl("list_channels", "--no-table-headers", "vhost", "messages_unacknowledged").splitlines()
     counts = [line.split() for line in lines]
     return sum(int(count) for vhost, count in counts if stage.rabbit.amqp_url.endswith(f"/{vhost}"))
+
+
+async def test_stop_ends_when_the_process_was_starved_for_the_grace_period(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping = asyncio.Event()
+
+    async def starve() -> None:
+        await stopping.wait()
+        time.sleep(0.3)  # noqa: ASYNC251 - it blocks the process on purpose
+
+    async with running(stage, grace=100) as service:
+        gate = Gate(monkeypatch)  # never opened, so a batch stays in flight
+        draft = Draft(topic="starved", id="it", envelope=Envelope(body=b"1"), delay_ms=2_000)
+        await service.sending.send(draft)
+        async with asyncio.timeout(30):
+            await gate.reached.wait()
+            starving = asyncio.create_task(starve())
+            asyncio.get_running_loop().call_later(0.1, stopping.set)
+            await stopping.wait()  # before the other task, so `stop` has begun when that one blocks the process
+            await service.stop()
+            await starving
