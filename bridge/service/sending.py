@@ -77,7 +77,9 @@ class Sending:
         alone = self._declared.unsettled(draft.topic)
         try:
             async with asyncio.timeout(_NEW_TOPIC_WITHIN_S if alone else self._answer_within_s):
-                request = self._request(draft, await self._topics.used(draft.topic), until_s)
+                policy = await self._topics.used(draft.topic)
+                # The declare of a new topic may take longer than an answer. A send alone ends with its caller anyway.
+                request = self._request(draft, policy, self._until_s() if alone else until_s)
                 if alone:
                     (result,) = await self._commit([request])
                 else:
