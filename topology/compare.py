@@ -81,7 +81,7 @@ def queues(plan: Plan, rows: Rows) -> list[Finding]:
 
 def bindings(plan: Plan, rows: Rows) -> list[Finding]:
     """Checks the rows of /api/bindings/VHOST: missing bindings, former ones, and others that take messages past the
-    checkpoint."""
+    bridge."""
     existing = {
         Binding(
             source=row["source"],
@@ -117,7 +117,7 @@ def bindings(plan: Plan, rows: Rows) -> list[Finding]:
         warning(
             f"binding {b.source} --{b.key}--> {b.destination}",
             found="bound",
-            effect="the messages that it takes do not reach the checkpoint",
+            effect="the messages that it takes do not reach a bridge",
             required="absent",
             remedy="Remove the binding",
         )

@@ -127,6 +127,12 @@ class Names:
         return f"{self.prefix}.acks"
 
     @property
+    def done(self) -> str:
+        """Topic exchange that leads to `acks`, routing key = topic. RabbitMQ limits a user to keys of a topic exchange
+        only."""
+        return f"{self.prefix}.done"
+
+    @property
     def refused(self) -> str:
         """Queue for messages that the checkpoint can't read. It is published to through the default exchange."""
         return f"{self.prefix}.refused"

@@ -102,6 +102,8 @@ def core(names: Names) -> Plan:
             Exchange(name=names.ready_exchange, type="topic"),
             Exchange(name=names.returned, type="fanout"),
             Exchange(name=names.acks, type="fanout"),
+            # The alternate exchange leads all keys on. A binding might come later than the exchange.
+            Exchange(name=names.done, type="topic", alternate=names.acks),
         ),
         queues=(_terminal(names.acks), _terminal(names.refused)),
         bindings=(

@@ -1,6 +1,6 @@
 """Records the acks that AMQP consumers publish.
 
-A consumer that has finished a message publishes an empty one to the exchange `delay.acks`, with the topic as routing
+A consumer that has finished a message publishes an empty one to the exchange `delay.done`, with the topic as routing
 key and the same `message_id`.
 """
 

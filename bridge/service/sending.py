@@ -14,16 +14,17 @@ from itertools import chain
 from time import monotonic
 
 from bridge import metrics
-from bridge.broker.publications import Publication, Route
+from bridge.broker.publications import Route
 from bridge.model.errors import BridgeError, InvalidRequest, NotPublished, SendUnderWay, StoreUnavailable, Unavailable
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import CopyKind, Envelope, Message, Record, new_nonce
+from bridge.model.message import CopyKind, Message, Record, new_nonce
 from bridge.model.ulids import new_ulid
-from bridge.model.values import MAX_DELAY_MS, Draft, Policy, Release, Sent
+from bridge.model.values import MAX_DELAY_MS, Draft, Policy, Sent
 from bridge.service.context import Context
+from bridge.service.detours import Detours
 from bridge.service.group_commit import GroupCommit
 from bridge.service.succession import Result, Step, Succession, named
-from bridge.service.successors import first_copy
+from bridge.service.successors import due_at_once, first
 from bridge.store import envelopes
 from bridge.store.calls import Call
 from bridge.store.records import Claim, Confirmation, Outcome, outcome_of, read_envelope
@@ -57,6 +58,7 @@ class Sending:
         self._records = context.records
         self._succession = Succession(context.store, context.broker.copy_publisher)
         self._declared = context.broker.declared
+        self._detours = Detours(context)
         self._topics = context.topics
         self._keep_body_max = context.settings.keep_body_max
         self._max_retry = context.settings.max_retry
@@ -75,7 +77,9 @@ class Sending:
         alone = self._declared.unsettled(draft.topic)
         try:
             async with asyncio.timeout(_NEW_TOPIC_WITHIN_S if alone else self._answer_within_s):
-                request = self._request(draft, await self._topics.used(draft.topic), until_s)
+                policy = await self._topics.used(draft.topic)
+                # The declare of a new topic may take longer than an answer. A send alone ends with its caller anyway.
+                request = self._request(draft, policy, self._until_s() if alone else until_s)
                 if alone:
                     (result,) = await self._commit([request])
                 else:
@@ -187,25 +191,30 @@ class Sending:
 
     async def _publish(self, requests: list[_Request], records: list[Record]) -> list[Sent | BridgeError]:
         now_ms, now_s = self._store.clock.now_ms(), monotonic()
-        steps = [
-            self._step(request, record, now_ms)
-            if now_s < request.until_s  # the caller still waits
-            else Step(name=self._records.withdraw(record))
-            for request, record in zip(requests, records, strict=True)
-        ]
+        steps: list[Step] = []
+        detours: list[int] = []
+        for at, (request, record) in enumerate(zip(requests, records, strict=True)):
+            if now_s >= request.until_s:  # the caller waits no more
+                steps.append(Step(name=self._records.withdraw(record)))
+                continue
+            if detour := due_at_once(record, request.policy) and self._detours.take(record.topic):
+                detours.append(at)
+            steps.append(self._step(request, record, now_ms, detour=detour))
         results = await self._succession.perform(steps)
+        if detours:
+            await self._detours.until_released(steps, results, detours)
         return [_answer(request, result) for request, result in zip(requests, results, strict=True)]
 
-    def _step(self, request: _Request, record: Record, now_ms: float) -> Step:
+    def _step(self, request: _Request, record: Record, now_ms: float, *, detour: bool) -> Step:
         envelope, policy = request.draft.envelope, request.policy
-        publication = _publication(envelope, record, policy, record.due_ms - now_ms)
+        publication = first(record, envelope, policy, record.due_ms - now_ms, detour=detour)
         confirmation = Confirmation(
             id=record.id,
             epoch=record.epoch,
             nonce=record.nonce,
             created_ms=record.created_ms,
             ready=int(publication.route is Route.READY),
-            direct=int(policy.release is Release.DIRECT),
+            direct=int(publication.kind is CopyKind.PLAIN),
             envelope=envelopes.pack(envelope, self._keep_body_max),
         )
         return Step(
@@ -246,16 +255,3 @@ def _refusal(request: _Request, claim: Outcome) -> BridgeError:
             field, value, MAX_DELAY_MS, f"is {claim.extra} ms beyond the longest delay of 999 days"
         )
     return SendUnderWay(f"another send of the id {request.claim.id!r} is under way")
-
-
-def _publication(envelope: Envelope, record: Record, policy: Policy, left_ms: float) -> Publication:
-    copy = first_copy(record, envelope)
-    if record.due_ms <= record.created_ms and not policy.paused:
-        live_for_ms = record.expires_ms - record.created_ms if record.expires_ms else 0
-        return Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
-    checked = policy.release is Release.CHECKED
-    # The topic may be direct when the copy leaves the wheel. A plain key would lead past the checkpoint then.
-    kind = CopyKind.CHECKED if checked else CopyKind.PLAIN
-    return Publication(
-        copy=copy, route=Route.WHEEL, left_ms=max(0.0, left_ms), exact=checked, kind=kind, shares=checked
-    )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bridge.broker.publications import Publication, Route
 from bridge.model.message import UNSET, Copy, CopyKind, Envelope, Record, new_nonce
-from bridge.model.values import Policy
+from bridge.model.values import Policy, Release
 
 
 def first_copy(record: Record, envelope: Envelope) -> Copy:
@@ -22,6 +22,28 @@ def first_copy(record: Record, envelope: Envelope) -> Copy:
         expires_ms=record.expires_ms,
         created_ms=record.created_ms,
         envelope=envelope,
+    )
+
+
+def due_at_once(record: Record, policy: Policy) -> bool:
+    """Whether the message of a send goes to its ready queue now."""
+    return record.due_ms <= record.created_ms and not policy.paused
+
+
+def first(record: Record, envelope: Envelope, policy: Policy, left_ms: float, *, detour: bool) -> Publication:
+    """Publishes the copy of a send: into the ready queue if it is due at once, else into the wheel.
+
+    `left_ms`: until it is due. `detour`: it is due at once, and goes to the checkpoint all the same.
+    """
+    copy = first_copy(record, envelope)
+    if due_at_once(record, policy) and not detour:
+        live_for_ms = record.expires_ms - record.created_ms if record.expires_ms else 0
+        return Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
+    checked = detour or policy.release is Release.CHECKED
+    # The topic may be direct when the copy leaves the wheel. A plain key would lead past the checkpoint then.
+    kind = CopyKind.CHECKED if checked else CopyKind.PLAIN
+    return Publication(
+        copy=copy, route=Route.WHEEL, left_ms=max(0.0, left_ms), exact=checked, kind=kind, shares=checked
     )
 
 

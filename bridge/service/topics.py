@@ -65,8 +65,8 @@ class Topics:
         return await self._policy(topic, self._seen)
 
     async def used(self, topic: str) -> Policy:
-        """The policy of a topic that gets or delivers a message. Puts the topic on the list, again after Redis was
-        emptied.
+        """The policy of a topic that gets or delivers a message. Declares its queues, and puts it on the list, again
+        after Redis was emptied.
 
         Raises:
             StoreUnavailable: this process has not read the policy before.
@@ -77,6 +77,11 @@ class Topics:
         last = known.get(topic)
         if last is not None and monotonic() - last[1] < _FRESH_S:
             return last[0]
+        if known is self._used and last is None:
+            # Declared before it is listed: polls of other processes consume a listed topic at once, and RabbitMQ closes
+            # a connection that consumes a queue without a leader. While RabbitMQ is away, no poll does.
+            with suppress(BrokerUnavailable):
+                await self._declared.ensure_topic(topic)
         try:
             if known is self._used and not await self._put_on_list(topic):
                 known = self._seen

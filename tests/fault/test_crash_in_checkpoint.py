@@ -42,6 +42,21 @@ async def test_another_checkpoint_releases_the_message_after_a_crash(
 
 
 @pytest.mark.parametrize(
+    ("name", "dying_at"), [("asked", before("fire")), ("fired", after("fire")), ("released", on_way(Route.READY))]
+)
+async def test_another_checkpoint_releases_the_first_message_of_a_topic_after_a_crash(
+    stage: Stage, name: str, dying_at: DyingAt
+) -> None:
+    topic = f"first-{name}"
+    async with dying(stage) as (mortal, service):
+        dying_at(mortal)
+        await send(service, draft(topic))
+        await mortal.die()
+    async with restarted(stage) as service:
+        await comes_once(service, topic, not_before_ms=0)
+
+
+@pytest.mark.parametrize(
     ("name", "dying_at"), [("decided", after("fire")), ("published", on_way(Route.DEAD)), ("buried", after("bury"))]
 )
 async def test_a_crash_while_retries_run_out_leaves_one_dead_letter_that_can_be_replayed(

@@ -91,11 +91,12 @@ async def test_crashes_up_to_the_delivery_limit_count_as_one_failed_attempt(topi
     assert (await topic.look("m-1"))["reason"] == "delivery_limit"
 
 
-async def test_ack_published_to_the_acks_exchange_is_recorded(topic: Topic, amqp: Amqp) -> None:
+@pytest.mark.parametrize("exchange", ["delay.done", "delay.acks"])
+async def test_published_ack_is_recorded(topic: Topic, amqp: Amqp, exchange: str) -> None:
     await topic.send(id="m-1", delay=100)
     message = await amqp.take(topic.ready_queue)
     assert (await topic.look("m-1"))["state"] == "ready"
-    await amqp.publish("delay.acks", topic.name, b"", message_id=message.message_id)
+    await amqp.publish(exchange, topic.name, b"", message_id=message.message_id)
     acked = await topic.until_state("m-1", "acked")
     assert due_ms({"due_at": acked["ended_at"]}) >= due_ms(acked)
     # The id is free again, so the ack has ended the message.
@@ -104,10 +105,10 @@ async def test_ack_published_to_the_acks_exchange_is_recorded(topic: Topic, amqp
 
 async def test_malformed_ack_holds_up_no_other(topic: Topic, amqp: Amqp) -> None:
     await topic.send(id="m-1")
-    await amqp.publish("delay.acks", "no topic!", b"", message_id="m-1")
-    await amqp.publish("delay.acks", topic.name, b"")
-    await amqp.publish("delay.acks", topic.name, b"", message_id="unknown")
-    await amqp.publish("delay.acks", topic.name, b"", message_id="m-1")
+    await amqp.publish("delay.done", "no topic!", b"", message_id="m-1")
+    await amqp.publish("delay.done", topic.name, b"")
+    await amqp.publish("delay.done", topic.name, b"", message_id="unknown")
+    await amqp.publish("delay.done", topic.name, b"", message_id="m-1")
     await topic.until_state("m-1", "acked")
 
 

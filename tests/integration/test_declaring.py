@@ -1,4 +1,5 @@
-"""Tests that the bridge declares a queue a second time if somebody deletes it during its declare."""
+"""Tests that the bridge declares a queue a second time if somebody deletes it during its declare, and lists a topic
+after that."""
 
 from __future__ import annotations
 
@@ -14,6 +15,10 @@ from bridge.broker.declared.declared import Declared
 from bridge.local.rabbitmq import RabbitNode
 from bridge.model.breaker import Breaker
 from bridge.model.errors import BrokerUnavailable
+from bridge.service.topics import Topics
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+from bridge.store.records import Records
 from tests.integration.amqp import Amqp
 from topology import declare
 from topology.names import Names
@@ -68,6 +73,24 @@ async def test_topic_queue_deleted_during_its_declare_is_declared_again(
     await amqp.publish(f"{prefix}.ready", "orders")
     assert await objects.depth(objects.ready_queue("orders")) == 1
     assert objects.unsettled("orders")  # it is a new one, whose confirms do not count yet
+
+
+async def test_topic_is_listed_once_its_queues_are_declared(
+    objects: Declared, prefix: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = Topics(store, Records(keys=Keys(prefix), retention_ms=1, tombstone_ms=1), objects)
+    apply = declare.apply
+    listed: list[list[str]] = []
+
+    async def applied(connection: aio_pika.abc.AbstractConnection, plan: Plan, *, timeout_s: float) -> None:
+        await apply(connection, plan, timeout_s=timeout_s)
+        listed.append(await topics.names())
+
+    monkeypatch.setattr(declare, "apply", applied)
+    await topics.used("invoices")
+    assert listed == [[], []]  # after the queues, and after the bindings
+    assert await topics.names() == ["invoices"]
+    await objects.remove_topic("invoices")
 
 
 async def test_wheel_queue_deleted_during_its_declare_is_declared_again(

@@ -33,8 +33,13 @@ Polling = Callable[[Topic], Awaitable[asyncio.Task[Json]]]
 
 @pytest_asyncio.fixture(scope="module")
 async def second(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of a second bridge process on the same servers."""
-    settings = {"BRIDGE_AMQP_URL": rabbit.amqp_url, "BRIDGE_REDIS_URL": redis_node.url}
+    """A client of a second bridge process on the same servers. It reads too few messages ahead to lead any through the
+    checkpoint into a new queue."""
+    settings = {
+        "BRIDGE_AMQP_URL": rabbit.amqp_url,
+        "BRIDGE_REDIS_URL": redis_node.url,
+        "BRIDGE_CHECKPOINT_PREFETCH": "7",
+    }
     process = ForkedBridge(local_dir / "second" / "bridge.log", free_ports(1)[0], settings)
     await asyncio.to_thread(process.start)
     try:
@@ -129,15 +134,26 @@ async def test_message_leased_at_one_process_is_settled_at_another(topic: Topic,
     assert await other.drain("marker") == []
 
 
-async def test_immediate_send_waits_until_the_new_queue_would_survive_a_kill(
+async def test_immediate_send_past_the_checkpoint_waits_until_the_new_queue_would_survive_a_kill(
     client: httpx2.AsyncClient, second: httpx2.AsyncClient
 ) -> None:
-    for sender in (client, second):
-        new = Topic(client, f"new-{uuid4().hex[:12]}")
+    for declaring in (client, second):
+        new = Topic(second, f"new-{uuid4().hex[:12]}")
         began_s = monotonic()
-        await new.put_policy()
-        await new.through(sender).send()
+        await new.through(declaring).put_policy()
+        await new.send()
         assert monotonic() - began_s >= OUTLIVES_A_KILL_AFTER_S
+
+
+async def test_immediate_send_through_the_checkpoint_waits_for_no_new_queue(client: httpx2.AsyncClient) -> None:
+    new = Topic(client, f"new-{uuid4().hex[:12]}")
+    began_s = monotonic()
+    poll = asyncio.create_task(new.pull_one())
+    sent = await new.send()
+    assert (await poll)["id"] == sent["id"]
+    assert monotonic() - began_s < OUTLIVES_A_KILL_AFTER_S
+    await new.send_many({"id": "m-1", "body": 1}, {"id": "m-2", "body": 2})
+    assert await new.pull_ids(2) == ["m-1", "m-2"]
 
 
 async def test_two_processes_deliver_each_message_once(topic: Topic, second: httpx2.AsyncClient) -> None:
@@ -159,10 +175,8 @@ async def pull_by_priority(topics: list[Topic], **fields: Any) -> list[str]:
 
 async def test_topic_listed_first_is_served_first(topic: Topic) -> None:
     urgent, normal, idle = topic.beside("urgent"), topic.beside("normal"), topic.beside("idle")
-    for number in range(3):
-        await normal.send(id=f"normal-{number}")
-    for number in range(2):
-        await urgent.send(id=f"urgent-{number}")
+    await normal.send_many(*({"id": f"normal-{number}", "body": 1} for number in range(3)))
+    await urgent.send_many(*({"id": f"urgent-{number}", "body": 1} for number in range(2)))
     topics = [idle, urgent, normal]
     assert await pull_by_priority(topics) == ["urgent-0"]
     assert sorted(await pull_by_priority(topics, max=3)) == ["normal-0", "normal-1", "urgent-1"]

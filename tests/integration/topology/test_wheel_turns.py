@@ -120,9 +120,10 @@ async def test_rejected_message_returns_to_the_checkpoint_with_its_topic(broker:
     assert [(death.queue, death.reason) for death in deaths(returned.headers)] == [("ready.orders", "rejected")]
 
 
-async def test_acks_keep_their_topic(broker: Broker) -> None:
+@pytest.mark.parametrize("exchange", [NAMES.done, NAMES.acks])
+async def test_acks_keep_their_topic(broker: Broker, exchange: str) -> None:
     await apply(broker.connection, plan.core(NAMES))
 
-    await publish(broker, NAMES.acks, "shop/orders")
+    await publish(broker, exchange, "shop/orders")
 
     assert (await take(broker, NAMES.acks)).routing_key == "shop/orders"

@@ -25,7 +25,7 @@ def run(*arguments: str, code: int = 0) -> str:
 
 def test_apply_verify_and_drain_to_another_prefix_succeed() -> None:
     assert "error: exchange delay is missing" in run("verify", code=1)
-    assert "13 exchanges, 184 queues" in run("--topic", "orders", "--direct", "mails", "apply")
+    assert "14 exchanges, 184 queues" in run("--topic", "orders", "--direct", "mails", "apply")
     whole = run("--topic", "orders", "--direct", "mails", "verify", "--slots")
     assert whole.startswith("ok: checked version")
     assert "not checked" not in whole
@@ -36,7 +36,7 @@ def test_apply_verify_and_drain_to_another_prefix_succeed() -> None:
 
 
 def test_lanes_are_declared_verified_and_removed() -> None:
-    assert "33 exchanges, 538 queues" in run("--lanes", "3", "--topic", "orders", "apply")
+    assert "34 exchanges, 538 queues" in run("--lanes", "3", "--topic", "orders", "apply")
     assert run("--lanes", "3", "--topic", "orders", "verify", "--slots").startswith("ok: checked version")
     assert "error: queue delay.lane3.checkpoint is missing" in run("--lanes", "4", "verify", code=1)
     assert "0  messages moved; delay has 1 of its lanes left." in run("--topic", "orders", "drain", "delay")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bridge.broker.publications import Publication
+from bridge.broker.publications import Publication, Route
 from bridge.model.errors import StoreUnavailable
-from bridge.model.message import Envelope, State
-from bridge.model.values import Draft, Policy
+from bridge.model.message import CopyKind, Envelope, State
+from bridge.model.values import Draft, Policy, Release
 from bridge.service.sending import Sending
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
@@ -30,6 +31,8 @@ class Servers:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, float | None]] = []
+        self.published: list[Publication] = []
+        self.policy = Policy()
         self.clock = SimpleNamespace(now_ms=lambda: 1_000)
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
@@ -44,13 +47,14 @@ class Servers:
 
     async def publish(self, publications: Sequence[Publication]) -> list[None]:
         self.asked += [("publish", None) for _ in publications]
+        self.published += publications
         return [None] * len(publications)
 
     async def used(self, topic: str) -> Policy:
-        return Policy()
+        return self.policy
 
     def unsettled(self, topic: str) -> bool:
-        return False
+        return topic == "new"
 
 
 @pytest.fixture
@@ -64,7 +68,7 @@ def sending(servers: Servers, *, answer_within_s: float) -> Sending:
         records=Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2),
         broker=SimpleNamespace(copy_publisher=servers, declared=servers),
         topics=servers,
-        settings=SimpleNamespace(keep_body_max=0, max_retry=3, answer_within_s=answer_within_s),
+        settings=SimpleNamespace(keep_body_max=0, max_retry=3, answer_within_s=answer_within_s, checkpoint_prefetch=16),
     )
     return Sending(context)
 
@@ -89,3 +93,20 @@ async def test_a_send_whose_caller_was_answered_is_withdrawn_and_not_published(s
     assert [name for name, _ in servers.asked] == ["schedule", "schedule", "withdraw", "withdraw"]
     assert [str(result) for result in results] == ["Redis or RabbitMQ did not answer in time"] * 2
     assert all(isinstance(result, StoreUnavailable) for result in results)
+
+
+@pytest.mark.parametrize(
+    ("topic", "release", "ways"),
+    [
+        ("orders", Release.CHECKED, [(Route.READY, CopyKind.PLAIN)] * 3),
+        ("new", Release.CHECKED, [(Route.WHEEL, CopyKind.CHECKED)] * 2 + [(Route.READY, CopyKind.PLAIN)]),
+        ("new", Release.DIRECT, [(Route.WHEEL, CopyKind.CHECKED)] * 2 + [(Route.READY, CopyKind.PLAIN)]),
+    ],
+)
+async def test_first_sends_to_a_new_topic_go_through_the_checkpoint(
+    servers: Servers, topic: str, release: Release, ways: list[tuple[Route, CopyKind]]
+) -> None:
+    servers.policy = Policy(release=release)
+    drafts = [replace(draft(f"o-{number}"), topic=topic) for number in range(3)]
+    await sending(servers, answer_within_s=2).send_many(drafts)
+    assert [(one.route, one.kind) for one in servers.published] == ways

@@ -108,10 +108,11 @@ def test_exchange_that_differs_is_reported() -> None:
         ("delay.due", "*.*.*.*.*.*.*.mails", False),
         ("delay.due", "*.*.*.*.*.*.*.*", True),
         ("delay.checkpoint", "#", False),
+        ("delay.done", "#", True),
         ("elsewhere", "#", False),
     ],
 )
-def test_binding_that_bypasses_the_checkpoint_is_reported(source: str, key: str, reported: bool) -> None:
+def test_binding_that_bypasses_the_bridge_is_reported(source: str, key: str, reported: bool) -> None:
     rows = [(b.source, b.destination, b.destination_type, b.key) for b in PLAN.bindings]
     columns = ("source", "destination", "destination_type", "routing_key")
     answer = [dict(zip(columns, row, strict=True)) for row in [*rows, (source, "tap", "queue", key)]]

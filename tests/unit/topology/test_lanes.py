@@ -63,7 +63,7 @@ def test_other_lanes_have_their_own_wheel_names_and_share_the_rest() -> None:
 
     assert (second.entry, second.due, second.checkpoint) == ("delay.lane2", "delay.lane2.due", "delay.lane2.checkpoint")
     assert (second.hand("minutes"), second.slot("tenths", 2)) == ("delay.lane2.minutes", "delay.lane2.200ms")
-    for shared in ("ready_exchange", "returned", "acks", "refused"):
+    for shared in ("ready_exchange", "returned", "done", "acks", "refused"):
         assert getattr(second, shared) == getattr(ONE, shared)
     assert ONE.in_lane(2) == second
     assert (second.ready_queue("orders"), second.dead_queue("orders")) == ("ready.orders", "dead.orders")
@@ -96,7 +96,7 @@ def test_lane_is_read_from_a_queue_name(prefix: str, queue: str, lane: int) -> N
 def test_each_further_lane_adds_one_wheel_and_nothing_else() -> None:
     one, three = plan.whole(ONE, checked=["orders"]), plan.whole(THREE, checked=["orders"])
 
-    assert (len(three.exchanges), len(three.queues)) == (13 + 2 * 10, 182 + 2 * 178)
+    assert (len(three.exchanges), len(three.queues)) == (14 + 2 * 10, 182 + 2 * 178)
     assert len({queue.name for queue in three.queues}) == len(three.queues)
     assert {*one.exchanges} < {*three.exchanges}
     assert {*one.bindings} < {*three.bindings}

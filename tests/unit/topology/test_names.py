@@ -17,7 +17,7 @@ def test_names_of_a_topology_are_as_documented() -> None:
     assert names.slot("minutes", 30) == "delay.30m"
     assert names.slot("tenths", 2) == "delay.200ms"
     assert (names.due, names.checkpoint, names.ready_exchange) == ("delay.due", "delay.checkpoint", "delay.ready")
-    assert (names.acks, names.refused) == ("delay.acks", "delay.refused")
+    assert (names.done, names.acks, names.refused) == ("delay.done", "delay.acks", "delay.refused")
     assert (names.ready_queue("orders"), names.dead_queue("shop/orders")) == ("ready.orders", "dead.shop/orders")
 
 
@@ -25,7 +25,7 @@ def test_no_two_objects_of_a_topology_share_a_name() -> None:
     whole = plan.whole(Names(), checked=["orders", "checkpoint"], direct=["due", "30m"])
 
     assert len({queue.name for queue in whole.queues}) == len(whole.queues) == 177 + 3 + 8
-    assert len({exchange.name for exchange in whole.exchanges}) == len(whole.exchanges) == 13
+    assert len({exchange.name for exchange in whole.exchanges}) == len(whole.exchanges) == 14
 
 
 @given(st.from_regex(r"[A-Za-z0-9_.-]{1,100}(/[A-Za-z0-9_.-]{1,100})?", fullmatch=True))
