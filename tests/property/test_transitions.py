@@ -531,15 +531,16 @@ class Transitions(RuleBasedStateMachine):
 
     @rule(name=ids, at=at, fenced=st.booleans(), twice=twice)
     def ack(self, name: str, at: int, fenced: bool, twice: bool) -> None:
-        epoch = self.receipt(name, at) if fenced else None
+        epoch, nonce = self.receipt(name, at) if fenced else (None, None)
         before = self.record(name)
-        outcome = self.run_script(name, self.world.records.ack(self.world.topic, name, epoch=epoch), twice=twice)
+        call = self.world.records.ack(self.world.topic, name, epoch=epoch, nonce=nonce)
+        outcome = self.run_script(name, call, twice=twice)
         if before is None or before.state is State.UNCONFIRMED:
             assert outcome.verdict == "unknown"
             return
         ends_as_asked = before.state is State.ACKED or not before.state.ended
         if fenced:
-            ends_as_asked = epoch == before.epoch and before.state in (State.LEASED, State.ACKED)
+            ends_as_asked = before.state in (State.LEASED, State.ACKED) and model.is_named(before, epoch, nonce)
         if not ends_as_asked:
             assert outcome.verdict == "stale"
         else:
@@ -548,11 +549,11 @@ class Transitions(RuleBasedStateMachine):
 
     @rule(name=ids, at=at, fenced=st.booleans(), lease_ms=leases_ms, twice=twice)
     def extend(self, name: str, at: int, fenced: bool, lease_ms: int, twice: bool) -> None:
-        epoch = self.receipt(name, at) if fenced else None
+        epoch, nonce = self.receipt(name, at) if fenced else (None, None)
         before = self.record(name)
-        call = self.world.records.extend(self.world.topic, name, epoch=epoch, lease_ms=lease_ms)
+        call = self.world.records.extend(self.world.topic, name, epoch=epoch, nonce=nonce, lease_ms=lease_ms)
         outcome = self.run_script(name, call, twice=twice)
-        if before is not None and before.state is State.LEASED and epoch in (None, before.epoch):
+        if before is not None and before.state is State.LEASED and model.is_named(before, epoch, nonce):
             assert outcome.verdict == "extended"
             assert outcome.found.lease_until_ms == max(before.lease_until_ms, self.world.now_ms + lease_ms)
         else:
@@ -650,7 +651,7 @@ class Transitions(RuleBasedStateMachine):
 
     @rule(name=ids, at=at, fenced=st.booleans(), twice=twice)
     def drop(self, name: str, at: int, fenced: bool, twice: bool) -> None:
-        epoch = self.receipt(name, at) if fenced else None
+        epoch = self.receipt(name, at)[0] if fenced else None
         before = self.record(name)
         outcome = self.run_script(name, self.world.records.drop(self.world.topic, name, epoch=epoch), twice=twice)
         if before is not None and before.state is State.DEAD and epoch in (None, before.epoch):
@@ -701,9 +702,12 @@ class Transitions(RuleBasedStateMachine):
         """The envelope that `look` answers."""
         return self.world.ask(self.world.records.look(self.world.topic, name))[0].extra or b""
 
-    def receipt(self, name: str, at: int) -> int:
-        """An epoch that a consumer may hold in a receipt, most often the latest."""
-        return one_of([record.epoch for record in reversed(self.seen) if record.id == name] or [1], at // 2)
+    def receipt(self, name: str, at: int) -> tuple[int, int | None]:
+        """Epoch and nonce that a consumer may hold in a receipt, most often the latest. Every other one is of an older
+        bridge, and has no nonce."""
+        held = [(record.epoch, record.nonce) for record in reversed(self.seen) if record.id == name]
+        epoch, nonce = one_of(held or [(1, 1)], at // 2)
+        return epoch, nonce if at % 2 else None
 
     def reads(self, *states: State) -> list[Record]:
         """Records as callers have read them while they were in one of the states, the latest first."""

@@ -83,6 +83,11 @@ local function ended(r) return r[STATE] >= ACKED end
 
 local function is(r, epoch, nonce) return r[EPOCH] == epoch and r[NONCE] == nonce end
 
+-- Whether a receipt names the live copy. A receipt of an older bridge has no nonce, and passes ''.
+local function named_by(r, epoch, nonce)
+  return r[EPOCH] == tonumber(epoch) and (nonce == '' or r[NONCE] == tonumber(nonce))
+end
+
 -- Whether the message is in its dead-letter queue. It is not if its time to live has passed.
 local function letter(r) return r[STATE] == DEAD and r[FORGET] == 0 end
 
