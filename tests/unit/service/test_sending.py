@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bridge.broker.publications import Publication
-from bridge.model.errors import StoreUnavailable
+from bridge.model.errors import SendUnderWay, StoreUnavailable
 from bridge.model.message import Envelope, State
-from bridge.model.values import Draft, Policy
+from bridge.model.values import Draft, Policy, Sent
 from bridge.service.sending import Sending
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
@@ -23,13 +23,15 @@ VERDICTS = {
     "confirm": (b"confirmed", State.WAITING),
     "withdraw": (b"withdrawn", State.UNCONFIRMED),
 }
+BUSY = (b"busy", State.UNCONFIRMED)
 
 
 class Servers:
-    """Accepts everything. `asked`: each script with its moment, and each publish."""
+    """Accepts everything but sends of `busy` ids. `asked`: each script with its moment, and each publish."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, float | None]] = []
+        self.busy: set[str] = set()
         self.clock = SimpleNamespace(now_ms=lambda: 1_000)
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
@@ -37,7 +39,8 @@ class Servers:
 
     async def run(self, calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
         self.asked += [(call.script.name, until_s) for call in calls]
-        return [self.answer(*VERDICTS[call.script.name]) for call in calls]
+        verdicts = [BUSY if call.message_id in self.busy else VERDICTS[call.script.name] for call in calls]
+        return [self.answer(*verdict) for verdict in verdicts]
 
     def answer(self, verdict: bytes, state: State) -> list[Any]:
         return [verdict, 1_000, 0, int(state), *[3] * 12, b""]
@@ -89,3 +92,37 @@ async def test_a_send_whose_caller_was_answered_is_withdrawn_and_not_published(s
     assert [name for name, _ in servers.asked] == ["schedule", "schedule", "withdraw", "withdraw"]
     assert [str(result) for result in results] == ["Redis or RabbitMQ did not answer in time"] * 2
     assert all(isinstance(result, StoreUnavailable) for result in results)
+
+
+async def test_a_batch_waits_for_a_busy_id_as_long_as_a_single_send(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("bridge.service.sending.asyncio.sleep", pause)
+    servers.busy = {"o-1"}
+    with pytest.raises(SendUnderWay):
+        await sending(servers, answer_within_s=2).send(draft())
+    alone, pauses[:] = list(pauses), []
+    results = await sending(servers, answer_within_s=2).send_many([draft("o-2"), *[draft()] * 999])
+
+    assert sum(alone) < 2
+    assert pauses == alone
+    assert isinstance(results[0], Sent)
+    assert all(isinstance(result, SendUnderWay) for result in results[1:])
+
+
+async def test_a_batch_with_a_busy_id_is_answered_once_the_other_send_ends(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def end_other_send(_: float) -> None:
+        servers.busy.clear()
+
+    monkeypatch.setattr("bridge.service.sending.asyncio.sleep", end_other_send)
+    servers.busy = {"o-1", "o-3"}
+    results = await sending(servers, answer_within_s=2).send_many([draft(), draft("o-2"), draft("o-3")])
+
+    assert [isinstance(result, Sent) for result in results] == [True] * 3
