@@ -28,7 +28,7 @@ _COUNTED_PAUSE_S = 0.01
 
 
 class Dead:
-    def __init__(self, context: Context, lookup: Lookup) -> None:
+    def __init__(self, context: Context, lookup: Lookup, known_topics: KnownTopics) -> None:
         self._store = context.store
         self._records = context.records
         self._succession = Succession(context.store, context.broker.copy_publisher)
@@ -37,7 +37,7 @@ class Dead:
         self._taker = context.broker.taker
         self._dead_letter_search = context.broker.dead_letter_search
         self._lookup = lookup
-        self._known = KnownTopics(context)
+        self._known = known_topics
         self._max_retry = context.settings.max_retry
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
