@@ -8,28 +8,72 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
+
+from bridge.model.recent import Recent
 
 REGISTRY: Final = CollectorRegistry()
 _TOPIC: Final = ["topic"]
 
 
+OTHER: Final = "(other)"
+"""The label of all topics without a label of their own. No topic has this name."""
+MOST_LABELS: Final = 2_000
+"""The topics with a label of their own: the first ones that this process counted."""
+_labelled: Final[set[str]] = set()
+
+
+def label(topic: str) -> str:
+    """Returns the topic's label. Each label costs about 40 series, here and in Prometheus."""
+    if topic not in _labelled:
+        if len(_labelled) >= MOST_LABELS:
+            return OTHER
+        _labelled.add(topic)
+    return topic
+
+
+def by_label(counts: Mapping[str, int]) -> dict[str, int]:
+    """Returns the counts of topics by label."""
+    sums: dict[str, int] = {}
+    for topic, count in counts.items():
+        name = label(topic)
+        sums[name] = sums.get(name, 0) + count
+    return sums
+
+
+Family = TypeVar("Family", Counter, Histogram)
+
+
+class Children(Generic[Family]):
+    """The children of a metric by topic. It keeps them in a dict: the library's own look-up costs 3 µs a call."""
+
+    def __init__(self, family: Family) -> None:
+        self._family: Family = family
+        self._children: dict[str, Family] = {}
+
+    def of(self, topic: str) -> Family:
+        """Returns the topic's child, or the one of `OTHER`."""
+        child = self._children.get(topic)
+        if child is None:
+            name = label(topic)
+            child = self._children.get(name)
+            if child is None:
+                child = self._children[name] = self._family.labels(name)
+        return child
+
+
 class ByTopic:
-    """A counter by topic. It keeps its children in a dict: the library's own look-up costs 3 µs a call."""
+    """A counter by topic."""
 
     def __init__(self, name: str, text: str) -> None:
-        self._counter = Counter(f"delaybridge_{name}", text, _TOPIC, registry=REGISTRY)
-        self._children: dict[str, Counter] = {}
+        self._children = Children(Counter(f"delaybridge_{name}", text, _TOPIC, registry=REGISTRY))
 
     def add(self, topic: str, amount: int = 1) -> None:
         """Adds to the topic's counter."""
-        child = self._children.get(topic)
-        if child is None:
-            child = self._children[topic] = self._counter.labels(topic)
-        child.inc(amount)
+        self._children.of(topic).inc(amount)
 
 
 ACCEPTED: Final = ByTopic("accepted", "Messages accepted by sends")
@@ -45,12 +89,14 @@ RESENT: Final = ByTopic("resent", "Messages sent again because their copy was lo
 PUSHED: Final = ByTopic("pushed", "Callbacks that the receiver accepted")
 PUSH_HELD: Final = ByTopic("push_held", "Callbacks whose receiver asked for a pause")
 PUSH_FAILED: Final = Counter("delaybridge_push_failed", "Callbacks that failed", ["topic", "reason"], registry=REGISTRY)
-PUSH_SECONDS: Final = Histogram(
-    "delaybridge_push_seconds",
-    "Time from the start of a callback to the end of its answer",
-    _TOPIC,
-    registry=REGISTRY,
-    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
+PUSH_SECONDS: Final = Children(
+    Histogram(
+        "delaybridge_push_seconds",
+        "Time from the start of a callback to the end of its answer",
+        _TOPIC,
+        registry=REGISTRY,
+        buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
+    )
 )
 REFUSED: Final = Counter(
     "delaybridge_refused", "Copies set aside because the bridge could not read them", registry=REGISTRY
@@ -67,12 +113,14 @@ ACCESS_REFUSED: Final = Counter(
     ["kind"],
     registry=REGISTRY,
 )
-RELEASE_LAG: Final = Histogram(
-    "delaybridge_release_lag_seconds",
-    "Time from the due moment to the confirmed release into the ready queue",
-    _TOPIC,
-    registry=REGISTRY,
-    buckets=(0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600),
+RELEASE_LAG: Final = Children(
+    Histogram(
+        "delaybridge_release_lag_seconds",
+        "Time from the due moment to the confirmed release into the ready queue",
+        _TOPIC,
+        registry=REGISTRY,
+        buckets=(0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600),
+    )
 )
 MESSAGES: Final = Gauge(
     "delaybridge_messages", "Messages by state (waiting, ready, leased)", ["topic", "state"], registry=REGISTRY
@@ -98,27 +146,30 @@ def counted(messages: Mapping[tuple[str, str], int]) -> None:
     """Sets the gauges of messages, by topic and state. Removes those of all other topics."""
     MESSAGES.clear()
     for (topic, state), count in messages.items():
-        MESSAGES.labels(topic, state).set(count)
+        MESSAGES.labels(label(topic), state).inc(count)
 
 
 _LATEST: Final = 2_048
-_lateness_ms: dict[str, deque[float]] = {}
-_lags: dict[str, Histogram] = {}
+_MOST_WINDOWS: Final = 1_000  # of 64 KB each
+_lateness_ms: Final = Recent[str, deque[float]](_MOST_WINDOWS)
 
 
 def released(topic: str, late_ms: float) -> None:
     """Counts one release, and how late it was in milliseconds."""
+    late_ms = max(0.0, late_ms)
     RELEASED.add(topic)
-    if topic not in _lateness_ms:
-        _lateness_ms[topic] = deque(maxlen=_LATEST)
-        _lags[topic] = RELEASE_LAG.labels(topic)
-    _lags[topic].observe(max(0.0, late_ms) / 1_000)
-    _lateness_ms[topic].append(max(0.0, late_ms))
+    RELEASE_LAG.of(topic).observe(late_ms / 1_000)
+    window = _lateness_ms.get(topic)
+    if window is None:
+        window = deque(maxlen=_LATEST)
+    window.append(late_ms)
+    _lateness_ms.note(topic, window)
 
 
 def lateness_ms(topic: str) -> Mapping[str, float | None]:
-    """Percentiles of the lateness of this process's latest releases of the topic; None if there were none."""
-    latest = sorted(_lateness_ms.get(topic, ()))
+    """Percentiles of the lateness of this process's latest releases of the topic; None if there were none, or if a
+    thousand other topics have had a release since."""
+    latest = sorted(_lateness_ms.get(topic) or ())
     if not latest:
         return dict.fromkeys(("p50", "p90", "p99", "max"))
     return {

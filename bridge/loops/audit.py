@@ -141,11 +141,12 @@ class Audit:
                 self._topics_left.popleft()
                 self._cursor = None
         if not self._topics_left:
-            for topic in self._reported - self._counts.keys():
-                metrics.OVERDUE.remove(topic)
-            self._reported = set(self._counts)
-            for topic, count in self._counts.items():
-                metrics.OVERDUE.labels(topic).set(count)
+            counts = metrics.by_label(self._counts)
+            for label in self._reported - counts.keys():
+                metrics.OVERDUE.remove(label)
+            self._reported = set(counts)
+            for label, count in counts.items():
+                metrics.OVERDUE.labels(label).set(count)
         return Pass(found=found, last=not self._topics_left)
 
     async def _behind(self) -> bool:

@@ -64,9 +64,7 @@ class Watch:
         Raises:
             Unavailable: `findings` are those of the inspection before.
         """
-        topics = await self._topics.names()
-        for topic in topics:
-            await self._topics.policy(topic)  # which notes for the broker whether the topic is direct
+        topics = await self._topics.read_policies()  # which notes for the broker whether a topic is direct
         inspection = await self._broker.inspect(topics, whole=self._whole)
         # Somebody may have declared a missing object with other arguments, just before this did.
         self._whole = bool(inspection.mended)

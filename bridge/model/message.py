@@ -16,9 +16,10 @@ from typing import Any, Final
 from bridge.model.fast_dataclass import fast_dataclass
 
 TOPIC_PATTERN = r"^[A-Za-z0-9_.-]{1,100}(/[A-Za-z0-9_.-]{1,100})?$"
-ID_PATTERN = r"^[ -.0-~]{1,200}$"  # printable ASCII without "/"
+ID_PATTERN = r"^[ -.0-~]{1,200}(~dead[0-9]{1,15})?$"  # printable ASCII without "/"; for the suffix see `aside_id`
 _TOPIC = re.compile(TOPIC_PATTERN[:-1] + r"\Z")
 _ID = re.compile(ID_PATTERN[:-1] + r"\Z")
+_ASIDE = re.compile(r"(~dead[0-9]{1,15})+\Z")
 JSON_TYPE = "application/json"
 
 
@@ -28,6 +29,16 @@ def valid_topic(topic: str) -> bool:
 
 def valid_id(message_id: str) -> bool:
     return _ID.match(message_id) is not None
+
+
+def aside_id(message_id: str, nonce: int) -> str:
+    """Returns the id of a dead letter once a new message has taken its id. `nonce`: of the letter's copy."""
+    return f"{message_id}~dead{nonce}"
+
+
+def taken_id(message_id: str) -> str:
+    """Returns the id that a dead letter had before new messages took it."""
+    return _ASIDE.sub("", message_id)
 
 
 UNSET: Final = -1
@@ -113,6 +124,11 @@ class Record:
     ended_ms: int
     forget_ms: int  # when Redis expires the record
     reason: str
+
+    @property
+    def is_letter(self) -> bool:
+        """Whether the message is in its dead-letter queue. It is not if its time to live has passed."""
+        return self.state is State.DEAD and not self.forget_ms
 
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)

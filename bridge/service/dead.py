@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from bridge.broker.copies.copies import from_properties
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
-from bridge.model.message import Copy, CopyKind, Message, Record, State
+from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, aside_id
 from bridge.model.values import Page, Policy
 from bridge.service.context import Context
 from bridge.service.known_topics import KnownTopics
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession, named
-from bridge.service.successors import completed, later, replay_copy, successor
+from bridge.service.successors import completed, first_copy, later, replay_copy
+from bridge.service.taken_ids import Decide, followed, sought
 from bridge.store.records import Outcome
 from bridge.store.verdicts import Verdict
 
@@ -28,7 +28,7 @@ _COUNTED_PAUSE_S = 0.01
 
 
 class Dead:
-    def __init__(self, context: Context, lookup: Lookup) -> None:
+    def __init__(self, context: Context, lookup: Lookup, known_topics: KnownTopics) -> None:
         self._store = context.store
         self._records = context.records
         self._succession = Succession(context.store, context.broker.copy_publisher)
@@ -37,7 +37,7 @@ class Dead:
         self._taker = context.broker.taker
         self._dead_letter_search = context.broker.dead_letter_search
         self._lookup = lookup
-        self._known = KnownTopics(context)
+        self._known = known_topics
         self._max_retry = context.settings.max_retry
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
@@ -49,7 +49,7 @@ class Dead:
         page = await self._lookup.page(
             topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=limit, cursor=cursor
         )
-        return replace(page, items=[message for message in page.items if message.record.forget_ms == 0])
+        return replace(page, items=[message for message in page.items if message.record.is_letter])
 
     async def size(self, topic: str) -> int:
         """Counts the letters in the dead-letter queue; 0 where the topic does not exist.
@@ -76,7 +76,12 @@ class Dead:
                 await self._until_counted(topic)
         except QueueMissing:
             return None
-        return self._copy(topic, taken[0]).id if taken else None
+        if not taken:
+            return None
+        letter = self._copy(topic, taken[0])
+        aside = aside_id(letter.id, letter.nonce)
+        (found,) = await self._lookup.get_many(topic, [aside])
+        return aside if found is not None and found.record.is_letter else letter.id
 
     async def _until_counted(self, topic: str) -> None:
         """Waits until RabbitMQ counts a requeued letter, as it does not confirm a requeue. Otherwise the caller's next
@@ -99,13 +104,12 @@ class Dead:
         policy = await self._topics.policy(topic)
         async with self._find(record) as taken:
             if taken is not None:
-                copy = self._letter(topic, taken, policy)
+                copy = replace(self._letter(topic, taken, policy), id=record.id)
             elif message.envelope is not None and message.envelope.body is not None:
-                letter = successor(record, message.envelope, nonce=record.nonce, attempt=1, due_ms=record.due_ms)
-                copy = replace(letter, epoch=record.epoch)
+                copy = first_copy(record, message.envelope)
             else:
                 raise BodyNotKept("its copy is no longer in the dead-letter queue, and its body was not kept")
-            outcome = await self._succession.perform_one(self._replay(copy, taken))
+            outcome = await self._succession.perform_one(followed(self._records, copy, taken, self._replay))
         if outcome.verdict is not Verdict.REPLAYED:
             raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
         return Message(record=outcome.found, envelope=copy.envelope)
@@ -121,7 +125,7 @@ class Dead:
             Unavailable: some letters may be replayed.
         """
 
-        def replay(letter: Copy, delivery: Taken) -> Step:
+        def replay(letter: Copy, delivery: Taken | None) -> Step:
             return self._replay(letter, delivery, max_retry=max_retry, ttl_ms=ttl_ms)
 
         return sum(outcome.verdict is Verdict.REPLAYED for outcome in await self._sweep(topic, limit, replay))
@@ -134,9 +138,9 @@ class Dead:
             Unavailable
         """
         record = (await self._dead(topic, message_id)).record
+        letter = first_copy(record, Envelope())
         async with self._find(record) as taken:
-            drop = self._records.drop(topic, message_id, epoch=record.epoch)
-            outcome = await self._succession.perform_one(Step(name=drop, delivery=taken))
+            outcome = await self._succession.perform_one(followed(self._records, letter, taken, self._drop))
         return Message(record=outcome.found, envelope=None)
 
     async def drop_many(self, topic: str, limit: int) -> int:
@@ -145,13 +149,9 @@ class Dead:
         Raises:
             Unavailable: some letters may be dropped.
         """
+        return len(await self._sweep(topic, limit, self._drop))
 
-        def drop(letter: Copy, delivery: Taken) -> Step:
-            return Step(name=self._records.drop(topic, letter.id, epoch=letter.epoch), delivery=delivery)
-
-        return len(await self._sweep(topic, limit, drop))
-
-    async def _sweep(self, topic: str, limit: int, decide: Callable[[Copy, Taken], Step]) -> list[Outcome]:
+    async def _sweep(self, topic: str, limit: int, decide: Decide) -> list[Outcome]:
         """Takes up to `limit` dead letters in groups and performs the step that `decide` returns for each.
 
         Raises:
@@ -171,24 +171,28 @@ class Dead:
                 break
             left -= len(taken)
             results = await self._succession.perform(
-                [decide(self._letter(topic, delivery, policy), delivery) for delivery in taken]
+                [sought(self._records, self._letter(topic, delivery, policy), delivery, decide) for delivery in taken]
             )
             outcomes += [named(result) for result in results]
         return outcomes
 
     async def _dead(self, topic: str, message_id: str) -> Message:
         message = await self._lookup.get(topic, message_id)
-        if message.record.state is not State.DEAD or message.record.forget_ms:
+        if not message.record.is_letter:
             raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
         return message
 
     def _find(self, record: Record) -> AbstractAsyncContextManager[Taken | None]:
         def is_named(taken: Taken) -> bool:
             copy = self._copy(record.topic, taken)
+            ids = (copy.id, aside_id(copy.id, copy.nonce))
             # A crash may leave a message in the queue twice, and the record names one of the two copies.
-            return (copy.id, copy.epoch, copy.nonce) == (record.id, record.epoch, record.nonce)
+            return record.id in ids and (copy.epoch, copy.nonce) == (record.epoch, record.nonce)
 
         return self._dead_letter_search.find(self._declared.dead_queue(record.topic), is_named)
+
+    def _drop(self, letter: Copy, delivery: Taken | None) -> Step:
+        return Step(name=self._records.drop(letter.topic, letter.id, epoch=letter.epoch), delivery=delivery)
 
     def _replay(
         self, letter: Copy, delivery: Taken | None, *, max_retry: int | None = None, ttl_ms: int | None = None

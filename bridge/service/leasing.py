@@ -100,7 +100,7 @@ class Leasing:
                 leased.append(
                     Leased(
                         message=Message(record=record, envelope=candidate.copy.envelope),
-                        receipt=receipts.make(record.epoch, record.id),
+                        receipt=receipts.make(receipts.Receipt(record.id, record.epoch, record.nonce)),
                     )
                 )
             elif result is not None and result.verdict is Verdict.GHOST:

@@ -17,7 +17,7 @@ from bridge.service.leasing import LeaseMs, LeaseTerms, Leasing
 
 
 class Pulling:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, known_topics: KnownTopics) -> None:
         self._store = context.store
         self._records = context.records
         self._declared = context.broker.declared
@@ -25,7 +25,7 @@ class Pulling:
         self._long_poll = context.broker.long_poll
         self._check_broker = context.broker.check
         self._topics = context.topics
-        self._known = KnownTopics(context)
+        self._known = known_topics
         self._leasing = Leasing(context)
         self._checked_within_s = context.settings.answer_within_s
         self._under_way: set[asyncio.Task[list[Leased]]] = set()

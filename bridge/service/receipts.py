@@ -1,30 +1,45 @@
-"""Makes and reads receipts. A consumer shows a receipt to settle its lease; inside are epoch and id. Pure."""
+"""Makes and reads receipts. A consumer shows a receipt to settle its lease; inside are epoch, nonce and id. Pure."""
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
+from typing import NamedTuple
 
 from bridge.model.errors import InvalidRequest
 from bridge.model.message import valid_id
 
-
-def make(epoch: int, message_id: str) -> str:
-    """Makes the receipt of the lease with this epoch."""
-    return urlsafe_b64encode(f"{epoch}.{message_id}".encode()).decode().rstrip("=")
+_FORM = re.compile(r"(0|[1-9][0-9]*)(?:-([1-9a-f][0-9a-f]{0,11}))?\.(.+)")
 
 
-def read(receipt: str) -> tuple[int, str]:
-    """Returns the epoch of the lease and the id of the message.
+class Receipt(NamedTuple):
+    """A lease: the id of its message, and epoch and nonce of the lease copy. `nonce` None: an older bridge made the
+    receipt without one."""
+
+    id: str
+    epoch: int
+    nonce: int | None
+
+
+def make(receipt: Receipt) -> str:
+    """Makes the text of a receipt."""
+    nonce = "" if receipt.nonce is None else f"-{receipt.nonce:x}"
+    return urlsafe_b64encode(f"{receipt.epoch}{nonce}.{receipt.id}".encode()).decode().rstrip("=")
+
+
+def read(text: str) -> Receipt:
+    """Reads a receipt.
 
     Raises:
         InvalidRequest: the text is not a receipt that `make` returned.
     """
     try:
-        text = urlsafe_b64decode(receipt + "=" * (-len(receipt) % 4)).decode()
-        epoch, _, message_id = text.partition(".")
-        if epoch.isdecimal() and valid_id(message_id) and make(int(epoch), message_id) == receipt:
-            return int(epoch), message_id
+        match = _FORM.fullmatch(urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode())
+        if match is not None and valid_id(match[3]):
+            receipt = Receipt(match[3], int(match[1]), int(match[2], 16) if match[2] else None)
+            if make(receipt) == text:
+                return receipt
     except (NotBase64, ValueError):
         pass
-    raise InvalidRequest.of("receipt", receipt[:200], "a receipt given with a pulled message", "is not a receipt")
+    raise InvalidRequest.of("receipt", text[:200], "a receipt given with a pulled message", "is not a receipt")

@@ -95,6 +95,7 @@ class Sending:
     async def send_many(self, drafts: Sequence[Draft]) -> list[Sent | BridgeError]:
         """Sends each draft independently. Returns its result or its error, in order."""
         results: list[Sent | BridgeError] = []
+        busy: dict[int, _Request] = {}
         for start in range(0, len(drafts), _GROUP):
             group = drafts[start : start + _GROUP]
             try:
@@ -105,11 +106,10 @@ class Sending:
             until_s = self._until_s()
             requests = [self._request(draft, policies[draft.topic], until_s) for draft in group]
             sent = await self._commit(requests)
-            busy = [at for at, result in enumerate(sent) if isinstance(result, SendUnderWay)]
-            if busy:
-                for at, result in zip(busy, await self._insist([requests[at] for at in busy]), strict=True):
-                    sent[at] = result
+            busy |= {start + at: requests[at] for at, result in enumerate(sent) if isinstance(result, SendUnderWay)}
             results += sent
+        for at, result in zip(busy, await self._insist(list(busy.values())), strict=True):
+            results[at] = result
         return results
 
     async def finish(self) -> None:
@@ -136,17 +136,20 @@ class Sending:
         return _Request(draft, policy, claim, self._records.keys.home(draft.topic, claim.id), until_s)
 
     async def _insist(self, requests: list[_Request]) -> list[Sent | BridgeError]:
-        """Sends again until the other sends of the same ids have ended; their messages then answer these requests."""
-        results: list[Sent | BridgeError] = []
-        for request in requests:
-            result: Sent | BridgeError = SendUnderWay(f"another send of the id {request.claim.id!r} is under way")
-            for _ in range(_BUSY_TRIES):
-                (result,) = await self._commit([replace(request, until_s=self._until_s())])
-                if not isinstance(result, SendUnderWay):
-                    break
-                await asyncio.sleep(_BUSY_PAUSE_S)
-            results.append(result)
-        return results
+        """Sends again until the other sends of the same ids have ended; their messages then answer these requests. All
+        requests wait together, for `_BUSY_TRIES` pauses at most."""
+        results: dict[int, Sent | BridgeError] = {}
+        left = list(range(len(requests)))
+        for _ in range(_BUSY_TRIES):
+            for start in range(0, len(left), _GROUP):
+                group = left[start : start + _GROUP]
+                again = [replace(requests[at], until_s=self._until_s()) for at in group]
+                results |= zip(group, await self._commit(again), strict=True)
+            left = [at for at in left if isinstance(results[at], SendUnderWay)]
+            if not left:
+                break
+            await asyncio.sleep(_BUSY_PAUSE_S)
+        return [results[at] for at in range(len(requests))]
 
     async def _commit(self, requests: list[_Request]) -> list[Sent | BridgeError]:
         """Sends a group. Requests whose records are on different Redis servers go separately, so that one server that

@@ -17,7 +17,9 @@ from bridge.service.changing import Changing
 from bridge.service.context import Context
 from bridge.service.dead import Dead
 from bridge.service.health import NOT_WATCHED, Health, Watching
+from bridge.service.known_topics import KnownTopics
 from bridge.service.lookup import Lookup
+from bridge.service.policies import Policies
 from bridge.service.pulling import Pulling
 from bridge.service.replacing import Replacing
 from bridge.service.sending import Sending
@@ -58,7 +60,8 @@ class Service:
             retention_ms=settings.retention,
             tombstone_ms=settings.tombstone_retention,
         )
-        self.topics = Topics(self._store, records, self._broker.declared)
+        policies = Policies(self._store, keys, self._broker.declared)
+        self.topics = Topics(self._store, records, self._broker.declared, policies)
         self.context = context = Context(
             store=self._store, records=records, broker=self._broker, topics=self.topics, settings=settings, pool=pool
         )
@@ -66,11 +69,12 @@ class Service:
         self.lookup = Lookup(context)
         self.sending = Sending(context)
         self.replacing = Replacing(context, self.sending)
-        self.pulling = Pulling(context)
+        known_topics = KnownTopics(context)
+        self.pulling = Pulling(context, known_topics)
         self.settling = Settling(context, self.lookup)
         self.settling_tasks = Settling(_with_retention(context, settings.task_retention), self.lookup)
         self.changing = Changing(context, self.lookup)
-        self.dead = Dead(context, self.lookup)
+        self.dead = Dead(context, self.lookup, known_topics)
         self.task_ids = TaskIds(self._store, records.keys)
         self.topics_by_id = TopicsById(self._store, records.keys)
         self.lmstfy = LmstfyStore(self._store, records.keys)

@@ -21,9 +21,9 @@ from bridge.store.records import Outcome, Records, outcome_of, read, read_envelo
 from bridge.store.verdicts import Verdict
 
 _GROUP = 256
-_Lease = tuple[str, int | Literal["delivered"] | None]
-"""An id, and the epoch of the lease. `delivered`: leased or not, if somebody may have received it. None: leased or
-not."""
+_Lease = tuple[str, int | Literal["delivered"] | None, int | None]
+"""As `Receipt`: an id, and epoch and nonce of the lease. `delivered`: leased or not, if somebody may have received it.
+None: leased or not."""
 
 
 class Settling:
@@ -43,8 +43,7 @@ class Settling:
         leases: list[_Lease | None] = []
         for text in receipt_texts:
             try:
-                epoch, message_id = receipts.read(text)
-                leases.append((message_id, epoch))
+                leases.append(receipts.read(text))
             except InvalidRequest:
                 leases.append(None)
         acked = iter(await self._ack(topic, [lease for lease in leases if lease is not None]))
@@ -57,7 +56,7 @@ class Settling:
         Raises:
             StoreUnavailable: some messages may be acked.
         """
-        return await self._ack(topic, [(message_id, "delivered") for message_id in message_ids])
+        return await self._ack(topic, [(message_id, "delivered", None) for message_id in message_ids])
 
     async def ack_ids(self, topic: str, message_ids: Sequence[str]) -> list[AckResult]:
         """Acks the live messages of these ids, leased or not, as the wires of other queues do.
@@ -65,7 +64,7 @@ class Settling:
         Raises:
             StoreUnavailable: some messages may be acked.
         """
-        return await self._ack(topic, [(message_id, None) for message_id in message_ids])
+        return await self._ack(topic, [(message_id, None, None) for message_id in message_ids])
 
     async def ack(self, topic: str, message_id: str, receipt: str | None) -> Message:
         """Acks one message and returns it. Without a receipt it acks the message leased or not, if somebody may have
@@ -75,7 +74,8 @@ class Settling:
             NotFound, LeaseEnded, StoreUnavailable
             Conflict: nobody has received the message, or it has ended in another way.
         """
-        ack = self._records.ack(topic, message_id, epoch=_epoch(message_id, receipt) or "delivered")
+        epoch, nonce = _named(message_id, receipt)
+        ack = self._records.ack(topic, message_id, epoch="delivered" if epoch is None else epoch, nonce=nonce)
         answer, looked = await self._store.run([ack, self._records.look(topic, message_id)])
         outcome = outcome_of(ack, answer)
         if outcome.record is None:
@@ -133,8 +133,8 @@ class Settling:
             NotFound, LeaseEnded, StoreUnavailable
             Conflict: the message is not leased.
         """
-        epoch = _epoch(message_id, receipt)
-        extend = self._records.extend(topic, message_id, epoch=epoch, lease_ms=lease_ms)
+        epoch, nonce = _named(message_id, receipt)
+        extend = self._records.extend(topic, message_id, epoch=epoch, nonce=nonce, lease_ms=lease_ms)
         answer, looked = await self._store.run([extend, self._records.look(topic, message_id)])
         outcome = read(topic, message_id, answer)
         if outcome.record is None:
@@ -145,9 +145,11 @@ class Settling:
         return message
 
     async def _leased(self, topic: str, message_id: str, receipt: str | None) -> Message:
-        epoch = _epoch(message_id, receipt)
+        epoch, nonce = _named(message_id, receipt)
         message = await self._lookup.get(topic, message_id)
-        if message.record.state is not State.LEASED or epoch not in (None, message.record.epoch):
+        record = message.record
+        is_named = epoch in (None, record.epoch) and nonce in (None, record.nonce)
+        if record.state is not State.LEASED or not is_named:
             raise _stale(message, receipt)
         return message
 
@@ -156,11 +158,11 @@ class Settling:
         for start in range(0, len(leases), _GROUP):
             group = leases[start : start + _GROUP]
             answers = await self._store.run(
-                [self._records.ack(topic, message_id, epoch=epoch) for message_id, epoch in group]
+                [self._records.ack(topic, message_id, epoch=epoch, nonce=nonce) for message_id, epoch, nonce in group]
             )
             results += [
                 _result(message_id, read(topic, message_id, answer))
-                for (message_id, _), answer in zip(group, answers, strict=True)
+                for (message_id, *_), answer in zip(group, answers, strict=True)
             ]
         metrics.ACKED.add(topic, sum(result.verdict is AckVerdict.ACKED for result in results))
         return results
@@ -211,13 +213,14 @@ def _delay_ms(requested_ms: int | None, policy: Policy, failures: int) -> int:
     return policy.backoff.delay_ms(max(1, failures)) if policy.backoff is not None else 0
 
 
-def _epoch(message_id: str, receipt: str | None) -> int | None:
+def _named(message_id: str, receipt: str | None) -> tuple[int | None, int | None]:
+    """Returns epoch and nonce of the lease that the receipt names, as far as it names them."""
     if receipt is None:
-        return None
-    epoch, receipt_id = receipts.read(receipt)
-    if receipt_id != message_id:
+        return None, None
+    lease = receipts.read(receipt)
+    if lease.id != message_id:
         raise InvalidRequest.of("receipt", receipt, message_id, "is the receipt of another message")
-    return epoch
+    return lease.epoch, lease.nonce
 
 
 def _not_found(topic: str, message_id: str) -> NotFound:

@@ -78,7 +78,8 @@ class Step:
 
     `instead`: the alternative, built only when it is needed, from the error: after the publish failed, and, for a step
     with a delivery, when Redis did not answer. The alternative takes over the delivery. `then`: called with the outcome
-    of `name`. It returns a step that has to come before the acknowledgement and takes over the delivery, or None.
+    of `name`. It returns a step that has to come before the acknowledgement and takes over the delivery, or None. The
+    outcome of that step's `name` becomes the result.
     """
 
     announce: Call | None = None
@@ -182,19 +183,21 @@ class Succession:
                 outcomes[at] = outcome_of(calls[at], answer)
         return outcomes
 
-    async def _acknowledge(self, steps: Sequence[Step], results: Sequence[Result]) -> None:
+    async def _acknowledge(self, steps: Sequence[Step], results: list[Result]) -> None:
         settled: list[Taken] = []
-        further: list[Step] = []
-        for step, result in zip(steps, results, strict=True):
+        further: list[tuple[int, Step]] = []
+        for at, (step, result) in enumerate(zip(steps, results, strict=True)):
             if step.delivery is None or isinstance(result, Unavailable):
                 continue
             next_step = step.then(result) if step.then is not None and result is not None else None
             if next_step is None:
                 settled.append(step.delivery)
             else:
-                further.append(next_step)
+                further.append((at, next_step))
         if further:
-            await self.perform(further)
+            for (at, step), result in zip(further, await self.perform([step for _, step in further]), strict=True):
+                if step.name is not None:
+                    results[at] = result
         if settled:
             await ack_all(settled)
 

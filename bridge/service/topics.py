@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from time import monotonic
 from typing import Any
 
 from bridge import metrics
 from bridge.broker.declared.declared import Declared
-from bridge.model.errors import BrokerUnavailable, NotFound, QueueMissing, StoreUnavailable, TopicNotEmpty
+from bridge.model.errors import BrokerUnavailable, NotFound, QueueMissing, TopicNotEmpty
 from bridge.model.message import SHOWN_STATES, State
 from bridge.model.values import Policy, Release, TopicInfo
+from bridge.service.policies import Policies
 from bridge.store import pages
 from bridge.store.client import Store
-from bridge.store.policies import StoredPolicies, read_policy
 from bridge.store.records import Records, read
 from bridge.store.subscriptions import StoredSubscriptions
 from bridge.store.verdicts import Verdict
@@ -30,80 +29,32 @@ _EDGES_MS = {
     "7d": 7 * 1_440 * _MINUTE_MS,
     "30d": 30 * 1_440 * _MINUTE_MS,
 }
-# A process sees a policy that another process changed after this time at most.
-_FRESH_S = 2.0
 _REMOVE_PAGE = 500
 
 
 class Topics:
     """The topics of one pool."""
 
-    def __init__(self, store: Store, records: Records, declared: Declared) -> None:
+    def __init__(self, store: Store, records: Records, declared: Declared, policies: Policies) -> None:
         self._store = store
         self._records = records
         self._keys = records.keys
         self._declared = declared
-        self._policies = StoredPolicies(store, records.keys)
+        self._policies = policies
         self._subscriptions = StoredSubscriptions(store, records.keys)
-        # Policies with the time of reading: `_seen` of all topics asked for, `_used` of those also put on the list.
-        self._seen: dict[str, tuple[Policy, float]] = {}
-        self._used: dict[str, tuple[Policy, float]] = {}
 
     def over(self, store: Store) -> Topics:
         """The same topics, asked for over the connections of another store. Each knows the policies that the other has
         read."""
-        topics = Topics(store, self._records, self._declared)
-        topics._seen, topics._used = self._seen, self._used
-        return topics
+        return Topics(store, self._records, self._declared, self._policies.over(store))
 
     async def policy(self, topic: str) -> Policy:
-        """The topic's policy, or the defaults if it has none. While Redis is away, the policy last read.
-
-        Raises:
-            StoreUnavailable: this process has not read the policy before.
-        """
-        return await self._policy(topic, self._seen)
+        """The topic's policy, as `Policies.seen`."""
+        return await self._policies.seen(topic)
 
     async def used(self, topic: str) -> Policy:
-        """The policy of a topic that gets or delivers a message. Declares its queues, and puts it on the list, again
-        after Redis was emptied.
-
-        Raises:
-            StoreUnavailable: this process has not read the policy before.
-        """
-        return await self._policy(topic, self._used)
-
-    async def _policy(self, topic: str, known: dict[str, tuple[Policy, float]]) -> Policy:
-        last = known.get(topic)
-        if last is not None and monotonic() - last[1] < _FRESH_S:
-            return last[0]
-        if known is self._used and last is None:
-            # Declared before it is listed: polls of other processes consume a listed topic at once, and RabbitMQ closes
-            # a connection that consumes a queue without a leader. While RabbitMQ is away, no poll does.
-            with suppress(BrokerUnavailable):
-                await self._declared.ensure_topic(topic)
-        try:
-            if known is self._used and not await self._put_on_list(topic):
-                known = self._seen
-            policy = read_policy(await self._policies.get(topic))
-        except StoreUnavailable:
-            if last is None:
-                raise
-            return last[0]
-        known[topic] = self._seen[topic] = (policy, monotonic())
-        self._declared.know_direct(topic, _is_direct(policy))
-        return policy
-
-    async def _put_on_list(self, topic: str) -> bool:
-        """Puts the topic on the list. False if the list is on a Redis server that is away while others answer; then the
-        topic's next use repeats this."""
-        try:
-            await self._store.command("SADD", self._keys.topics, topic)
-        except StoreUnavailable as error:
-            if not error.partly:
-                raise
-            return False
-        return True
+        """The policy of a topic that gets or delivers a message, as `Policies.used`."""
+        return await self._policies.used(topic)
 
     async def put_policy(self, topic: str, policy: Policy) -> Policy:
         """Sets the topic's policy. Other processes follow within two seconds.
@@ -111,38 +62,17 @@ class Topics:
         Raises:
             Unavailable
         """
-        await self.used(topic)
-        await self._bind_checked(topic, policy)
         await self._policies.put(topic, policy)
-        await self._follow(topic, policy)
         return policy
 
     async def change_policy(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:
-        """Replaces the topic's policy by what `change` makes of it. Other processes follow within two seconds.
-
-        `change` runs again if another call has changed the policy meanwhile.
+        """Replaces the topic's policy by what `change` makes of it, as `Policies.change`.
 
         Raises:
             NotFound, Unavailable
         """
         await self._known(topic)
-        while True:
-            former = await self._policies.get(topic)
-            policy = change(read_policy(former))
-            await self._bind_checked(topic, policy)
-            if await self._policies.replace(topic, former, policy):
-                await self._follow(topic, policy)
-                return policy
-
-    async def _bind_checked(self, topic: str, policy: Policy) -> None:
-        # From direct to checked, the binding changes first: an unneeded check is harmless, a missed one is not.
-        if not _is_direct(policy):
-            await self._declared.set_direct(topic, False)
-
-    async def _follow(self, topic: str, policy: Policy) -> None:
-        if _is_direct(policy):
-            await self._declared.set_direct(topic, True)
-        self._seen[topic] = self._used[topic] = (policy, monotonic())
+        return await self._policies.change(topic, change)
 
     async def names(self) -> list[str]:
         """The names of all topics, sorted.
@@ -151,6 +81,16 @@ class Topics:
             StoreUnavailable
         """
         return sorted(name.decode() for name in await self._store.command("SMEMBERS", self._keys.topics))
+
+    async def read_policies(self) -> list[str]:
+        """Reads the policies of all topics, and notes for the broker which are direct. Returns the topics, sorted.
+
+        Raises:
+            StoreUnavailable
+        """
+        topics = await self.names()
+        await self._policies.seen_all(topics)
+        return topics
 
     async def infos(self) -> list[TopicInfo]:
         """All topics with their counts. Raises StoreUnavailable."""
@@ -197,10 +137,9 @@ class Topics:
         try:
             await self._declared.remove_topic(topic)
         except BrokerUnavailable:
-            await self._put_on_list(topic)  # so that it can be removed again
+            await self._policies.put_on_list(topic)  # so that it can be removed again
             raise
-        self._used.pop(topic, None)
-        self._seen.pop(topic, None)
+        self._policies.forget(topic)
 
     async def _depths(self, topic: str) -> dict[str, int]:
         """Counts the messages in the topic's queues, without those that consumers hold. Leaves out missing queues."""
@@ -247,9 +186,8 @@ class Topics:
             return []
         edges_ms = tuple(_EDGES_MS.values())
         counted = await pages.counts(self._store, self._records, topics, edges_ms=edges_ms)
-        return [
-            self._info(topic, numbers, await self.policy(topic)) for topic, numbers in zip(topics, counted, strict=True)
-        ]
+        policies = await self._policies.seen_all(topics)
+        return [self._info(*of_topic) for of_topic in zip(topics, counted, policies, strict=True)]
 
     def _info(self, topic: str, numbers: list[int], policy: Policy) -> TopicInfo:
         by_state, (overdue, *by_due) = numbers[:7], numbers[7:]
@@ -275,7 +213,3 @@ def _left(counts: Mapping[str, int], depths: Mapping[str, int]) -> str:
     """Names the messages that keep a topic from being removed: by state, and by queue. Empty: there are none."""
     by_state = [f"{counts[state]} {state}" for state in ("waiting", "ready", "leased", "dead") if counts[state]]
     return ", ".join(by_state + [f"{depth} in the queue {queue}" for queue, depth in depths.items() if depth])
-
-
-def _is_direct(policy: Policy) -> bool:
-    return policy.release is Release.DIRECT and not policy.paused

@@ -150,10 +150,10 @@ class Store:
         with _translated(self._servers.title):
             return _without_errors(await self._servers.ask_each(pack("", *words)))
 
-    async def commands(self, commands: Sequence[Sequence[Any]]) -> None:
-        """Runs plain commands in one round trip. Commands of one topic run in order."""
+    async def commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        """Runs plain commands in one round trip, and returns their answers. Commands of one topic run in order."""
         with _translated(self._servers.title):
-            _without_errors(await self._servers.ask([_plain(words) for words in commands]))
+            return _without_errors(await self._servers.ask([_plain(words) for words in commands]))
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
         """Groups the indexes of the keys by server. Calls in one round trip fail together, so callers make one for each

@@ -27,7 +27,8 @@
 
 All keys of a topic have its hash tag, so each script's keys are in one slot of a Redis Cluster. No id has a slash.
 With several buckets the hash tag of records, envelopes and indexes is `{<topic>:<bucket>}`. The bucket is a hash of the
-id, and each bucket has its own indexes. So one topic is spread over several servers. No topic has a colon.
+id, and each bucket has its own indexes. So one topic is spread over several servers. No topic has a colon. If a new
+message takes the id of a dead letter, that one is `<id>~dead<nonce>`, and stays in its bucket.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from zlib import crc32
+
+from bridge.model.message import taken_id
 
 INDEXES = ("waiting", "ready", "leased", "acked", "expired", "dead", "deleted")
 
@@ -106,7 +109,7 @@ class Keys:
         return (f"{base}m/{message_id}", f"{base}b/{message_id}", *indexes)
 
     def bucket(self, message_id: str) -> int:
-        return crc32(message_id.encode()) % self.buckets if self.buckets > 1 else 0
+        return crc32(taken_id(message_id).encode()) % self.buckets if self.buckets > 1 else 0
 
     def home(self, topic: str, message_id: str) -> str:
         """Returns a key on the server that has the message."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -26,6 +26,10 @@ class StoredPolicies:
         """Returns the policy as it is stored; None if there is none. `read_policy` reads both."""
         stored: bytes | None = await self._store.command("GET", self._keys.policy(topic))
         return stored
+
+    async def get_many(self, topics: Sequence[str]) -> list[bytes | None]:
+        """Returns the policies of the topics as they are stored, in one round trip."""
+        return await self._store.commands([("GET", self._keys.policy(topic)) for topic in topics])
 
     async def put(self, topic: str, policy: Policy) -> None:
         await self._store.command("SET", self._keys.policy(topic), write_policy(policy))

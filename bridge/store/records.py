@@ -133,9 +133,15 @@ class Records:
         return self._call_with("lease", copy.topic, copy.id, own)
 
     def ack(
-        self, topic: str, message_id: str, *, epoch: int | Literal["delivered"] | None, copy_gone: bool = False
+        self,
+        topic: str,
+        message_id: str,
+        *,
+        epoch: int | Literal["delivered"] | None,
+        nonce: int | None = None,
+        copy_gone: bool = False,
     ) -> Call:
-        return self._call("ack", topic, message_id, epoch="" if epoch is None else epoch, copy_gone=int(copy_gone))
+        return self._call_with("ack", topic, message_id, (_given(epoch), _given(nonce), int(copy_gone)))
 
     def announce(self, copy: Copy, *, arrives_ms: int, now_ms: float) -> Call | None:
         """Makes the record outlive a copy that is about to be published, should nobody name it. None: a record that
@@ -156,12 +162,13 @@ class Records:
             reason=reason,
         )
 
-    def extend(self, topic: str, message_id: str, *, epoch: int | None, lease_ms: int) -> Call:
-        return self._call("extend", topic, message_id, epoch="" if epoch is None else epoch, lease_ms=lease_ms)
+    def extend(
+        self, topic: str, message_id: str, *, epoch: int | None, nonce: int | None = None, lease_ms: int
+    ) -> Call:
+        return self._call("extend", topic, message_id, epoch=_given(epoch), nonce=_given(nonce), lease_ms=lease_ms)
 
     def delete(self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None) -> Call:
-        created = "" if created_ms is None else created_ms
-        return self._call("delete", topic, message_id, release=int(release), created_ms=created)
+        return self._call("delete", topic, message_id, release=int(release), created_ms=_given(created_ms))
 
     def move(self, record: Record, *, next_nonce: int | None, due_ms: int) -> Call:
         return self._call(
@@ -229,7 +236,7 @@ class Records:
         )
 
     def drop(self, topic: str, message_id: str, *, epoch: int | None) -> Call:
-        return self._call("drop", topic, message_id, epoch="" if epoch is None else epoch)
+        return self._call("drop", topic, message_id, epoch=_given(epoch))
 
     def look(self, topic: str, message_id: str) -> Call:
         return self._call("look", topic, message_id)
@@ -256,6 +263,10 @@ class Records:
 
     def counts(self, topic: str, bucket: int, *, edges_ms: tuple[int, ...]) -> Call:
         return Call(SCRIPTS["counts"], self.keys.indexes(topic, bucket), (self.now, *edges_ms))
+
+
+def _given(value: int | str | None) -> int | str:
+    return "" if value is None else value
 
 
 def _facts(copy: Copy) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.records import Claim, Records, read
 from tests.forked_bridge import ForkedBridge
+from tests.integration.dead_letters import dead_ids, make_dead
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Topic, due_ms
 from tests.matrix.servers import Servers
@@ -187,6 +188,18 @@ async def test_topic_in_buckets_on_every_master_works_as_one_topic(own: Own, clu
     await topic.call("DELETE", "?force=true")
     assert {(await topic.look(one))["state"] for one in later} == {"deleted"}
     await topic.call("GET", expect=404)
+
+
+@IN_FOUR_BUCKETS
+async def test_dead_letters_whose_ids_were_taken_are_replayed_from_each_bucket(own: Own, cluster: RedisCluster) -> None:
+    topic = topic_on_all(own, cluster)
+    ids = [f"m-{number}" for number in range(8)]
+    await make_dead(topic, *ids)
+    await topic.send_many(*({"id": one, "body": one, "delay": "1h"} for one in ids))
+    aside = await dead_ids(topic)
+    assert sorted(one.partition("~")[0] for one in aside) == ids
+    assert await topic.call("POST", "/dead/replay") == {"replayed": len(ids)}
+    assert sorted(await topic.pull_ids(len(ids))) == sorted(aside)
 
 
 @IN_FOUR_BUCKETS

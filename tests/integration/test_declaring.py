@@ -15,6 +15,7 @@ from bridge.broker.declared.declared import Declared
 from bridge.local.rabbitmq import RabbitNode
 from bridge.model.breaker import Breaker
 from bridge.model.errors import BrokerUnavailable
+from bridge.service.policies import Policies
 from bridge.service.topics import Topics
 from bridge.store.client import Store
 from bridge.store.keys import Keys
@@ -78,7 +79,9 @@ async def test_topic_queue_deleted_during_its_declare_is_declared_again(
 async def test_topic_is_listed_once_its_queues_are_declared(
     objects: Declared, prefix: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topics = Topics(store, Records(keys=Keys(prefix), retention_ms=1, tombstone_ms=1), objects)
+    keys = Keys(prefix)
+    records = Records(keys=keys, retention_ms=1, tombstone_ms=1)
+    topics = Topics(store, records, objects, Policies(store, keys, objects))
     apply = declare.apply
     listed: list[list[str]] = []
 

@@ -12,6 +12,7 @@ from bridge.local.redis import RedisNode
 from tests.integration.amqp import Amqp, header
 from tests.integration.own import own_bridge
 from tests.integration.topic import Topic, due_ms
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -53,6 +54,28 @@ async def test_direct_topic_honours_deletes_and_moves_for_http_consumers(topic: 
     later = await topic.pull_one()
     assert (later["id"], later["attempts"]) == ("later", 1)
     assert await store_now_ms() >= due_ms(moved)
+
+
+async def test_direct_topic_delivers_a_message_past_its_ttl_to_amqp_consumers_only(
+    topic: Topic, amqp: Amqp, store_now_ms: NowMs
+) -> None:
+    await topic.put_policy(release="direct")
+    sent = [await topic.send(id=one, delay=delay, ttl=100) for one, delay in (("delivered", 100), ("pulled", 200))]
+    expire_ms = [due_ms({"due_at": one["expires_at"]}) for one in sent]
+    while await amqp.count(topic.ready_queue) != 2 or await store_now_ms() <= expire_ms[1]:
+        await pause()
+    message = await amqp.take(topic.ready_queue)
+    assert (message.message_id, header(message, "x-delay-expires")) == ("delivered", expire_ms[0])
+    assert await topic.pull(wait=0) == []
+    assert await topic.state("pulled") == "expired"
+
+
+async def test_direct_topic_ends_a_message_that_is_due_at_once_after_its_ttl(topic: Topic, amqp: Amqp) -> None:
+    await topic.put_policy(release="direct")
+    await topic.send(id="m-1", ttl=200)
+    await topic.until_state("m-1", "expired")
+    await topic.send(id="marker")
+    assert (await amqp.take(topic.ready_queue)).message_id == "marker"
 
 
 async def test_lease_of_a_direct_topic_ends_at_the_checkpoint(topic: Topic, amqp: Amqp) -> None:

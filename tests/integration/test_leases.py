@@ -6,7 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.integration.topic import Topic, due_ms
+from bridge.service import receipts
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+from tests.integration.topic import Json, Topic, due_ms
 
 pytestmark = pytest.mark.timeout(45)
 
@@ -30,6 +33,34 @@ async def test_ack_after_lease_end_is_refused(topic: Topic) -> None:
     ]
     assert await topic.ack_many(receipts=[first["receipt"]]) == ["stale"]
     assert await topic.state("m-1") == "acked"
+
+
+async def test_receipt_of_an_earlier_message_of_the_id_is_refused(topic: Topic, store: Store) -> None:
+    """Redis has lost the record of the earlier message, so the later one has the same epochs."""
+    await topic.send("first", id="m-1")
+    first = await topic.pull_one(lease="12h")
+    await store.command("DEL", *Keys("delay").record(topic.name, "m-1")[:2])
+    await topic.send("second", id="m-1")
+    second = await topic.pull_one(lease="12h")
+    assert second["body"] == "second"
+    for how in (topic.ack, topic.nack):
+        assert (await how(first, expect=409))["state"] == "leased"
+    await topic.extend(first, "1m", expect=409)
+    assert await topic.ack_many(receipts=[first["receipt"], second["receipt"]]) == ["stale", "acked"]
+
+
+async def test_receipt_of_an_older_bridge_counts_for_its_lease(topic: Topic) -> None:
+    await topic.send(id="m-1")
+    first = old_receipt(await topic.pull_one(lease="1s"))
+    second = old_receipt(await topic.pull_one(lease="30s"))
+    await topic.extend(first, "1m", expect=409)
+    await topic.extend(second, "1m")
+    assert await topic.ack_many(receipts=[first["receipt"], second["receipt"]]) == ["stale", "acked"]
+
+
+def old_receipt(leased: Json) -> Json:
+    """The message with the receipt that an older bridge would have made: without a nonce."""
+    return leased | {"receipt": receipts.make(receipts.read(leased["receipt"])._replace(nonce=None))}
 
 
 async def test_ack_by_id_ends_a_message_that_may_have_been_received(topic: Topic) -> None:

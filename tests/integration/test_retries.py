@@ -9,24 +9,13 @@ import aio_pika
 import pytest
 
 from tests.integration.amqp import Amqp, header
+from tests.integration.dead_letters import dead_ids, make_dead
 from tests.integration.topic import Json, Topic, due_ms
 from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(60)
 
 NowMs = Callable[[], Awaitable[int]]
-
-
-async def make_dead(topic: Topic, *ids: str) -> None:
-    """Makes dead letters with these ids, oldest first."""
-    for one in ids:
-        await topic.send(id=one, body={"of": one}, max_retry=0)
-        dead = await topic.nack(await topic.pull_one(), reason="refused")
-        assert (dead["state"], dead["attempts"], dead["reason"]) == ("dead", 1, "refused")
-
-
-async def dead_ids(topic: Topic) -> list[str]:
-    return [letter["id"] for letter in (await topic.call("GET", "/dead"))["items"]]
 
 
 async def test_message_whose_leases_all_end_is_dead_after_max_retry(topic: Topic, amqp: Amqp) -> None:
@@ -102,15 +91,6 @@ async def test_dead_letters_are_dropped_one_or_many(topic: Topic, amqp: Amqp) ->
     assert await topic.state("a") == "deleted"
     await topic.send(id="marker")
     assert await topic.drain("marker") == []
-
-
-async def test_id_of_a_dead_message_can_be_sent_again(topic: Topic) -> None:
-    await make_dead(topic, "m-1")
-    await topic.send("new", id="m-1")
-    pulled = await topic.pull_one()
-    assert (pulled["body"], pulled["attempts"]) == ("new", 1)
-    assert await topic.call("POST", "/dead/replay") == {"replayed": 0}
-    assert (await topic.ack(pulled))["state"] == "acked"
 
 
 async def test_message_not_consumed_within_its_ttl_expires(topic: Topic, amqp: Amqp) -> None:

@@ -88,6 +88,17 @@ def is_letter(record: Record) -> bool:
     return record.state is State.DEAD and not record.forget_ms
 
 
+def is_named(record: Record, epoch: int | None, nonce: int | None) -> bool:
+    """Whether a receipt, or an id alone, names the live copy of the record."""
+    return epoch in (None, record.epoch) and nonce in (None, record.nonce)
+
+
+def is_set_aside(before: Record | None, after: Record | None, cause: str) -> bool:
+    """Whether a dead letter goes on under another id, because a new message began under its own."""
+    began = before is not None and after is not None and after.nonce != before.nonce
+    return began and before is not None and is_letter(before) and cause in ("schedule", CLIENTS_OWN)
+
+
 def superseded(copy: Copy, record: Record | None) -> bool:
     """Whether a copy is a ghost by its epoch alone."""
     if record is None or (record.state is State.DEAD and record.epoch < copy.epoch):

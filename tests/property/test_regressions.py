@@ -185,3 +185,16 @@ def test_a_move_to_the_same_moment_keeps_the_time_to_live(
     assert before is not None
     assert after is not None
     assert (after.due_ms, after.expires_ms) == (before.due_ms, before.expires_ms)
+
+
+def test_a_dead_letter_whose_id_was_taken_can_be_replayed_beside_the_new_message(steps: Transitions) -> None:
+    steps.make_a_dead_letter()
+    sent(steps, 1_000)
+    ((aside, letter),) = steps.copies("dead")
+    assert aside == f"a~dead{letter.copy.nonce}"
+    assert len(steps.shown(aside)) == 601
+
+    steps.replay(at=0, max_retry=1, ttl_ms=-1, twice=True, dies="")
+    replayed = steps.record(aside)
+    assert replayed is not None
+    assert replayed.state is state(steps) is State.WAITING

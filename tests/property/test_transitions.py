@@ -13,14 +13,21 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from bridge.broker.copies import bundles
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
 from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
 from bridge.model.errors import StoreUnavailable
-from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State
+from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, aside_id
 from bridge.model.values import MAX_DELAY_MS, Backoff, Policy
 from bridge.service.changing import move_step
 from bridge.service.leasing import AHEAD_PARKED_MS
@@ -39,7 +46,8 @@ HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 FORGOTTEN_WITHIN_MS = 5_000  # real time expires keys too, so the set clock never stops this shortly before an expiry
 LIVE = frozenset((State.WAITING, State.READY, State.LEASED))
 
-ids = st.sampled_from(["a", "b"])
+NAMES = ("a", "b")
+ids = st.sampled_from(NAMES)
 at = st.integers(0, 7)
 twice = st.booleans()
 rarely = st.integers(0, 7).map(lambda drawn: drawn == 7)
@@ -63,7 +71,7 @@ class Transitions(RuleBasedStateMachine):
     def __init__(self, run: asyncio.Runner, store: Store) -> None:
         super().__init__()
         self.world = World(run, store)
-        self.kept: dict[str, Kept] = {name: self.world.kept(name) for name in ("a", "b")}
+        self.kept: dict[str, Kept] = {name: self.world.kept(name) for name in NAMES}
         self.claims: list[Claim] = []
         self.seen: list[Record] = []  # records as callers have read them, maybe long ago
         self.direct: set[str] = set()
@@ -71,6 +79,18 @@ class Transitions(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.world.clear()
+
+    @initialize(dead=rarely)
+    def begins_with_a_dead_letter(self, dead: bool) -> None:
+        if dead:
+            self.make_a_dead_letter()
+
+    def make_a_dead_letter(self) -> None:
+        """Makes the first message of the world a dead letter."""
+        self.send(name="a", delay_ms=0, ttl_ms=-1, max_retry=0, direct=False, published=True, twice=False)
+        self.confirm(at=0, kept=b"\n" + b"x" * 600, twice=False)
+        self.pull(at=0, lease_ms=1_000, counted=True, twice=False, dies="")
+        self.nack(at=0, delay_ms=0, body_kept=True, twice=False, dies="")
 
     # -- parts of the rules
 
@@ -93,9 +113,22 @@ class Transitions(RuleBasedStateMachine):
         assert first.record is None or first.record == after
         model.an_end_is_left_only_for_a_new_life(before, after, cause or call.script.name)
         model.a_script_makes_only_its_own_states(before, after, call.script.name)
+        if before is not None and model.is_set_aside(before, after, cause or call.script.name):
+            self.set_aside(before)
         if after is not None:
             self.seen.append(after)
         return first
+
+    def set_aside(self, letter: Record) -> None:
+        """The record has another id from now on. The copy keeps the former one, and the service replaces it."""
+        aside = aside_id(letter.id, letter.nonce)
+        self.kept[aside] = self.world.kept(aside)
+        assert self.record(aside) == replace(letter, id=aside)
+        before, after = self.broker(letter.id).dead, self.broker(aside).dead
+        for placed in [one for one in before if one.is_named_by(letter)]:
+            before.remove(placed)
+            placed.copy = replace(placed.copy, id=aside)
+            after.append(placed)
 
     def run_late(self, name: str, call: Call) -> None:
         """Runs a script a millisecond after the moment of its call, which changes nothing."""
@@ -209,7 +242,7 @@ class Transitions(RuleBasedStateMachine):
         """Sends a batch of messages, due at slightly different moments. Claims them one by one, and publishes one
         bundle."""
         publications: list[Publication] = []
-        for name in self.kept:
+        for name in NAMES:
             delay_ms += apart_ms
             wanted = model.scheduled(self.kept[name], self.world.now_ms)
             asked = self.asked(name, delay_ms=delay_ms, ttl_ms=ttl_ms, max_retry=max_retry)
@@ -499,15 +532,16 @@ class Transitions(RuleBasedStateMachine):
 
     @rule(name=ids, at=at, fenced=st.booleans(), twice=twice)
     def ack(self, name: str, at: int, fenced: bool, twice: bool) -> None:
-        epoch = self.receipt(name, at) if fenced else None
+        epoch, nonce = self.receipt(name, at) if fenced else (None, None)
         before = self.record(name)
-        outcome = self.run_script(name, self.world.records.ack(self.world.topic, name, epoch=epoch), twice=twice)
+        call = self.world.records.ack(self.world.topic, name, epoch=epoch, nonce=nonce)
+        outcome = self.run_script(name, call, twice=twice)
         if before is None or before.state is State.UNCONFIRMED:
             assert outcome.verdict == "unknown"
             return
         ends_as_asked = before.state is State.ACKED or not before.state.ended
         if fenced:
-            ends_as_asked = epoch == before.epoch and before.state in (State.LEASED, State.ACKED)
+            ends_as_asked = before.state in (State.LEASED, State.ACKED) and model.is_named(before, epoch, nonce)
         if not ends_as_asked:
             assert outcome.verdict == "stale"
         else:
@@ -516,11 +550,11 @@ class Transitions(RuleBasedStateMachine):
 
     @rule(name=ids, at=at, fenced=st.booleans(), lease_ms=leases_ms, twice=twice)
     def extend(self, name: str, at: int, fenced: bool, lease_ms: int, twice: bool) -> None:
-        epoch = self.receipt(name, at) if fenced else None
+        epoch, nonce = self.receipt(name, at) if fenced else (None, None)
         before = self.record(name)
-        call = self.world.records.extend(self.world.topic, name, epoch=epoch, lease_ms=lease_ms)
+        call = self.world.records.extend(self.world.topic, name, epoch=epoch, nonce=nonce, lease_ms=lease_ms)
         outcome = self.run_script(name, call, twice=twice)
-        if before is not None and before.state is State.LEASED and epoch in (None, before.epoch):
+        if before is not None and before.state is State.LEASED and model.is_named(before, epoch, nonce):
             assert outcome.verdict == "extended"
             assert outcome.found.lease_until_ms == max(before.lease_until_ms, self.world.now_ms + lease_ms)
         else:
@@ -618,7 +652,7 @@ class Transitions(RuleBasedStateMachine):
 
     @rule(name=ids, at=at, fenced=st.booleans(), twice=twice)
     def drop(self, name: str, at: int, fenced: bool, twice: bool) -> None:
-        epoch = self.receipt(name, at) if fenced else None
+        epoch = self.receipt(name, at)[0] if fenced else None
         before = self.record(name)
         outcome = self.run_script(name, self.world.records.drop(self.world.topic, name, epoch=epoch), twice=twice)
         if before is not None and before.state is State.DEAD and epoch in (None, before.epoch):
@@ -669,9 +703,12 @@ class Transitions(RuleBasedStateMachine):
         """The envelope that `look` answers."""
         return self.world.ask(self.world.records.look(self.world.topic, name))[0].extra or b""
 
-    def receipt(self, name: str, at: int) -> int:
-        """An epoch that a consumer may hold in a receipt, most often the latest."""
-        return one_of([record.epoch for record in reversed(self.seen) if record.id == name] or [1], at // 2)
+    def receipt(self, name: str, at: int) -> tuple[int, int | None]:
+        """Epoch and nonce that a consumer may hold in a receipt, most often the latest. Every other one is of an older
+        bridge, and has no nonce."""
+        held = [(record.epoch, record.nonce) for record in reversed(self.seen) if record.id == name]
+        epoch, nonce = one_of(held or [(1, 1)], at // 2)
+        return epoch, nonce if at % 2 else None
 
     def reads(self, *states: State) -> list[Record]:
         """Records as callers have read them while they were in one of the states, the latest first."""

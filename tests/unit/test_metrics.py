@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge import metrics
+from bridge.model.recent import Recent
 
 
 def samples(name: str, others: dict[str, object]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -56,3 +59,38 @@ def test_gauges_of_topics_that_were_not_counted_are_absent() -> None:
 
     gauges = {labels: value for (name, labels), value in samples("", {}).items() if name == "delaybridge_messages"}
     assert gauges == {(("state", "waiting"), ("topic", "left")): 8}
+
+
+def test_topics_beyond_the_limit_share_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "MOST_LABELS", 2)
+    monkeypatch.setattr(metrics, "_labelled", set())
+    children = metrics.Children(Counter("limited", "", ["topic"], registry=CollectorRegistry()))
+    for topic in ("first", "second", "third", "fourth", "first"):
+        children.of(topic).inc()
+
+    assert [children.of(topic)._value.get() for topic in ("first", "second", metrics.OTHER)] == [2, 1, 2]
+    assert list(children._children) == ["first", "second", metrics.OTHER]
+    assert metrics.by_label({"second": 1, "third": 2, "fifth": 4}) == {"second": 1, metrics.OTHER: 6}
+
+
+def test_messages_of_topics_beyond_the_limit_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "MOST_LABELS", 1)
+    monkeypatch.setattr(metrics, "_labelled", set())
+    metrics.counted({("a", "waiting"): 1, ("b", "waiting"): 2, ("c", "waiting"): 4})
+
+    gauges = {dict(labels)["topic"]: value for (name, labels), value in samples("", {}).items() if "messages" in name}
+    assert gauges == {"a": 1, metrics.OTHER: 6}
+
+
+def test_lateness_is_kept_of_the_topics_released_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "MOST_LABELS", 0)
+    monkeypatch.setattr(metrics, "_lateness_ms", Recent(metrics._MOST_WINDOWS))
+    metrics.released("long-ago", 3.0)
+    metrics.released("again", 3.0)
+    for number in range(metrics._MOST_WINDOWS - 1):
+        metrics.released(f"late-{number}", 7.0)
+        metrics.released("again", 5.0)
+
+    assert metrics.lateness_ms("long-ago")["max"] is None
+    assert metrics.lateness_ms("again")["max"] == 5.0
+    assert len(metrics._lateness_ms) == metrics._MOST_WINDOWS

@@ -8,6 +8,7 @@ from starlette.responses import PlainTextResponse
 from ulid import ULID
 
 from bridge.access.access import Undecided
+from bridge.http.wires.lmstfy import exposition
 from bridge.http.wires.lmstfy.answers import Refusal, answer
 from bridge.http.wires.lmstfy.exposition import Counter, Histogram, render
 from bridge.http.wires.lmstfy.grants import parse_token
@@ -131,6 +132,20 @@ class TestJobs:
 
 def test_answers_escape_html_characters_as_go_does() -> None:
     assert answer(200, b="<&>", a="\u2028").body == rb'{"a":"\u2028","b":"\u003c\u0026\u003e"}'
+
+
+def test_labels_beyond_the_limit_share_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "MOST_ROWS", 1)
+    counter, histogram = Counter("c", "help", ("a", "b")), Histogram("h", "help", ("a",), [15])
+    for name in ("first", "second", "third", "first"):
+        counter.add(name, "queue")
+        histogram.observe(name, value=1)
+
+    assert counter.values == {("first", "queue"): 2, ("(other)", "(other)"): 2}
+    assert {labels: counts for labels, (counts, _) in histogram.values.items()} == {
+        ("first",): [2, 0],
+        ("(other)",): [2, 0],
+    }
 
 
 def test_metrics_are_rendered_in_prometheus_text_format() -> None:

@@ -20,6 +20,8 @@ from topology.wheel import route
 log = structlog.get_logger(__name__)
 
 _WHEEL = ""  # the name of the wheel's group of queues; the other groups are topics
+MOST_TOPICS = 20_000
+"""The declared topics that a process remembers. Beyond that it forgets all, and declares each again when needed."""
 
 
 class Declared:
@@ -233,6 +235,7 @@ class Declared:
         """
         await self.ensure_wheel()
         self._topics.discard(topic)
+        self._direct.discard(topic)
         self._young.forget(topic)
         await self._declarer.remove(self._plan(topic, direct=True))
 
@@ -264,6 +267,9 @@ class Declared:
         if not exists:
             self._young.declaring(topic)
         await self._declarer.apply(self._plan(topic, direct=topic in self._direct), existed=exists)
+        if len(self._topics) >= MOST_TOPICS:
+            self._topics.clear()
+            self._young.forget_settled(_WHEEL)
         (self._young.declared if self._young.begun(topic) else self._young.exists)(topic)
         self._topics.add(topic)
 

@@ -50,6 +50,13 @@ class YoungQueues:
         for times_s in (self._declared_s, self._found_s):
             times_s.pop(group, None)
 
+    def forget_settled(self, kept: str) -> None:
+        """Forgets all groups whose confirms count, except `kept`. Whoever uses one notes it first."""
+        now_s = monotonic()
+        for times_s in (self._declared_s, self._found_s):
+            for group in [group for group, settles_s in times_s.items() if settles_s <= now_s and group != kept]:
+                del times_s[group]
+
     def unsettled(self, group: str) -> bool:
         """Returns whether a confirm by the group's queues does not count yet."""
         return group in self._begun or self._settles_s(group, inf) > monotonic()

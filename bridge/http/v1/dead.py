@@ -29,7 +29,9 @@ _DEAD = f"{TOPIC}/dead"
 
 
 async def list_dead(pools: Pools, call: ApiCall) -> Response:
-    """Returns a page of the topic's dead letters. Each has its `reason` and its `attempts`."""
+    """Returns a page of the topic's dead letters. Each has its `reason` and its `attempts`.
+
+    When a new message takes the id of a dead letter, that one becomes `<id>~dead<number>`."""
     topic, query = call.topic, call.query(PageQuery)
     return JsonAnswer(page_json(await pools.serving(topic).dead.page(topic, limit=query.limit, cursor=query.cursor)))
 

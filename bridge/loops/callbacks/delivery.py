@@ -111,7 +111,7 @@ class Delivery:
             message.envelope.body or b"",
             timeout_ms=self._subscription.timeout_ms,
         )
-        metrics.PUSH_SECONDS.labels(self._topic).observe(monotonic() - began_s)
+        metrics.PUSH_SECONDS.of(self._topic).observe(monotonic() - began_s)
         return result
 
     async def _settle(self, leased: Leased, outcome: Outcome) -> None:
@@ -128,7 +128,7 @@ class Delivery:
                 await self._until_settled(
                     lambda: self._settling.nack_leased(leased, delay_ms=after_ms, reason=f"callback: {detail}"), leased
                 )
-                metrics.PUSH_FAILED.labels(self._topic, reason).inc()
+                metrics.PUSH_FAILED.labels(metrics.label(self._topic), reason).inc()
                 if not self._failing:
                     log.warning("push.failing", topic=self._topic, id=record.id, reason=reason, says=detail)
                 self._failing = True

@@ -52,9 +52,9 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int)
         case Verdict.HOLD if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
             return Decision(hold_ms=outcome.extra)
         case Verdict.HOLD:
-            # Beside a ready message of its id, a client's copy has no record yet, so it keeps its epoch 0.
-            ready = outcome.found.state is State.READY
-            named = copy if ready else as_recorded(copy, outcome.found)
+            # Beside a ready message of its id, a client's copy has no record yet.
+            recorded = copy.epoch > 0 or outcome.found.state is not State.READY
+            named = as_recorded(copy, outcome.found) if recorded else copy
             held = replace(named, due_ms=outcome.now_ms + int(outcome.extra))
             left_ms = min(outcome.extra, _left_at_most_ms(copy, outcome.found) + stranded_ms)
             publication = Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)

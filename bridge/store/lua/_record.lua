@@ -83,11 +83,19 @@ local function ended(r) return r[STATE] >= ACKED end
 
 local function is(r, epoch, nonce) return r[EPOCH] == epoch and r[NONCE] == nonce end
 
+-- Whether a receipt names the live copy. A receipt of an older bridge has no nonce, and passes ''.
+local function named_by(r, epoch, nonce)
+  return r[EPOCH] == tonumber(epoch) and (nonce == '' or r[NONCE] == tonumber(nonce))
+end
+
+-- Whether the message is in its dead-letter queue. It is not if its time to live has passed.
+local function letter(r) return r[STATE] == DEAD and r[FORGET] == 0 end
+
 -- A ghost's record is at a later epoch, names another copy of the same epoch, or has ended. A copy that is newer than a
 -- dead letter is its replay, which the record may name in a moment.
 local function ghost(r, epoch, nonce)
-  local letter = r[STATE] == DEAD and r[FORGET] == 0 and r[EPOCH] < epoch
-  return r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) or (ended(r) and not letter)
+  return r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce)
+    or (ended(r) and not (letter(r) and r[EPOCH] < epoch))
 end
 
 -- Removes ids from their indexes, the likeliest index first. Each id is in one index at most.
@@ -204,12 +212,24 @@ local function free_for_client(r)
   return r[STATE] == WAITING and r[FORGET] > 0 and r[DUE] <= now
 end
 
+-- A new message takes the id of record r. A dead letter goes on under an id of its own, which `aside_id` makes too.
+-- The keys that this writes have the hash tag of KEYS.
+local function set_aside(r)
+  if not letter(r) then return end
+  local suffix = string.format('~dead%.0f', r[NONCE])
+  redis.call('RENAME', RECORD, RECORD .. suffix)
+  if r[KEPT] == true then redis.call('RENAME', ENVELOPE, ENVELOPE .. suffix) end
+  redis.call('ZADD', KEYS[FIRST_INDEX + DEAD], r[DUE], ID .. suffix)
+  r[KEPT] = ''
+end
+
 -- The record of a new message of an AMQP client, in place of record r.
 local function of_client(r, epoch, nonce, due_ms, expires_ms, attempts, max_retry)
   -- Under a live id it may be the same copy that comes again, and a send may be about to be confirmed.
   local created = live(r) and r[CREATED] or math.max(now, r[CREATED] + 1)
   local fresh = newborn(epoch, nonce, created, due_ms, expires_ms, attempts, max_retry)
   fresh[LAST] = math.max(r[LAST], r[DUE], due_ms)
+  set_aside(r)
   free(r)
   return fresh
 end

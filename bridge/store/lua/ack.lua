@@ -1,21 +1,21 @@
 -- Ends a message as consumed.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
--- ARGV: now id retention_ms tombstone_ms until_ms epoch copy_gone
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce copy_gone
 --       (then, for each further message, its id and all from epoch on)
---       epoch: from the receipt. It refuses an ack of a lease that has ended. '': acks whatever copy is live.
---       'delivered': the same, if somebody may have received it. An AMQP consumer takes a copy without a report.
+--       epoch, nonce: from the receipt. They refuse an ack of a lease that has ended. epoch '': acks whatever copy is
+--       live. 'delivered': the same, if somebody may have received it. An AMQP consumer takes a copy without a report.
 --       copy_gone '1': an AMQP consumer has taken the copy out of the ready queue itself. So the message exists, also
 --       if its send is not confirmed.
 -- Returns: (for each) acked (also when it was acked before) | stale (the lease or the message has ended)
 --       | not_leased (it waits for its first delivery, and is not due) | unknown
 -- Promise: a copy left in the wheel or in the ready queue becomes a ghost, and the record outlives this copy.
-local function ack(epoch, copy_gone)
+local function ack(epoch, nonce, copy_gone)
   local r = load()
   local consumed = r and r[STATE] == UNCONFIRMED and copy_gone == '1'
   if not r or (r[STATE] == UNCONFIRMED and not consumed) then return answer('unknown') end
   local fenced = epoch ~= '' and epoch ~= 'delivered'
-  if fenced and r[EPOCH] ~= tonumber(epoch) then return answer('stale', r) end
+  if fenced and not named_by(r, epoch, nonce) then return answer('stale', r) end
   if r[STATE] == ACKED then return answer('acked', r) end
   if not (live(r) or consumed) or (fenced and r[STATE] ~= LEASED) then return answer('stale', r) end
   local never = r[STATE] == WAITING and r[ATTEMPTS] == 0 and now < r[DUE]

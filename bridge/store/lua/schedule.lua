@@ -9,7 +9,7 @@
 --       with success) | busy (another send of the id is under way, extra: ms until this one may take it over) | too_far
 --       (extra: ms beyond the longest delay)
 -- Promise: an answer 'exists' means that RabbitMQ has confirmed the message, or that its copy came. Running it twice
--- with the same nonce changes the record once.
+-- with the same nonce changes the record once. A dead letter that had the id goes on under another one.
 local TAKE_OVER_AFTER_MS = 10000
 local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, fresh)
   nonce = tonumber(nonce)
@@ -40,6 +40,7 @@ local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, f
   if r then
     -- Without this claim's own moment: the claim may be withdrawn.
     claimed[LAST] = math.max(r[LAST], r[DUE])
+    set_aside(r)
     free(r)
   end
   -- The sender may die after it has published the copy, so the claim is forgotten only after the copy has come due.

@@ -46,3 +46,18 @@ def test_confirms_count_once_the_queues_are_old_enough(
     assert queues.unsettled("orders") is unsettled_at_once
     pass_s(1.6)
     assert queues.unsettled("orders") is unsettled_later
+
+
+def test_only_settled_groups_are_forgotten(pass_s: Callable[[float], None]) -> None:
+    queues = YoungQueues()
+    for event, group in (("declared", "wheel"), ("declared", "declared"), ("exists", "found"), ("declaring", "begun")):
+        getattr(queues, event)(group)
+    pass_s(1.6)
+    queues.declared("young")
+    queues.forget_settled("wheel")
+
+    assert list(queues._declared_s) == ["wheel", "young"]
+    assert queues._found_s == {}
+    assert queues.begun("begun")
+    pass_s(1.6)
+    assert not queues.unsettled("young")

@@ -8,6 +8,7 @@ from bridge.model.errors import InvalidRequest
 from bridge.model.values import Backoff
 from bridge.service import receipts
 from bridge.service.lookup import _make_cursor, _read_cursor
+from bridge.service.receipts import Receipt
 
 
 def encoded(text: str) -> str:
@@ -36,12 +37,20 @@ def test_back_off_after_many_failures_is_its_maximum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "message_id", "receipt"),
-    [(2, "o-1001", "Mi5vLTEwMDE"), (10, "a.b", "MTAuYS5i"), (1, " ~", "MS4gfg")],
+    ("receipt", "text"),
+    [
+        (Receipt("o-1001", 2, 0x1F0C55AA00B7), "Mi0xZjBjNTVhYTAwYjcuby0xMDAx"),
+        (Receipt("a.b", 10, 1), "MTAtMS5hLmI"),
+        (Receipt(" ~", 1, 2**48 - 1), "MS1mZmZmZmZmZmZmZmYuIH4"),
+        # Of an older bridge, which knew no nonce.
+        (Receipt("o-1001", 2, None), "Mi5vLTEwMDE"),
+        (Receipt("a-1.b", 10, None), "MTAuYS0xLmI"),
+        (Receipt(" ~", 1, None), "MS4gfg"),
+    ],
 )
-def test_receipt_round_trips(epoch: int, message_id: str, receipt: str) -> None:
-    assert receipts.make(epoch, message_id) == receipt
-    assert receipts.read(receipt) == (epoch, message_id)
+def test_receipt_round_trips(receipt: Receipt, text: str) -> None:
+    assert receipts.make(receipt) == text
+    assert receipts.read(text) == receipt
 
 
 FORGED = [
@@ -58,6 +67,13 @@ FORGED = [
     encoded("02.o-1"),
     encoded("2.5"[:1] + "_0.o-1"),
     encoded("²." + "o-1"),
+    encoded("2-.o-1"),
+    encoded("2-0.o-1"),
+    encoded("2-01.o-1"),
+    encoded("2-F.o-1"),
+    encoded("2-1000000000000.o-1"),
+    encoded("2-1-1.o-1"),
+    encoded("-1.o-1"),
     encoded("2.a/b"),
     encoded("2.a\n"),
     encoded("2." + "x" * 201),

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from bridge.broker.publications import Publication, Route
-from bridge.model.errors import StoreUnavailable
+from bridge.model.errors import SendUnderWay, StoreUnavailable
 from bridge.model.message import CopyKind, Envelope, State
-from bridge.model.values import Draft, Policy, Release
+from bridge.model.values import Draft, Policy, Release, Sent
 from bridge.service.sending import Sending
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
@@ -24,15 +24,17 @@ VERDICTS = {
     "confirm": (b"confirmed", State.WAITING),
     "withdraw": (b"withdrawn", State.UNCONFIRMED),
 }
+BUSY = (b"busy", State.UNCONFIRMED)
 
 
 class Servers:
-    """Accepts everything. `asked`: each script with its moment, and each publish."""
+    """Accepts everything but sends of `busy` ids. `asked`: each script with its moment, and each publish."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, float | None]] = []
         self.published: list[Publication] = []
         self.policy = Policy()
+        self.busy: set[str] = set()
         self.clock = SimpleNamespace(now_ms=lambda: 1_000)
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
@@ -40,7 +42,8 @@ class Servers:
 
     async def run(self, calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
         self.asked += [(call.script.name, until_s) for call in calls]
-        return [self.answer(*VERDICTS[call.script.name]) for call in calls]
+        verdicts = [BUSY if call.message_id in self.busy else VERDICTS[call.script.name] for call in calls]
+        return [self.answer(*verdict) for verdict in verdicts]
 
     def answer(self, verdict: bytes, state: State) -> list[Any]:
         return [verdict, 1_000, 0, int(state), *[3] * 12, b""]
@@ -110,3 +113,37 @@ async def test_first_sends_to_a_new_topic_go_through_the_checkpoint(
     drafts = [replace(draft(f"o-{number}"), topic=topic) for number in range(3)]
     await sending(servers, answer_within_s=2).send_many(drafts)
     assert [(one.route, one.kind) for one in servers.published] == ways
+
+
+async def test_a_batch_waits_for_a_busy_id_as_long_as_a_single_send(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("bridge.service.sending.asyncio.sleep", pause)
+    servers.busy = {"o-1"}
+    with pytest.raises(SendUnderWay):
+        await sending(servers, answer_within_s=2).send(draft())
+    alone, pauses[:] = list(pauses), []
+    results = await sending(servers, answer_within_s=2).send_many([draft("o-2"), *[draft()] * 999])
+
+    assert sum(alone) < 2
+    assert pauses == alone
+    assert isinstance(results[0], Sent)
+    assert all(isinstance(result, SendUnderWay) for result in results[1:])
+
+
+async def test_a_batch_with_a_busy_id_is_answered_once_the_other_send_ends(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def end_other_send(_: float) -> None:
+        servers.busy.clear()
+
+    monkeypatch.setattr("bridge.service.sending.asyncio.sleep", end_other_send)
+    servers.busy = {"o-1", "o-3"}
+    results = await sending(servers, answer_within_s=2).send_many([draft(), draft("o-2"), draft("o-3")])
+
+    assert [isinstance(result, Sent) for result in results] == [True] * 3

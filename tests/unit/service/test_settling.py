@@ -16,7 +16,7 @@ from bridge.store.calls import Call
 from bridge.store.keys import Keys
 from bridge.store.records import Records
 
-RECEIPT = receipts.make(3, "o-1")
+RECEIPT = receipts.make(receipts.Receipt("o-1", 3, 3))
 
 
 class OneTrip:

@@ -214,6 +214,17 @@ async def test_a_step_that_follows_the_outcome_comes_before_the_acknowledgement(
     assert servers.log == ["publish wheel:a wheel:b", "name a b", "publish wheel:parked", "ack a", "ack b"]
 
 
+async def test_the_outcome_of_a_step_that_follows_is_the_result(servers: Servers, succession: Succession) -> None:
+    servers.answers = [["stale", "acked"], ["unknown"]]
+
+    def look(outcome: Outcome) -> Step | None:
+        return None if outcome.verdict is Verdict.ACKED else Step(name=RECORDS.look("orders", "c"))
+
+    results = await succession.perform([step(servers, "a", then=look), step(servers, "b", then=look)])
+
+    assert [named(result).verdict for result in results] == [Verdict.UNKNOWN, Verdict.ACKED]
+
+
 async def test_a_delivery_is_requeued_when_a_call_fails_by_our_fault(servers: Servers, succession: Succession) -> None:
     servers.answers = [ValueError("a fault of ours")]
 

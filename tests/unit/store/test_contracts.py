@@ -277,7 +277,7 @@ def test_a_missing_or_surplus_argument_raises() -> None:
     with pytest.raises(TypeError, match="extend takes"):
         records._call("extend", "orders", "o-1", epoch=1)
     with pytest.raises(KeyError):
-        records._call("extend", "orders", "o-1", epoch=1, lease=2)
+        records._call("extend", "orders", "o-1", epoch=1, nonce=2, lease=3)
 
 
 def test_a_record_has_no_default_that_would_hide_a_field_a_script_leaves_out() -> None:

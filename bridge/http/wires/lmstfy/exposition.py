@@ -6,10 +6,13 @@ The Prometheus client library can't do this: it ends the name of every counter i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 Labels = tuple[str, ...]
+
+MOST_ROWS = 10_000
+"""The values of labels that one metric has. Clients choose queues, and with open access also namespaces."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -25,6 +28,7 @@ class Counter:
     values: dict[Labels, float] = field(default_factory=dict)
 
     def add(self, *labels: str, amount: float = 1) -> None:
+        labels = _row(self.values, labels)
         self.values[labels] = self.values.get(labels, 0) + amount
 
     def set(self, *labels: str, to: float) -> None:
@@ -48,6 +52,7 @@ class Histogram:
     values: dict[Labels, tuple[list[int], float]] = field(default_factory=dict)
 
     def observe(self, *labels: str, value: float) -> None:
+        labels = _row(self.values, labels)
         counts, total = self.values.get(labels) or ([0] * (len(self.edges) + 1), 0.0)
         counts[bisect_left(self.edges, value)] += 1
         self.values[labels] = (counts, total + value)
@@ -67,6 +72,11 @@ def render(families: Sequence[Counter | Histogram]) -> str:
     for family in families:
         lines += [f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}", *family.lines()]
     return "\n".join([*lines, ""])
+
+
+def _row(values: Mapping[Labels, object], labels: Labels) -> Labels:
+    """Returns the labels to count under. Beyond `MOST_ROWS` all new ones share a row."""
+    return labels if labels in values or len(values) < MOST_ROWS else ("(other)",) * len(labels)
 
 
 def _number(value: float) -> str:

@@ -1,0 +1,175 @@
+"""Reads and changes the policies of topics, and remembers each for two seconds, or longer while Redis is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic
+
+from bridge.broker.declared.declared import Declared
+from bridge.model.errors import BrokerUnavailable, StoreUnavailable
+from bridge.model.recent import Recent
+from bridge.model.values import Policy, Release
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+from bridge.store.policies import StoredPolicies, read_policy
+
+# A process sees a policy that another process changed after this time at most.
+_FRESH_S = 2.0
+MOST_POLICIES = 20_000
+"""The policies that a process remembers. A read may name any topic, also one that nobody made."""
+_PAGE = 1_000
+
+_Read = tuple[Policy, float]
+"""A policy, and the time of reading."""
+_Known = Recent[str, _Read]
+
+
+class Policies:
+    """The policies of one pool."""
+
+    def __init__(self, store: Store, keys: Keys, declared: Declared) -> None:
+        self._store = store
+        self._keys = keys
+        self._declared = declared
+        self._stored = StoredPolicies(store, keys)
+        self._seen = _Known(MOST_POLICIES)  # of all topics asked for
+        self._used = _Known(MOST_POLICIES)  # of those also put on the list
+
+    def over(self, store: Store) -> Policies:
+        """The same policies over the connections of another store. Each knows what the other has read."""
+        policies = Policies(store, self._keys, self._declared)
+        policies._seen, policies._used = self._seen, self._used
+        return policies
+
+    async def seen(self, topic: str) -> Policy:
+        """The topic's policy, or the defaults if it has none. While Redis is away, the policy last read.
+
+        Raises:
+            StoreUnavailable: this process has not read the policy before, or has forgotten it.
+        """
+        return await self._policy(topic, self._seen)
+
+    async def used(self, topic: str) -> Policy:
+        """The policy of a topic that gets or delivers a message. Declares its queues, and puts it on the list, again
+        after Redis was emptied.
+
+        Raises:
+            StoreUnavailable: this process has not read the policy before, or has forgotten it.
+        """
+        return await self._policy(topic, self._used)
+
+    async def seen_all(self, topics: Sequence[str]) -> list[Policy]:
+        """The policies of the topics, of which it reads a thousand in a round trip.
+
+        Raises:
+            StoreUnavailable
+        """
+        policies: dict[str, Policy] = {}
+        stale: list[str] = []
+        for topic in topics:
+            if (last := self._seen.get(topic)) is not None and _is_fresh(last):
+                policies[topic] = last[0]
+            else:
+                stale.append(topic)
+        for start in range(0, len(stale), _PAGE):
+            page = stale[start : start + _PAGE]
+            for topic, stored in zip(page, await self._stored.get_many(page), strict=True):
+                policies[topic] = self._read(topic, stored, self._seen)
+        return [policies[topic] for topic in topics]
+
+    async def put_on_list(self, topic: str) -> bool:
+        """Puts the topic on the list. False if the list is on a Redis server that is away while others answer; then the
+        topic's next use repeats this."""
+        try:
+            await self._store.command("SADD", self._keys.topics, topic)
+        except StoreUnavailable as error:
+            if not error.partly:
+                raise
+            return False
+        return True
+
+    async def put(self, topic: str, policy: Policy) -> None:
+        """Sets the topic's policy. Other processes follow within two seconds.
+
+        Raises:
+            Unavailable
+        """
+        await self.used(topic)
+        await self._bind_checked(topic, policy)
+        await self._stored.put(topic, policy)
+        await self._follow(topic, policy)
+
+    async def change(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:
+        """Replaces the topic's policy by what `change` makes of it. Other processes follow within two seconds.
+
+        `change` runs again if another call has changed the policy meanwhile.
+
+        Raises:
+            Unavailable
+        """
+        while True:
+            former = await self._stored.get(topic)
+            policy = change(read_policy(former))
+            await self._bind_checked(topic, policy)
+            if await self._stored.replace(topic, former, policy):
+                await self._follow(topic, policy)
+                return policy
+
+    async def remove(self, topic: str) -> None:
+        """Removes the topic's policy. Raises StoreUnavailable."""
+        await self._stored.remove(topic)
+
+    def forget(self, topic: str) -> None:
+        """Forgets the policy of a topic that was removed."""
+        self._used.forget(topic)
+        self._seen.forget(topic)
+
+    async def _policy(self, topic: str, known: _Known) -> Policy:
+        last = known.get(topic)
+        if last is not None and _is_fresh(last):
+            return last[0]
+        if known is self._used and last is None:
+            # Declared before it is listed: polls of other processes consume a listed topic at once, and RabbitMQ closes
+            # a connection that consumes a queue without a leader. While RabbitMQ is away, no poll does.
+            with suppress(BrokerUnavailable):
+                await self._declared.ensure_topic(topic)
+        try:
+            if known is self._used and not await self.put_on_list(topic):
+                known = self._seen
+            stored = await self._stored.get(topic)
+        except StoreUnavailable:
+            if last is None:
+                raise
+            return last[0]
+        return self._read(topic, stored, known)
+
+    def _read(self, topic: str, stored: bytes | None, known: _Known) -> Policy:
+        policy = read_policy(stored)
+        self._note(topic, policy, known)
+        self._declared.know_direct(topic, _is_direct(policy))
+        return policy
+
+    def _note(self, topic: str, policy: Policy, known: _Known) -> None:
+        read = (policy, monotonic())
+        self._seen.note(topic, read)
+        if known is self._used:
+            known.note(topic, read)
+
+    async def _bind_checked(self, topic: str, policy: Policy) -> None:
+        # From direct to checked, the binding changes first: an unneeded check is harmless, a missed one is not.
+        if not _is_direct(policy):
+            await self._declared.set_direct(topic, False)
+
+    async def _follow(self, topic: str, policy: Policy) -> None:
+        if _is_direct(policy):
+            await self._declared.set_direct(topic, True)
+        self._note(topic, policy, self._used)
+
+
+def _is_fresh(read: _Read) -> bool:
+    return monotonic() - read[1] < _FRESH_S
+
+
+def _is_direct(policy: Policy) -> bool:
+    return policy.release is Release.DIRECT and not policy.paused

@@ -1,0 +1,83 @@
+"""Tests that a dead letter outlives a new message of its id: it is listed, looked up, replayed and dropped."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.integration.amqp import Amqp
+from tests.integration.dead_letters import bury_next, dead_ids, dead_letters, make_dead
+from tests.integration.topic import Json, Topic
+
+pytestmark = pytest.mark.timeout(60)
+
+LONG = "x" * 2_000
+"""Redis keeps such a body in a key of its own."""
+
+
+async def take_id(topic: Topic, amqp: Amqp, *, over_amqp: bool = False) -> str:
+    """Makes m-1 a dead letter, and sends m-1 again. Returns the letter's new id."""
+    await topic.send(id="m-1", body=LONG, max_retry=0)
+    await bury_next(topic)
+    if over_amqp:
+        key = f"0.0.0.0.0.0.0.{topic.name}"
+        await amqp.publish("delay", key, b'"new"', message_id="m-1", content_type="application/json")
+        assert (await topic.until_state("m-1", "ready"))["attempts"] == 0
+    else:
+        await topic.send("new", id="m-1", delay="1h")
+    (letter,) = await dead_letters(topic)
+    assert re.fullmatch(r"m-1~dead[0-9]+", letter["id"])
+    assert (letter["state"], letter["attempts"], letter["reason"]) == ("dead", 1, "refused")
+    taken: str = letter["id"]
+    return taken
+
+
+async def pulled(topic: Topic) -> Json:
+    message = await topic.pull_one()
+    await topic.ack(message)
+    return message
+
+
+@pytest.mark.parametrize("over_amqp", [False, True], ids=["http", "amqp"])
+async def test_dead_letter_whose_id_was_taken_is_replayed_beside_the_new_message(
+    topic: Topic, amqp: Amqp, over_amqp: bool
+) -> None:
+    aside = await take_id(topic, amqp, over_amqp=over_amqp)
+    assert (await topic.look(aside))["body"] == LONG
+    if over_amqp:
+        assert (await pulled(topic))["body"] == "new"
+    await topic.call("POST", "/dead/m-1/replay", expect=404)
+    replayed = await topic.call("POST", f"/dead/{aside}/replay")
+    assert (replayed["id"], replayed["attempts"]) == (aside, 0)
+    again = await pulled(topic)
+    assert (again["id"], again["body"]) == (aside, LONG)
+    assert await dead_ids(topic) == []
+    assert await amqp.count(topic.dead_queue) == 0
+    assert await topic.state("m-1") == ("acked" if over_amqp else "waiting")
+    assert (await topic.look("m-1"))["body"] == "new"
+
+
+async def test_dead_letters_whose_ids_were_taken_are_replayed_among_others(topic: Topic, amqp: Amqp) -> None:
+    aside = await take_id(topic, amqp)
+    await make_dead(topic, "m-2")
+    assert await topic.call("POST", "/dead/replay") == {"replayed": 2}
+    assert sorted(await topic.pull_ids(2)) == [aside, "m-2"]
+    assert await amqp.count(topic.dead_queue) == 0
+
+
+async def test_dead_letters_whose_ids_were_taken_are_dropped_one_or_many(topic: Topic, amqp: Amqp) -> None:
+    first = await take_id(topic, amqp)
+    await topic.move("m-1", delay=0)
+    pulled = await topic.pull_one()
+    await topic.nack(pulled, delay="1h")
+    assert await topic.state("m-1") == "waiting"
+    assert (await topic.call("DELETE", f"/dead/{first}"))["state"] == "deleted"
+    assert await amqp.count(topic.dead_queue) == 0
+    await topic.delete("m-1")
+    second = await take_id(topic, amqp)
+    assert second != first
+    assert await topic.call("DELETE", "/dead") == {"dropped": 1}
+    assert await dead_ids(topic) == []
+    assert await topic.state(second) == "deleted"
+    assert await topic.state("m-1") == "waiting"
