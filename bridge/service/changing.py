@@ -96,7 +96,7 @@ def move_step(records: Records, message: Message, policy: Policy, *, now_ms: flo
         return Step(name=records.move(record, next_nonce=None, due_ms=due_ms))
     if envelope is None or not kept:
         raise BodyNotKept(
-            "the message can't come earlier: its body was not kept in Redis (BRIDGE_KEEP_BODY_MAX)",
+            "the message can't come earlier: Redis keeps no body of its size (BRIDGE_KEEP_BODY_MAX, keep_body_max)",
             state=record.state.label,
         )
     nonce = new_nonce()

@@ -14,6 +14,7 @@ from bridge.model.errors import SendUnderWay
 from bridge.model.message import Copy, CopyKind, Message, Record, new_nonce
 from bridge.model.values import Draft
 from bridge.service.context import Context
+from bridge.service.kept_bodies import keep_body_max
 from bridge.service.sending import Sending
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import later
@@ -29,7 +30,7 @@ class Replacing:
         self._records = context.records
         self._succession = Succession(context.store, context.broker.copy_publisher)
         self._topics = context.topics
-        self._keep_body_max = context.settings.keep_body_max
+        self._settings = context.settings
         self._max_retry = context.settings.max_retry
         self._sending = sending
 
@@ -69,7 +70,7 @@ class Replacing:
             created_ms=max(now_ms, record.created_ms + 1),
             envelope=draft.envelope,
         )
-        packed = envelopes.pack(draft.envelope, self._keep_body_max)
+        packed = envelopes.pack(draft.envelope, keep_body_max(self._settings, policy, of_wire=draft.of_wire))
         outcome = await self._succession.perform_one(
             Step(
                 announce=self._records.announce(copy, arrives_ms=copy.due_ms, now_ms=now_ms),

@@ -23,6 +23,7 @@ from bridge.model.values import Draft, Policy, Release, Sent
 from bridge.service.context import Context
 from bridge.service.group_commit import GroupCommit
 from bridge.service.horizon import check_horizon
+from bridge.service.kept_bodies import keep_body_max
 from bridge.service.succession import Result, Step, Succession, named
 from bridge.service.successors import first_copy
 from bridge.store import envelopes
@@ -59,7 +60,7 @@ class Sending:
         self._succession = Succession(context.store, context.broker.copy_publisher)
         self._declared = context.broker.declared
         self._topics = context.topics
-        self._keep_body_max = context.settings.keep_body_max
+        self._settings = context.settings
         self._max_retry = context.settings.max_retry
         self._answer_within_s = context.settings.answer_within_s
         self._groups = GroupCommit(self._commit, most=_GROUP, at_once=_GROUPS_AT_ONCE)
@@ -234,7 +235,7 @@ class Sending:
             created_ms=record.created_ms,
             ready=int(publication.route is Route.READY),
             direct=int(policy.release is Release.DIRECT),
-            envelope=envelopes.pack(envelope, self._keep_body_max),
+            envelope=envelopes.pack(envelope, keep_body_max(self._settings, policy, of_wire=request.draft.of_wire)),
         )
         return Step(
             publication=publication,

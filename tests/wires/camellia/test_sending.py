@@ -35,6 +35,7 @@ class TestSend:
                     delay_ms=5_000,
                     ttl_ms=60_000,
                     max_retry=0,
+                    of_wire=True,
                 ),
             )
         ]

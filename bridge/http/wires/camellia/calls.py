@@ -53,6 +53,7 @@ class Calls:
             delay_ms=max(0, delay_ms),
             ttl_ms=min(ttl_ms, _LONGEST_TTL_MS) if ttl_ms > 0 else _TTL_MS,
             max_retry=max_retry if max_retry >= 0 else _MAX_RETRY,
+            of_wire=True,
         )
         sent = await self._service.serving(topic).sending.send(draft)
         self._monitor.count(topic, "sendMsg")

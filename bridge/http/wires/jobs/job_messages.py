@@ -74,6 +74,7 @@ def draft_of(job: Job, *, max_body: int) -> Draft:
         id=message_id,
         delay_ms=job.delay_s * 1_000,
         max_retry=FOR_EVER,
+        of_wire=True,
     )
 
 

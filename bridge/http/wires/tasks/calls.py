@@ -59,7 +59,7 @@ class Calls:
         if called_back := URL_HEADER in envelope.headers:
             topic = _callback_topic(topic)
         service = self._service.serving(topic)
-        draft = Draft(topic=topic, envelope=envelope, deliver_at_ms=moment_s * 1_000)
+        draft = Draft(topic=topic, envelope=envelope, deliver_at_ms=moment_s * 1_000, of_wire=True)
         await service.sending.check(draft)
         if called_back:
             await service.subscriptions.add(Subscription(topic=topic, url=None))
@@ -115,7 +115,7 @@ class Calls:
             ) from None
         settings = self._service.settings
         # `pull` by id reads the content from Redis, which keeps no larger body.
-        limit = caller.max_body(min(settings.max_body, settings.keep_body_max or settings.max_body))
+        limit = caller.max_body(min(settings.max_body, settings.largest_kept_of_wires or settings.max_body))
         if len(body) > limit:
             raise InvalidRequest.of("content", len(body), limit, f"must have at most {limit} bytes")
         callback = _callback_of(content)
