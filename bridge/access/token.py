@@ -16,10 +16,11 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from bridge.model.values import LARGEST_BODY
+
 NAMESPACE_PATTERN: Final = r"^[A-Za-z0-9_.-]{1,100}$"
 NAME_PATTERN: Final = r"^[!-~]([ -~]{0,98}[!-~])?$"
 MAX_PER_S: Final = 100_000
-MAX_BODY: Final = 16 * 1024 * 1024
 
 _WRITTEN = re.compile(rb"dbt_([0-9a-f]{12})_([0-9a-f]{64})")
 _CREDENTIALS = re.compile(rb"(?i:bearer) {1,8}" + _WRITTEN.pattern)
@@ -51,7 +52,7 @@ class Token(BaseModel):
     every_topic: bool = False
     sends_per_s: PerSecond | None = None
     pulls_per_s: PerSecond | None = None
-    max_body: Annotated[int, Field(ge=1, le=MAX_BODY)] | None = None  # bytes of a message's body
+    max_body: Annotated[int, Field(ge=1, le=LARGEST_BODY)] | None = None  # bytes of a message's body
     created_ms: int
     expires_ms: int | None = None
 

@@ -21,7 +21,7 @@ from bridge.model.errors import BrokerUnavailable, NotPublished, Unpublishable, 
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind
 from topology.names import Names
-from topology.wheel import ceil_to_tenth, floor_to_tenth, route
+from topology.wheel import MAX_DELAY_MS, ceil_to_tenth, floor_to_tenth, route
 
 LEAD_MS = 100
 """How much short of due the wheel aims, so that the checkpoint can release at the exact moment."""
@@ -65,8 +65,8 @@ class Publication:
 
 def parked_ms(left_ms: float, *, exact: bool) -> int:
     """Returns how long the wheel keeps a copy whose delay ends in `left_ms`: in ms, a whole number of tenths of a
-    second."""
-    return floor_to_tenth(left_ms - LEAD_MS) if exact else ceil_to_tenth(left_ms)
+    second, and at most the longest delay: our estimate of Redis' clock is a little behind."""
+    return min(floor_to_tenth(left_ms - LEAD_MS) if exact else ceil_to_tenth(left_ms), MAX_DELAY_MS)
 
 
 class CopyPublisher:

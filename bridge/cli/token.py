@@ -13,7 +13,6 @@ import typer
 
 from bridge.access.sources import FileSource, StoreSource
 from bridge.access.token import (
-    MAX_BODY,
     MAX_PER_S,
     NAME_PATTERN,
     NAMESPACE_PATTERN,
@@ -28,6 +27,7 @@ from bridge.cli import failures
 from bridge.cli.pool_option import read_settings, settings_of
 from bridge.model.durations import format_instant, parse_duration_ms
 from bridge.model.errors import Unavailable
+from bridge.model.values import LARGEST_BODY
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
 from bridge.store.tokens import StoredTokens
@@ -60,7 +60,9 @@ def create(
         int | None, typer.Option(help=f"Sends a second, 1 to {MAX_PER_S}; a batch counts as one send.")
     ] = None,
     pulls_per_s: Annotated[int | None, typer.Option(help=f"Pulls a second, 1 to {MAX_PER_S}.")] = None,
-    max_body: Annotated[int | None, typer.Option(help=f"Largest body of a message in bytes, 1 to {MAX_BODY}.")] = None,
+    max_body: Annotated[
+        int | None, typer.Option(help=f"Largest body of a message in bytes, 1 to {LARGEST_BODY}.")
+    ] = None,
     json: _Json = False,
 ) -> None:
     """Create a token and print it. It is shown only once: Redis keeps only a hash of it.
@@ -75,7 +77,7 @@ def create(
         _check(allowed_namespace, "--namespace", NAMESPACE_PATTERN, "must be 1 to 100 letters, digits, _ . -")
     _check_range(sends_per_s, "--sends-per-s", MAX_PER_S)
     _check_range(pulls_per_s, "--pulls-per-s", MAX_PER_S)
-    _check_range(max_body, "--max-body", MAX_BODY)
+    _check_range(max_body, "--max-body", LARGEST_BODY)
     if every_topic == bool(namespaces or bare_topics):
         raise typer.BadParameter("give either --every-topic, or --namespace and --bare-topics", param_hint="topics")
     now_ms, secret = int(time.time() * 1_000), new_secret()

@@ -12,6 +12,9 @@ from bridge.model.message import Envelope, Message
 MAX_DELAY_MS = 999 * 86_400_000
 """The longest delay: 999 days, the most that the wheel's three digits of days hold."""
 
+LARGEST_BODY = 16 * 1024 * 1024
+"""The most bytes to which BRIDGE_MAX_BODY, a token's limit and a topic's kept bodies can be set."""
+
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Draft:
@@ -19,7 +22,7 @@ class Draft:
     message is due now.
 
     `id` None: the bridge makes one. `ttl_ms` counts from the due moment. None in `ttl_ms` or `max_retry`: the topic's
-    default.
+    default. `of_wire`: a client of another queue's protocol sent it, and expects that the bridge can show its body.
     """
 
     topic: str
@@ -29,6 +32,7 @@ class Draft:
     deliver_at_ms: int | None = None
     ttl_ms: int | None = None
     max_retry: int | None = None
+    of_wire: bool = False
 
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +100,7 @@ class Policy:
     lease_ms: int | None = None
     backoff: Backoff | None = None  # None: a failed message is ready again at once
     paused: bool = False
+    keep_body_max: int | None = None  # bytes; Redis does not keep larger bodies
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

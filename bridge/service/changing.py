@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bridge import metrics
-from bridge.model.errors import BodyNotKept, Conflict, InvalidRequest, NotFound
+from bridge.model.errors import BodyNotKept, Conflict, NotFound
 from bridge.model.message import CopyKind, Message, State, new_nonce
-from bridge.model.values import MAX_DELAY_MS, Policy, Release
+from bridge.model.values import Policy, Release
 from bridge.service.context import Context
+from bridge.service.horizon import check_horizon
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import later, successor
@@ -65,9 +66,10 @@ class Changing:
             raise Conflict(f"the message no longer waits: it is {record.state.label}", state=record.state.label)
         now_ms = self._store.clock.now_ms()
         due_ms = int(now_ms) + (delay_ms or 0) if deliver_at_ms is None else max(deliver_at_ms, int(now_ms))
-        if due_ms - now_ms > MAX_DELAY_MS:
-            field, value = ("delay", delay_ms) if deliver_at_ms is None else ("deliver_at", deliver_at_ms)
-            raise InvalidRequest.of(field, value, MAX_DELAY_MS, "is beyond the longest delay of 999 days")
+        if deliver_at_ms is None:
+            check_horizon("delay", delay_ms or 0, due_ms - now_ms)
+        else:
+            check_horizon("deliver_at", deliver_at_ms, due_ms - now_ms)
         policy = await self._topics.policy(topic)
         step = move_step(self._records, message, policy, now_ms=now_ms, due_ms=due_ms)
         outcome = await self._succession.perform_one(step)
@@ -94,7 +96,7 @@ def move_step(records: Records, message: Message, policy: Policy, *, now_ms: flo
         return Step(name=records.move(record, next_nonce=None, due_ms=due_ms))
     if envelope is None or not kept:
         raise BodyNotKept(
-            "the message can't come earlier: its body was not kept in Redis (BRIDGE_KEEP_BODY_MAX)",
+            "the message can't come earlier: Redis keeps no body of its size (BRIDGE_KEEP_BODY_MAX, keep_body_max)",
             state=record.state.label,
         )
     nonce = new_nonce()

@@ -14,6 +14,8 @@ from bridge.store import pages
 from bridge.store.records import read, read_envelope
 
 _LATEST_MS = 2**53
+_READ_AT_ONCE = 32
+_PAGE_BYTES = 8 * 1024 * 1024
 
 
 class Lookup:
@@ -66,7 +68,7 @@ class Lookup:
         limit: int,
         cursor: str | None,
     ) -> Page:
-        """A page of messages by due time.
+        """A page of messages by due time. It ends early where its bodies reach 8 MiB.
 
         Args:
             states: empty for all states.
@@ -86,15 +88,18 @@ class Lookup:
             cursor=None if cursor is None else _read_cursor(cursor),
             limit=limit,
         )
-        if not entries:
-            return Page(items=[], next_cursor=None)
-        items = [
-            message
-            for message in await self.get_many(topic, [message_id for _, message_id in entries])
-            if message is not None
-        ]
-        full = len(entries) == limit
-        return Page(items=items, next_cursor=_make_cursor(*entries[-1]) if full else None)
+        items: list[Message] = []
+        read_entries = 0
+        while read_entries < len(entries) and sum(map(_body_bytes, items)) < _PAGE_BYTES:
+            ids = [message_id for _, message_id in entries[read_entries : read_entries + _READ_AT_ONCE]]
+            items += [message for message in await self.get_many(topic, ids) if message is not None]
+            read_entries += len(ids)
+        more = read_entries < len(entries) or len(entries) == limit
+        return Page(items=items, next_cursor=_make_cursor(*entries[read_entries - 1]) if more else None)
+
+
+def _body_bytes(message: Message) -> int:
+    return len(message.envelope.body or b"") if message.envelope is not None else 0
 
 
 def _make_cursor(due_ms: int, message_id: str) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 from bridge import metrics
-from bridge.model.errors import InvalidRequest, SendUnderWay
+from bridge.model.errors import SendUnderWay
 from bridge.model.message import Copy, CopyKind, Message, Record, new_nonce
-from bridge.model.values import MAX_DELAY_MS, Draft
+from bridge.model.values import Draft
 from bridge.service.context import Context
+from bridge.service.kept_bodies import keep_body_max
 from bridge.service.sending import Sending
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import later
@@ -29,7 +30,7 @@ class Replacing:
         self._records = context.records
         self._succession = Succession(context.store, context.broker.copy_publisher)
         self._topics = context.topics
-        self._keep_body_max = context.settings.keep_body_max
+        self._settings = context.settings
         self._max_retry = context.settings.max_retry
         self._sending = sending
 
@@ -52,11 +53,8 @@ class Replacing:
 
     async def _replace(self, record: Record, draft: Draft) -> Message | None:
         """Replaces the message that this record describes. Returns None if the record has changed meanwhile."""
-        delay_ms = draft.delay_ms or 0
-        if delay_ms > MAX_DELAY_MS:
-            raise InvalidRequest.of("delay", delay_ms, MAX_DELAY_MS, "is beyond the longest delay of 999 days")
         policy = await self._topics.used(record.topic)
-        now_ms = int(self._store.clock.now_ms())
+        now_ms, delay_ms = int(self._store.clock.now_ms()), draft.delay_ms or 0
         ttl_ms = policy.ttl_ms if draft.ttl_ms is None else draft.ttl_ms
         max_retry = policy.max_retry if draft.max_retry is None else draft.max_retry
         copy = Copy(
@@ -72,7 +70,7 @@ class Replacing:
             created_ms=max(now_ms, record.created_ms + 1),
             envelope=draft.envelope,
         )
-        packed = envelopes.pack(draft.envelope, self._keep_body_max)
+        packed = envelopes.pack(draft.envelope, keep_body_max(self._settings, policy, of_wire=draft.of_wire))
         outcome = await self._succession.perform_one(
             Step(
                 announce=self._records.announce(copy, arrives_ms=copy.due_ms, now_ms=now_ms),

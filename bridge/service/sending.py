@@ -15,19 +15,21 @@ from time import monotonic
 
 from bridge import metrics
 from bridge.broker.publications import Route
-from bridge.model.errors import BridgeError, InvalidRequest, NotPublished, SendUnderWay, StoreUnavailable, Unavailable
+from bridge.model.errors import BridgeError, NotPublished, SendUnderWay, StoreUnavailable, Unavailable
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import CopyKind, Message, Record, new_nonce
 from bridge.model.ulids import new_ulid
-from bridge.model.values import MAX_DELAY_MS, Draft, Policy, Sent
+from bridge.model.values import Draft, Policy, Sent
 from bridge.service.context import Context
 from bridge.service.detours import Detours
 from bridge.service.group_commit import GroupCommit
+from bridge.service.horizon import check_horizon
+from bridge.service.kept_bodies import keep_body_max
 from bridge.service.succession import Result, Step, Succession, named
 from bridge.service.successors import due_at_once, first
 from bridge.store import envelopes
 from bridge.store.calls import Call
-from bridge.store.records import Claim, Confirmation, Outcome, outcome_of, read_envelope
+from bridge.store.records import Claim, Confirmation, outcome_of, read_envelope
 from bridge.store.verdicts import Verdict
 
 _GROUP = 256
@@ -60,7 +62,7 @@ class Sending:
         self._declared = context.broker.declared
         self._detours = Detours(context)
         self._topics = context.topics
-        self._keep_body_max = context.settings.keep_body_max
+        self._settings = context.settings
         self._max_retry = context.settings.max_retry
         self._answer_within_s = context.settings.answer_within_s
         self._groups = GroupCommit(self._commit, most=_GROUP, at_once=_GROUPS_AT_ONCE)
@@ -77,6 +79,7 @@ class Sending:
         alone = self._declared.unsettled(draft.topic)
         try:
             async with asyncio.timeout(_NEW_TOPIC_WITHIN_S if alone else self._answer_within_s):
+                await self.check(draft)
                 policy = await self._topics.used(draft.topic)
                 # The declare of a new topic may take longer than an answer. A send alone ends with its caller anyway.
                 request = self._request(draft, policy, self._until_s() if alone else until_s)
@@ -94,6 +97,31 @@ class Sending:
 
     async def send_many(self, drafts: Sequence[Draft]) -> list[Sent | BridgeError]:
         """Sends each draft independently. Returns its result or its error, in order."""
+        refusals = [await self._refusal(draft) for draft in drafts]
+        sent = iter(await self._send_all([draft for draft, no in zip(drafts, refusals, strict=True) if no is None]))
+        return [next(sent) if refusal is None else refusal for refusal in refusals]
+
+    async def check(self, draft: Draft) -> None:
+        """Raises the error that `send` would refuse the draft with. Nothing is made for a refused draft.
+
+        Raises:
+            InvalidRequest, StoreUnavailable
+        """
+        if draft.deliver_at_ms is None:
+            check_horizon("delay", draft.delay_ms or 0, draft.delay_ms or 0)
+            return
+        if not self._store.clock.known:
+            await self._store.learn_clock()
+        check_horizon("deliver_at", draft.deliver_at_ms, draft.deliver_at_ms - self._store.clock.now_ms())
+
+    async def _refusal(self, draft: Draft) -> BridgeError | None:
+        try:
+            await self.check(draft)
+        except BridgeError as error:
+            return error
+        return None
+
+    async def _send_all(self, drafts: Sequence[Draft]) -> list[Sent | BridgeError]:
         results: list[Sent | BridgeError] = []
         busy: dict[int, _Request] = {}
         for start in range(0, len(drafts), _GROUP):
@@ -130,7 +158,6 @@ class Sending:
             ttl_ms=-1 if ttl_ms is None else ttl_ms,
             max_retry=self._max_retry if max_retry is None else max_retry,
             nonce=new_nonce(),
-            max_delay_ms=MAX_DELAY_MS,
             fresh=int(not draft.id),
         )
         return _Request(draft, policy, claim, self._records.keys.home(draft.topic, claim.id), until_s)
@@ -177,7 +204,9 @@ class Sending:
         if created:
             sent = await self._publish([requests[at] for at in created], [claims[at].found for at in created])
             results |= zip(created, sent, strict=True)
-        return [results[at] if at in results else _refusal(request, claims[at]) for at, request in enumerate(requests)]
+        return [
+            results[at] if at in results else SendUnderWay(_under_way(request)) for at, request in enumerate(requests)
+        ]
 
     async def _existing(self, records: list[Record]) -> list[Sent | BridgeError]:
         """The answers for ids whose messages exist: these messages."""
@@ -218,7 +247,7 @@ class Sending:
             created_ms=record.created_ms,
             ready=int(publication.route is Route.READY),
             direct=int(publication.kind is CopyKind.PLAIN),
-            envelope=envelopes.pack(envelope, self._keep_body_max),
+            envelope=envelopes.pack(envelope, keep_body_max(self._settings, policy, of_wire=request.draft.of_wire)),
         )
         return Step(
             publication=publication,
@@ -247,14 +276,5 @@ def _answer(request: _Request, result: Result) -> Sent | BridgeError:
     return StoreUnavailable("Redis lost the record before the send was confirmed: send again with the same id")
 
 
-def _refusal(request: _Request, claim: Outcome) -> BridgeError:
-    """The error for a claim that was refused."""
-    draft = request.draft
-    if claim.verdict is Verdict.TOO_FAR:
-        field, value = (
-            ("deliver_at", draft.deliver_at_ms) if draft.deliver_at_ms is not None else ("delay", draft.delay_ms)
-        )
-        return InvalidRequest.of(
-            field, value, MAX_DELAY_MS, f"is {claim.extra} ms beyond the longest delay of 999 days"
-        )
-    return SendUnderWay(f"another send of the id {request.claim.id!r} is under way")
+def _under_way(request: _Request) -> str:
+    return f"another send of the id {request.claim.id!r} is under way"

@@ -31,6 +31,7 @@ from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
 from bridge.store.clock import StoreClock
+from bridge.store.given_names import GivenNames
 from bridge.store.keys import Keys
 from bridge.store.lmstfy import LmstfyStore
 from bridge.store.records import Records
@@ -77,6 +78,7 @@ class Service:
         self.dead = Dead(context, self.lookup, known_topics)
         self.task_ids = TaskIds(self._store, records.keys)
         self.topics_by_id = TopicsById(self._store, records.keys)
+        self.given_names = GivenNames(self._store, records.keys)
         self.lmstfy = LmstfyStore(self._store, records.keys)
         self.subscriptions = Subscriptions(self._store, records, self.topics)
         for part, servers in (("broker", (self._broker,)), ("store", (self._store, self._loops_store))):

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from bridge.model.addresses import Allowed, parse_allowed
 from bridge.model.durations import parse_duration_ms
+from bridge.model.values import LARGEST_BODY
 from bridge.settings.amqp_urls import checked_amqp_url, checked_management_url
 from bridge.settings.pools import DEFAULT, Pool, check_apart, parse_pools
 from bridge.settings.redis_url import checked_redis_url
@@ -120,7 +121,8 @@ class Settings(BaseSettings):
     delivery_limit: Annotated[int, Field(ge=1)] = 20  # of ready queues; fixed once a topic's queue exists
 
     keep_body_max: Annotated[int, Field(ge=0)] = 64 * 1024  # bytes; Redis does not keep larger bodies
-    max_body: Annotated[int, Field(ge=1, le=16 * 1024 * 1024)] = 1024 * 1024  # bytes
+    wire_keep_body_max: Annotated[int, Field(ge=0)] | None = None  # the same for sends on wires. None: as max_body
+    max_body: Annotated[int, Field(ge=1, le=LARGEST_BODY)] = 1024 * 1024  # bytes
     max_retry: Annotated[int, Field(ge=0, le=10_000)] = 3
     lease: DurationMs = 30_000
     retention: DurationMs = 3_600_000  # of ended messages
@@ -197,6 +199,12 @@ class Settings(BaseSettings):
     def max_batch(self) -> int:
         """The most bytes of a request with several messages. It may hold sixteen of the largest bodies."""
         return min(16 * self.max_body + _BESIDE_BODIES_BYTES, self.max_buffered)
+
+    @property
+    def largest_kept_of_wires(self) -> int:
+        """The largest body of a client of a wire that Redis keeps, in bytes. Other queues keep all bodies in Redis, and
+        their clients look at waiting messages."""
+        return self.max_body if self.wire_keep_body_max is None else self.wire_keep_body_max
 
     @property
     def answer_within_s(self) -> float:

@@ -18,6 +18,7 @@
     <prefix>/places/<id>            set     the topics in which an id may have a message, for wires whose ids have no
                                             topic
     <prefix>/rates/<id>/<direction> string  the recent requests of a token (lua/admit.lua)
+    <prefix>/names                  hash    the names that clients gave for topics that contain a digest, by topic
     <prefix>/lmstfy/tokens/<pool>/<namespace>
                                     hash    the lmstfy wire's tokens, each with its description
     <prefix>/lmstfy/limits          hash    the lmstfy wire's limits by pool/namespace/token, JSON
@@ -78,6 +79,10 @@ class Keys:
 
     def place(self, message_id: str) -> str:
         return f"{self.prefix}/places/{message_id}"
+
+    @property
+    def given_names(self) -> str:
+        return f"{self.prefix}/names"
 
     def rate(self, whose: str, direction: str) -> str:
         return f"{self.prefix}/rates/{whose}/{direction}"

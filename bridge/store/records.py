@@ -48,7 +48,6 @@ class Claim(NamedTuple):
     ttl_ms: int
     max_retry: int
     nonce: int
-    max_delay_ms: int
     fresh: int
 
 

@@ -26,7 +26,6 @@ class Verdict(StrEnum):
     CREATED = "created"
     EXISTS = "exists"
     BUSY = "busy"
-    TOO_FAR = "too_far"
     CONFIRMED = "confirmed"
     SUPERSEDED = "superseded"
     MISSING = "missing"

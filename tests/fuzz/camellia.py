@@ -21,7 +21,19 @@ _CALLS: dict[str, dict[str, str]] = {
     "deleteMsg": {"topic": KEPT, "msgId": "waiting", "release": "true"},
     "getMsg": {"topic": KEPT, "msgId": "waiting"},
 }
-_IDS = ("", "%00", "%FF", "%C0%AF", "%ED%A0%80", "e%CC%81", "a%2Fb%2Fc", "x" * 300)
+# Allowed names that no message has: only a look-up or a delete of them is refused.
+_UNKNOWN = ("%00", "%FF", "%C0%AF", "%ED%A0%80", "e%CC%81", "a%2Fb%2Fc", "%", "%zz", "+", "x" * 300)
+# Empty, or over 1,000 bytes once decoded.
+_NAMES = (
+    "",
+    "%00" * 1_001,
+    "%FF" * 334,
+    "%ED%A0%80" * 120,
+    "e%CC%81" * 334,
+    "a%2Fb%2Fc" * 201,
+    "%zz" * 334,
+    "+" * 1_001,
+)
 _NUMBERS = (
     "1e3",
     "0x10",
@@ -37,8 +49,8 @@ _NUMBERS = (
 )
 _WORDS = ("yesno", "2", "%00", "truefalse", "null")
 _WRONG = {
-    "msgId": _IDS,
-    "topic": (*_IDS, "%", "%zz", "+"),
+    "msgId": _NAMES,
+    "topic": _NAMES,
     **dict.fromkeys(
         ("delayMillis", "ttlMillis", "maxRetry", "ackTimeoutMillis", "batch", "longPollingTimeoutMillis"), _NUMBERS
     ),
@@ -81,7 +93,8 @@ def mistaken(draw: st.DrawFn) -> Sent:
         del pairs[draw(st.sampled_from(["topic", "msgId"] if "msgId" in pairs and name != "sendMsg" else ["topic"]))]
     else:
         wrong = draw(st.sampled_from(sorted(pairs)))
-        pairs[wrong] = draw(st.sampled_from(_WRONG[wrong]))
+        looks = name in ("getMsg", "deleteMsg") and wrong in ("topic", "msgId")
+        pairs[wrong] = draw(st.sampled_from(_WRONG[wrong] + _UNKNOWN if looks else _WRONG[wrong]))
     if draw(st.booleans()):
         return Sent("POST", f"{path}?".encode() + _encoded(pairs), b"", "")
     return Sent("POST", path.encode(), _encoded(pairs), _FORM)

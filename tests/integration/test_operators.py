@@ -82,6 +82,7 @@ async def test_none_of_several_concurrent_patches_is_lost(topic: Topic) -> None:
             "lease_ms": 30_000,
             "backoff": {"steps_ms": [5]},
             "paused": False,
+            "keep_body_max": None,
         }
 
 

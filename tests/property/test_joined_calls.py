@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import Copy, Envelope
-from bridge.model.values import MAX_DELAY_MS
 from bridge.store.calls import Call
 from bridge.store.records import Claim, Confirmation, Outcome, Records, read
 from bridge.store.scripts import SCRIPTS
@@ -31,11 +30,10 @@ claims = st.builds(
     Claim,
     id=st.sampled_from(IDS),
     mode=st.just("in"),
-    when_ms=delays_ms | st.just(MAX_DELAY_MS + 1),
+    when_ms=delays_ms,
     ttl_ms=ttls_ms,
     max_retry=retries,
     nonce=st.integers(1, 3),
-    max_delay_ms=st.just(MAX_DELAY_MS),
     fresh=st.just(0),
 )
 ready_direct_envelope = st.tuples(st.integers(0, 1), st.integers(0, 1), envelopes)

@@ -28,7 +28,7 @@ from bridge.local.redis import RedisNode
 from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
 from bridge.model.errors import StoreUnavailable
 from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, aside_id
-from bridge.model.values import MAX_DELAY_MS, Backoff, Policy
+from bridge.model.values import Backoff, Policy
 from bridge.service.changing import move_step
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.settling import nack_step
@@ -200,7 +200,6 @@ class Transitions(RuleBasedStateMachine):
             ttl_ms=ttl_ms,
             max_retry=max_retry,
             nonce=self.world.nonce(),
-            max_delay_ms=MAX_DELAY_MS,
             fresh=int(fresh),
         )
 

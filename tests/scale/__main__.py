@@ -99,7 +99,6 @@ class Scale:
                 ttl_ms=-1,
                 max_retry=3,
                 nonce=new_nonce(),
-                max_delay_ms=DAY_MS,
                 fresh=int(named != GIVEN),
             )
             for _ in range(count)

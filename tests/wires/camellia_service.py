@@ -66,6 +66,8 @@ class StandIn:
     def __init__(self) -> None:
         self.settings = Settings()
         self.sending = self.pulling = self.settling = self.changing = self.lookup = self.topics = self
+        self.default = self.given_names = self
+        self.names: dict[str, str] = {}
         self.asked: list[tuple[str, Any]] = []
         self.error: BridgeError | None = None
         self.live: dict[str, Message] = {}
@@ -128,6 +130,13 @@ class StandIn:
             if info.topic == topic:
                 return info
         raise NotFound(f"there is no topic {topic!r}")
+
+    async def keep(self, topic: str, name: str) -> None:
+        if topic != name:
+            self.names[topic] = name
+
+    async def all(self) -> dict[str, str]:
+        return self.names
 
     async def topic_infos(self) -> list[TopicInfo]:
         return await self.infos()

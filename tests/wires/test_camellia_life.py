@@ -69,6 +69,14 @@ class Topic:
         info: Msg = answer.json()["data"]
         return info
 
+    async def listed(self) -> list[str]:
+        """Returns the topics that the list of topics and the monitor show, if they agree."""
+        infos = (await self._client.get("/camellia/delayQueue/getTopicInfoList")).json()["data"]
+        shown = (await self._client.get("/camellia/delayQueue/getMonitorString")).json()["topicInfoStats"]
+        names = [info["topic"] for info in infos]
+        assert names == [one["topic"] for one in shown]
+        return names
+
 
 @pytest_asyncio.fixture
 async def topic(bridge_url: str) -> AsyncIterator[Topic]:
@@ -157,7 +165,25 @@ async def test_an_unknown_message_is_code_404_but_its_ack_succeeds(topic: Topic)
 
 async def test_an_empty_message_is_refused(topic: Topic) -> None:
     answer = await topic.call("sendMsg", msg="", delayMillis=0)
-    assert answer == {"code": 400, "msg": None, "delayMsg": None}
+    reason = "msg: must have 1 to 1048576 bytes (given: 0, limit: 1048576)"
+    assert answer == {"code": 400, "msg": reason, "delayMsg": None}
+
+
+@pytest.mark.parametrize(
+    "name", ["order:close", "订单", "a/b/c", "x" * 150], ids=["colon", "Chinese", "slashes", "long"]
+)
+async def test_names_of_any_text_are_taken_and_shown(topic: Topic, name: str) -> None:
+    topic.name = f"{name} {topic.name}"
+    sent = await topic.send(msgId="订单/1")
+    assert (sent["topic"], sent["msgId"]) == (topic.name, "订单/1")
+    assert await topic.poll_one() == {**sent, "retry": 1, "status": 3}
+    assert (await topic.info())["topic"] == topic.name
+    assert topic.name in await topic.listed()
+    assert await topic.code("ackMsg", "订单/1") == 200
+    assert await topic.get("订单/1") == {**sent, "retry": 1, "status": 4}
+    second = await topic.send(delay_ms=MANY_MINUTES_MS, msgId="订单/1")
+    assert await topic.code("deleteMsg", "订单/1", release="true") == 200
+    assert await topic.get("订单/1") == {**second, "msg": None, "status": 7}
 
 
 async def test_a_second_send_of_an_id_returns_the_first_message_until_it_ends(topic: Topic) -> None:

@@ -55,6 +55,7 @@ POLICY: dict[str, Any] = {
     "lease_ms": 60_000,
     "backoff": {"first_ms": 1_000, "factor": 2.0, "max_ms": 600_000},
     "paused": False,
+    "keep_body_max": None,
 }
 POLICIES = {
     "growing back-off": {
@@ -65,6 +66,7 @@ POLICIES = {
     },
     "back-off in steps": {"backoff": ["5s", "1m", "15m"]},
     "without the checkpoint": {"release": "direct"},
+    "bodies up to 256 KiB in Redis": {"keep_body_max": 262_144},
 }
 POLICY_PATCHES = {
     "another lease, and the default time to live": {"lease": "2m", "ttl": None},

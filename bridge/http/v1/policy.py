@@ -8,7 +8,7 @@ from pydantic import BaseModel, Discriminator, Field, StrictBool, Tag
 
 from bridge.http.fields import parse
 from bridge.http.v1.requests import Request
-from bridge.http.v1.scalars import Delay, Lease, Retries, Ttl
+from bridge.http.v1.scalars import Bytes, Delay, Lease, Retries, Ttl
 from bridge.model.values import Backoff, Policy, Release
 
 ReleaseName = Literal["checked", "direct"]
@@ -57,6 +57,9 @@ class _PolicyFields(Request):
     ttl: Annotated[Ttl | None, Field(description="Time to live, counted from the due time")] = None
     lease: Annotated[Lease | None, Field(description="How long a pull leases a message")] = None
     paused: Annotated[StrictBool | None, Field(description="`true`: due messages are not released")] = None
+    keep_body_max: Annotated[
+        Bytes | None, Field(description="The largest body that Redis keeps, in bytes; 0: it keeps none")
+    ] = None
 
 
 class PolicyRequest(_PolicyFields):
@@ -72,6 +75,7 @@ class PolicyRequest(_PolicyFields):
             lease_ms=self.lease,
             backoff=backoff_of(self.backoff),
             paused=bool(self.paused),
+            keep_body_max=self.keep_body_max,
         )
 
 
@@ -94,6 +98,7 @@ class PolicyPatch(_PolicyFields):
             "lease": policy.lease_ms,
             "backoff": policy.backoff and _backoff_request(policy.backoff),
             "paused": policy.paused,
+            "keep_body_max": policy.keep_body_max,
         }
         return parse(PolicyRequest, _merged(former, self.model_dump(exclude_unset=True))).policy()
 
@@ -128,6 +133,7 @@ class PolicyOut(BaseModel):
     lease_ms: int | None
     backoff: GrowingOut | StepsOut | None
     paused: bool
+    keep_body_max: int | None
 
 
 def policy_json(policy: Policy) -> dict[str, Any]:
@@ -139,6 +145,7 @@ def policy_json(policy: Policy) -> dict[str, Any]:
         "lease_ms": policy.lease_ms,
         "backoff": None if policy.backoff is None else backoff_json(policy.backoff),
         "paused": policy.paused,
+        "keep_body_max": policy.keep_body_max,
     }
 
 

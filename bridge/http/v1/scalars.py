@@ -19,7 +19,7 @@ from bridge.model.durations import (
     parse_instant_ms,
 )
 from bridge.model.message import ID_PATTERN, TOPIC_PATTERN, valid_id, valid_topic
-from bridge.model.values import MAX_DELAY_MS
+from bridge.model.values import LARGEST_BODY, MAX_DELAY_MS
 
 ID_FORM = 'must be 1-200 printable ASCII characters without "/"'
 TOPIC_FORM = "must be a name or namespace/name, each of 1-100 characters from A-Z a-z 0-9 _ . -"
@@ -119,4 +119,5 @@ QueryInstant = Annotated[int, PlainValidator(lambda value: _instant(whole_number
 Base64 = Annotated[bytes, PlainValidator(_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
 MediaType = Annotated[StrictStr, Field(max_length=_MAX_MEDIA_TYPE, pattern=MEDIA_TYPE_PATTERN)]
 Retries = Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES), BeforeValidator(whole)]
+Bytes = Annotated[int, Field(strict=True, ge=0, le=LARGEST_BODY), BeforeValidator(whole)]
 Reason = Annotated[StrictStr, Field(max_length=500)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bridge import metrics
@@ -13,6 +13,7 @@ from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import CopyKind, State
 from bridge.model.values import Policy
 from bridge.service.context import Context
+from bridge.service.kept_bodies import keep_body_max
 from bridge.service.succession import Succession
 from bridge.service.successors import completed
 from bridge.store import envelopes
@@ -47,7 +48,7 @@ class Batches:
         self._declared = context.broker.declared
         self._topics = context.topics
         self._max_retry = context.settings.max_retry
-        self._keep_body_max = context.settings.keep_body_max
+        self._settings = context.settings
 
     async def process(self, items: Sequence[Item]) -> Done:
         """Decides about each copy and carries the decision out. The caller acknowledges the copies that are done.
@@ -89,7 +90,7 @@ class Batches:
         answers = await self._store.run([self._question(item, policies[item.copy.topic]) for item in items])
         outcomes = [read(item.copy.topic, item.copy.id, answer) for item, answer in zip(items, answers, strict=True)]
         # Bodies are kept before the release, so that a consumer of the message can nack it.
-        await self._keep_bodies(items, outcomes)
+        await self._keep_bodies(items, outcomes, policies)
         decisions = [
             self._decision(item, outcome, policies[item.copy.topic])
             for item, outcome in zip(items, outcomes, strict=True)
@@ -127,14 +128,17 @@ class Batches:
             return after_return(self._records, item.copy, outcome, item.reason, policy)
         return after_fire(self._records, item.copy, outcome, item.stranded_ms)
 
-    async def _keep_bodies(self, items: Sequence[Item], outcomes: Sequence[Outcome]) -> None:
+    async def _keep_bodies(
+        self, items: Sequence[Item], outcomes: Sequence[Outcome], policies: Mapping[str, Policy]
+    ) -> None:
         """Keeps the bodies of messages whose records this batch made: messages of AMQP clients, or any message after
         Redis has lost its records."""
         calls: list[Call] = []
         for item, outcome in zip(items, outcomes, strict=True):
             held = outcome.verdict is Verdict.HOLD and outcome.found.state is State.WAITING
             if outcome.verdict is Verdict.MADE or (held and item.copy.epoch == 0):
-                packed = envelopes.pack(item.copy.envelope, self._keep_body_max)
+                most = keep_body_max(self._settings, policies[item.copy.topic])
+                packed = envelopes.pack(item.copy.envelope, most)
                 if packed:
                     calls.append(self._records.keep(outcome.found, packed))
         if calls:

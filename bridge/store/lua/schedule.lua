@@ -1,17 +1,16 @@
 -- Claims ids for sends: writes an unconfirmed record for each id, or finds the message that has the id.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
--- ARGV: now id retention_ms tombstone_ms until_ms mode when_ms ttl_ms max_retry nonce max_delay_ms fresh
+-- ARGV: now id retention_ms tombstone_ms until_ms mode when_ms ttl_ms max_retry nonce fresh
 --       (then, for each further message, its id and all from mode on)
 --       mode 'in': when_ms counts from now; 'at': when_ms is an instant. ttl_ms counts from the due moment, -1: none.
 --       fresh '1': the bridge made the id for this send, so no record can exist.
 -- Returns: (for each) created | exists (a live message has the id, or one that ended before any send of it was answered
---       with success) | busy (another send of the id is under way, extra: ms until this one may take it over) | too_far
---       (extra: ms beyond the longest delay)
+--       with success) | busy (another send of the id is under way, extra: ms until this one may take it over)
 -- Promise: an answer 'exists' means that RabbitMQ has confirmed the message, or that its copy came. Running it twice
 -- with the same nonce changes the record once. A dead letter that had the id goes on under another one.
 local TAKE_OVER_AFTER_MS = 10000
-local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, fresh)
+local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, fresh)
   nonce = tonumber(nonce)
   local r = load()
   if r then
@@ -31,8 +30,6 @@ local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, max_delay_ms, f
   local due = tonumber(when_ms)
   if mode == 'in' then due = now + due end
   due = math.max(due, now)
-  local beyond = due - now - tonumber(max_delay_ms)
-  if beyond > 0 then return answer('too_far', nil, beyond) end
   local ttl = tonumber(ttl_ms)
   local make = fresh == '1' and newborn or born
   local claimed = make(r and r[EPOCH] + 1 or 1, nonce, now, due, ttl >= 0 and due + ttl or 0, 0, tonumber(max_retry))

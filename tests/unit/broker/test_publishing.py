@@ -24,6 +24,7 @@ from bridge.broker.publications import parked_ms
         (30_000, False, 30_000),
         (30_000.1, False, 30_100),
         (-5, False, 0),
+        (999 * 86_400_000 + 0.5, False, 999 * 86_400_000),
     ],
 )
 def test_exact_delay_ends_short_of_due_and_other_delays_are_rounded_up(

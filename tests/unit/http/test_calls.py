@@ -34,6 +34,7 @@ POLICY_JSON = {
     "lease_ms": None,
     "backoff": None,
     "paused": False,
+    "keep_body_max": None,
 }
 INFO = TopicInfo(
     topic="orders",
@@ -196,9 +197,18 @@ async def test_topics_are_listed_and_looked_up(service: Any, client: httpx2.Asyn
     [
         ({}, Policy(), {}),
         (
-            {"release": "direct", "max_retry": 0, "ttl": "1d", "lease": 1_000, "paused": True},
-            Policy(release=Release.DIRECT, max_retry=0, ttl_ms=86_400_000, lease_ms=1_000, paused=True),
-            {"release": "direct", "max_retry": 0, "ttl_ms": 86_400_000, "lease_ms": 1_000, "paused": True},
+            {"release": "direct", "max_retry": 0, "ttl": "1d", "lease": 1_000, "paused": True, "keep_body_max": 9},
+            Policy(
+                release=Release.DIRECT, max_retry=0, ttl_ms=86_400_000, lease_ms=1_000, paused=True, keep_body_max=9
+            ),
+            {
+                "release": "direct",
+                "max_retry": 0,
+                "ttl_ms": 86_400_000,
+                "lease_ms": 1_000,
+                "paused": True,
+                "keep_body_max": 9,
+            },
         ),
         (
             {"backoff": {"first": "1s", "factor": 3, "max": "10m"}},

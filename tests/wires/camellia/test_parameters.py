@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
+from typing import Any
 
 import httpx2
 import pytest
 
+from bridge.http.wires.camellia import spring
+from bridge.http.wires.digested_names import topic_of
 from tests.wires.camellia.asking import SUCCESS, post
 from tests.wires.camellia_service import StandIn
 
@@ -45,8 +49,30 @@ class TestParameters:
     async def test_query_string_values_precede_form_values(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         await client.post("/delayQueue/pullMsg?topic=a&batch=2", data={"topic": "b", "batch": "3"})
         await client.post("/delayQueue/pullMsg?batch=2", data={"topic": "b", "batch": "3"})
-        # Spring joins the values of one name by commas, and "a,b" is not a valid topic.
-        assert [given[:2] for _, given in service.asked] == [(["b"], 2)]
+        # Spring joins the values of one name by commas.
+        assert [given[:2] for _, given in service.asked] == [([topic_of("a,b")], 2), (["b"], 2)]
+
+    @pytest.mark.parametrize("multipart", [False, True])
+    async def test_a_large_form_is_parsed_in_a_thread(
+        self, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, multipart: bool
+    ) -> None:
+        threads: list[str] = []
+        name = "_parts" if multipart else "_unquote"
+        parse = getattr(spring, name)
+
+        def noted(*given: Any) -> Any:
+            threads.append(threading.current_thread().name)
+            return parse(*given)
+
+        monkeypatch.setattr(spring, name, noted)
+        for size in (10, 600_000):
+            fields = {"topic": "orders", "msg": "é" * (size // 2), "delayMillis": "0"}
+            parts = {name: (None, value) for name, value in fields.items()} | {"file": ("f", b"x" * 2 * size)}
+            form: dict[str, Any] = {"files": parts} if multipart else {"data": fields}
+            answer = await client.post("/delayQueue/sendMsg", **form)
+            assert answer.json()["delayMsg"]["msg"] == fields["msg"]
+        assert threads[-1].startswith("large-bodies")
+        assert not threads[-2].startswith("large-bodies")
 
     async def test_other_content_types_contain_no_parameters(self, client: httpx2.AsyncClient) -> None:
         answer = await client.post("/delayQueue/getMsg", json={"topic": "orders", "msgId": "m-1"})

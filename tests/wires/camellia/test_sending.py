@@ -7,7 +7,7 @@ import re
 import httpx2
 import pytest
 
-from bridge.model.message import Envelope
+from bridge.model.message import Envelope, valid_id, valid_topic
 from bridge.model.values import Draft
 from tests.wires.camellia.asking import ABC, SUCCESS, post
 from tests.wires.camellia_service import StandIn, message
@@ -35,6 +35,7 @@ class TestSend:
                     delay_ms=5_000,
                     ttl_ms=60_000,
                     max_retry=0,
+                    of_wire=True,
                 ),
             )
         ]
@@ -64,24 +65,55 @@ class TestSend:
         assert answer == {**SUCCESS, "delayMsg": ABC}
 
     @pytest.mark.parametrize(
-        "wrong",
+        ("wrong", "reason"),
         [
-            {"topic": ""},
-            {"topic": "a b"},
-            {"topic": "a/b/c"},
-            {"topic": "主题"},
-            {"msg": ""},
-            {"msg": "x" * (1024 * 1024 + 1)},
-            {"msgId": ""},
-            {"msgId": "a/b"},
-            {"msgId": "é"},
-            {"msgId": "x" * 201},
+            ({"topic": ""}, "topic: must not be empty (given: '', limit: 1000)"),
+            (
+                {"topic": "题" * 334},
+                f"topic: has 1002 bytes and must have at most 1000 (given: {'题' * 200!r}, limit: 1000)",
+            ),
+            ({"msg": ""}, "msg: must have 1 to 1048576 bytes (given: 0, limit: 1048576)"),
+            (
+                {"msg": "x" * (1024 * 1024 + 1)},
+                "msg: must have 1 to 1048576 bytes (given: 1048577, limit: 1048576)",
+            ),
+            ({"msgId": ""}, "msgId: must not be empty (given: '', limit: 1000)"),
+            (
+                {"delayMillis": str(3_000 * 86_400_000)},
+                "delayMillis: is 172886400000 ms beyond the longest delay of 999 days "
+                "(given: 259200000000, limit: 86313600000)",
+            ),
         ],
-        ids=str,
+        ids=["topic", "long topic", "msg", "long msg", "msgId", "delay"],
     )
-    async def test_an_invalid_parameter_is_code_400(
-        self, client: httpx2.AsyncClient, service: StandIn, wrong: dict[str, str]
+    async def test_an_invalid_parameter_is_code_400_with_the_reason(
+        self, client: httpx2.AsyncClient, service: StandIn, wrong: dict[str, str], reason: str
     ) -> None:
         form = {"topic": "orders", "msg": "abc", "delayMillis": "0", **wrong}
-        assert await post(client, "sendMsg", **form) == {"code": 400, "msg": None, "delayMsg": None}
+        assert await post(client, "sendMsg", **form) == {"code": 400, "msg": reason, "delayMsg": None}
         assert service.asked == []
+        assert service.names == {}
+
+    @pytest.mark.parametrize(
+        ("topic", "stored"),
+        [
+            ("a/b", "a/b"),
+            ("order:close", "order-close."),
+            ("订单", "-."),
+            ("a/b/c", "a-b-c."),
+        ],
+    )
+    @pytest.mark.parametrize("msg_id", ["m-1", "a/b", "é", "x" * 300])
+    async def test_any_name_is_shown_as_it_was_given(
+        self, client: httpx2.AsyncClient, service: StandIn, topic: str, stored: str, msg_id: str
+    ) -> None:
+        sent = await post(client, "sendMsg", topic=topic, msgId=msg_id, msg="abc", delayMillis=0)
+        assert (sent["delayMsg"]["topic"], sent["delayMsg"]["msgId"]) == (topic, msg_id)
+        draft = service.asked[0][1]
+        assert valid_topic(draft.topic)
+        assert valid_id(draft.id)
+        assert draft.topic.startswith(stored)
+        assert service.names == ({} if topic == "a/b" else {draft.topic: topic})
+        service.pulls = [[message(draft.id, envelope=draft.envelope)]]
+        (pulled,) = (await post(client, "pullMsg", topic=topic))["delayMsgList"]
+        assert pulled["msgId"] == msg_id

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from bridge.access.caller import Caller
+from bridge.http.wires import digested_names
 from bridge.http.wires.camellia.monitor import Monitor
 from bridge.http.wires.camellia.spring import Params
 from bridge.http.wires.cancel_on_disconnect import unless_gone
 from bridge.model.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from bridge.model.message import Envelope, Message, valid_id, valid_topic
+from bridge.model.message import Envelope, Message
 from bridge.model.values import MAX_DELAY_MS, Draft, Leased
+from bridge.service.horizon import check_horizon
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
@@ -32,6 +35,26 @@ _LONGEST_TTL_MS: Final = 100 * 365 * 86_400_000
 _NEVER_MS: Final = (1 << 63) - 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names as a client gave them, and those of the bridge."""
+
+    given_topic: str
+    given_id: str
+
+    @property
+    def topic(self) -> str:
+        return digested_names.topic_of(self.given_topic)
+
+    @property
+    def id(self) -> str:
+        return digested_names.id_of(self.given_id)
+
+    def shown(self, message: Message) -> Answer:
+        """Returns the message as its client sees it. A released message has no envelope with its names."""
+        return {**_delay_msg(message), "topic": self.given_topic, "msgId": self.given_id}
+
+
 class Calls:
     """Carries out the calls. A call that fails raises BadParameter or a BridgeError."""
 
@@ -43,20 +66,23 @@ class Calls:
         topic, message_id, text = params.text("topic"), params.text_if_given("msgId"), params.text("msg")
         delay_ms, ttl_ms = params.number("delayMillis"), params.number("ttlMillis", default=-1)
         max_retry = params.number("maxRetry", default=-1, bits=32)
-        if message_id is None:
-            message_id = uuid4().hex
-        _check(topic, message_id)
+        names = _checked(topic, uuid4().hex if message_id is None else message_id)
+        headers = digested_names.headers_of(names.given_topic, names.given_id)
+        body = self._body(text, params.caller)
+        check_horizon("delayMillis", delay_ms, delay_ms)
         draft = Draft(
-            topic=topic,
-            envelope=Envelope(content_type=_CONTENT_TYPE, body=self._body(text, params.caller)),
-            id=message_id,
+            topic=names.topic,
+            envelope=Envelope(content_type=_CONTENT_TYPE, headers=headers, body=body),
+            id=names.id,
             delay_ms=max(0, delay_ms),
             ttl_ms=min(ttl_ms, _LONGEST_TTL_MS) if ttl_ms > 0 else _TTL_MS,
             max_retry=max_retry if max_retry >= 0 else _MAX_RETRY,
+            of_wire=True,
         )
-        sent = await self._service.serving(topic).sending.send(draft)
-        self._monitor.count(topic, "sendMsg")
-        return _success(delayMsg=_delay_msg(sent.message))
+        await self._service.default.given_names.keep(names.topic, names.given_topic)
+        sent = await self._service.serving(names.topic).sending.send(draft)
+        self._monitor.count(names.topic, "sendMsg")
+        return _success(delayMsg=names.shown(sent.message))
 
     async def pull(self, params: Params) -> Answer:
         return await self._pull(params, wait_ms=0)
@@ -67,7 +93,7 @@ class Calls:
 
     async def ack(self, params: Params) -> Answer:
         acked = params.boolean("ack", default=True)
-        topic, message_id = _names(params)
+        topic, message_id = _bridge_names(params)
         if acked:
             await self._service.serving(topic).settling.ack_ids(topic, [message_id])
         else:
@@ -80,7 +106,7 @@ class Calls:
 
     async def delete(self, params: Params) -> Answer:
         release = params.boolean("release", default=False)
-        topic, message_id = _names(params)
+        topic, message_id = _bridge_names(params)
         # A repeated delete succeeds in the service, and is code 404 on this wire.
         message = await self._service.serving(topic).lookup.get(topic, message_id)
         if message.record.state.ended:
@@ -90,10 +116,10 @@ class Calls:
         return _success()
 
     async def get(self, params: Params) -> Answer:
-        topic, message_id = _names(params)
-        message = await self._service.serving(topic).lookup.get(topic, message_id)
-        self._monitor.count(topic, "getMsg")
-        return _success(delayMsg=_delay_msg(message))
+        names = _checked(params.text("topic"), params.text("msgId"))
+        message = await self._service.serving(names.topic).lookup.get(names.topic, names.id)
+        self._monitor.count(names.topic, "getMsg")
+        return _success(delayMsg=names.shown(message))
 
     def _body(self, text: str, caller: Caller) -> bytes:
         body, limit = text.encode(), caller.max_body(self._service.settings.max_body)
@@ -102,9 +128,10 @@ class Calls:
         return body
 
     async def _pull(self, params: Params, *, wait_ms: int) -> Answer:
-        topic, timeout_ms = params.text("topic"), params.number("ackTimeoutMillis", default=-1)
+        given_topic, timeout_ms = params.text("topic"), params.number("ackTimeoutMillis", default=-1)
         batch = params.number("batch", default=-1, bits=32)
-        _check(topic)
+        _check("topic", given_topic)
+        topic = digested_names.topic_of(given_topic)
         lease_ms = min(timeout_ms, MAX_DELAY_MS) if timeout_ms > 0 else _LEASE_MS
         batch = min(batch, _LARGEST_BATCH) if batch > 0 else 1
         leasing = self._lease(topic, batch, wait_ms, lease_ms)
@@ -133,17 +160,21 @@ class Calls:
         return leased
 
 
-def _names(params: Params) -> tuple[str, str]:
-    topic, message_id = params.text("topic"), params.text("msgId")
-    _check(topic, message_id)
-    return topic, message_id
+def _bridge_names(params: Params) -> tuple[str, str]:
+    names = _checked(params.text("topic"), params.text("msgId"))
+    return names.topic, names.id
 
 
-def _check(topic: str, message_id: str | None = None) -> None:
-    if not valid_topic(topic):
-        raise InvalidRequest.of("topic", topic[:200], 100, "must be [A-Za-z0-9_.-], with at most one / in it")
-    if message_id is not None and not valid_id(message_id):
-        raise InvalidRequest.of("msgId", message_id[:200], 200, "must be printable ASCII without /")
+def _checked(topic: str, message_id: str) -> _Names:
+    _check("topic", topic)
+    _check("msgId", message_id)
+    return _Names(topic, message_id)
+
+
+def _check(field: str, name: str) -> None:
+    if not name:
+        raise InvalidRequest.of(field, name, digested_names.LONGEST, "must not be empty")
+    digested_names.check(field, name)
 
 
 def _success(**members: Any) -> Answer:
@@ -153,9 +184,10 @@ def _success(**members: Any) -> Answer:
 def _delay_msg(message: Message) -> Answer:
     record, envelope = message.record, message.envelope
     body = envelope.body if envelope else None
+    topic, message_id = digested_names.shown(record, envelope)
     return {
-        "topic": record.topic,
-        "msgId": record.id,
+        "topic": topic,
+        "msgId": message_id,
         "msg": None if body is None else body.decode(errors="replace"),
         "produceTime": record.created_ms,
         "triggerTime": record.due_ms,

@@ -6,7 +6,7 @@ As in the original, everything but the topic sizes concerns this process only.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -65,22 +65,26 @@ class Monitor:
             self._current.requests[topic]["pullMsg"] += len(gaps_ms)
             self._current.gaps_ms[topic] += gaps_ms
 
-    def data(self, topics: Iterable[TopicInfo], may_see: Callable[[str], bool]) -> Json:
-        """Returns the statistics of the topics that the caller may see."""
+    def data(self, topics: Iterable[TopicInfo], may_see: Callable[[str], bool], names: Mapping[str, str]) -> Json:
+        """Returns the statistics of the topics that the caller may see. `names`: the shown names, by topic."""
         self._roll()
         last = self._last
         return {
             "requestStatsList": [
-                {"topic": topic, **{request: counts[request] for request in _REQUESTS}}
+                {"topic": names.get(topic, topic), **{request: counts[request] for request in _REQUESTS}}
                 for topic, counts in last.requests.items()
                 if may_see(topic)
             ],
             "pullMsgTimeGapStatsList": [
-                {"topic": topic, "count": len(gaps), "avg": sum(gaps) / len(gaps), "max": max(gaps)}
+                {"topic": names.get(topic, topic), "count": len(gaps), "avg": sum(gaps) / len(gaps), "max": max(gaps)}
                 for topic, gaps in last.gaps_ms.items()
                 if may_see(topic)
             ],
-            "readyQueueTimeGapStatsList": [gap for info in topics if may_see(info.topic) and (gap := _ready_gap(info))],
+            "readyQueueTimeGapStatsList": [
+                {**gap, "topic": names.get(info.topic, info.topic)}
+                for info in topics
+                if may_see(info.topic) and (gap := _ready_gap(info))
+            ],
         }
 
     def _roll(self) -> None:

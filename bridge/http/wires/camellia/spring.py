@@ -9,17 +9,22 @@ from __future__ import annotations
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from bridge.access.caller import Caller
+from bridge.http import off_loop
+
+Result = TypeVar("Result")
 
 _TRUE: Final = ("true", "on", "yes", "1")
 _FALSE: Final = ("false", "off", "no", "0")
@@ -98,16 +103,34 @@ def _unquote(encoded: bytes) -> list[tuple[str, str]]:
 async def _form(request: Request) -> list[tuple[str, str]]:
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == "application/x-www-form-urlencoded":
-        return _unquote(await request.body())
+        return await off_loop.parsed(_unquote, await request.body())
     if content_type == "multipart/form-data":
-        # The server limits the size of the whole request, so parts need no limit.
-        parser = MultiPartParser(
-            request.headers, request.stream(), max_fields=_MAX_PARAMETERS, max_part_size=sys.maxsize
-        )
-        try:
-            form = await parser.parse()
-        except (MultiPartException, KeyError) as error:
-            raise BadParameter("malformed form") from error
-        await form.close()
-        return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+        return await off_loop.parsed(partial(_parts, request.headers), await request.body())
     return []
+
+
+def _parts(headers: Headers, body: bytes) -> list[tuple[str, str]]:
+    """Reads the text parts of a multipart form."""
+
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    # The server limits the size of the whole request, so parts need no limit.
+    parser = MultiPartParser(headers, stream(), max_fields=_MAX_PARAMETERS, max_part_size=sys.maxsize)
+    parser.spool_max_size = sys.maxsize  # a part in a file would make the parser wait
+    try:
+        form = _result(parser.parse())
+    except (MultiPartException, KeyError) as error:
+        raise BadParameter("malformed form") from error
+    _result(form.close())
+    return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+
+
+def _result(parsing: Coroutine[Any, Any, Result]) -> Result:
+    """Runs a coroutine that never waits, in any thread."""
+    try:
+        parsing.send(None)
+    except StopIteration as ended:
+        result: Result = ended.value
+        return result
+    raise RuntimeError("the parser waits for something")

@@ -2,7 +2,7 @@
 
 A failed call is HTTP 200 with a code, and the SDK reads only the code:
 
-* 400: the request is wrong.
+* 400: the request is wrong; `msg` says why.
 * 404: no such living message.
 * 500: unknown. The bridge promised nothing; the client sends again, with the same msgId.
 
@@ -42,8 +42,8 @@ from bridge.http.problems import KINDS
 from bridge.http.wires.camellia.calls import Answer, Calls
 from bridge.http.wires.camellia.monitor import Monitor, Presence, monitor_string, topic_info
 from bridge.http.wires.camellia.spring import BadParameter, Params, bad_request
+from bridge.http.wires.digested_names import topic_of
 from bridge.model.errors import BridgeError, Conflict, InvalidRequest, NotFound
-from bridge.model.message import valid_topic
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
@@ -73,14 +73,14 @@ def router(service: Pools, guard: Guard, *, now_s: Callable[[], float] = monoton
                 caller = await guard.admit(request, need)
                 params = await Params.of(request, caller)
                 if (topic := params.text_if_given("topic")) is not None:
-                    caller.check(topic)
+                    caller.check(topic_of(topic))
                 answer = await call(params)
             except BadParameter:
                 return bad_request(request)
             except Refused as error:
                 return _refusal(error, dict.fromkeys(members))
             except BridgeError as error:
-                answer = {"code": _code(error), "msg": None, **dict.fromkeys(members)}
+                answer = {"code": _code(error), "msg": _reason(error), **dict.fromkeys(members)}
             return _json(write(answer))
 
         routes.add_api_route(f"/delayQueue/{name}", endpoint, methods=["POST"])
@@ -95,7 +95,8 @@ def router(service: Pools, guard: Guard, *, now_s: Callable[[], float] = monoton
     @routes.get("/delayQueue/getMonitorData")
     async def get_monitor_data(request: Request) -> Response:
         caller = await guard.admit(request, _LOOK)
-        return _data(monitor.data(await service.topic_infos(), caller.sees))
+        names = await service.default.given_names.all()
+        return _data(monitor.data(await service.topic_infos(), caller.sees, names))
 
     @routes.get("/delayQueue/getTopicInfo")
     async def get_topic_info(request: Request) -> Response:
@@ -104,24 +105,26 @@ def router(service: Pools, guard: Guard, *, now_s: Callable[[], float] = monoton
             topic = (await Params.of(request, caller)).text("topic")
         except BadParameter:
             return bad_request(request)
-        caller.check(topic)
+        name = topic_of(topic)
+        caller.check(name)
         info = None
-        if valid_topic(topic):
-            with suppress(NotFound):
-                info = await service.serving(topic).topics.info(topic)
+        with suppress(NotFound):
+            info = await service.serving(name).topics.info(name)
         return _data(topic_info(topic, info))
 
     @routes.get("/delayQueue/getTopicInfoList")
     async def get_topic_info_list(request: Request) -> Response:
         caller = await guard.admit(request, _LOOK)
-        infos = await service.topic_infos()
-        return _data([topic_info(info.topic, info) for info in infos if caller.sees(info.topic)])
+        infos, names = await service.topic_infos(), await service.default.given_names.all()
+        return _data([topic_info(names.get(info.topic, info.topic), info) for info in infos if caller.sees(info.topic)])
 
     @routes.get("/delayQueue/getMonitorString")
     async def get_monitor_string(request: Request) -> Response:
         caller = await guard.admit(request, _LOOK)
         infos = [info for info in await service.topic_infos() if caller.sees(info.topic)]
-        text = monitor_string(monitor.data(infos, caller.sees), [topic_info(info.topic, info) for info in infos])
+        names = await service.default.given_names.all()
+        sizes = [topic_info(names.get(info.topic, info.topic), info) for info in infos]
+        text = monitor_string(monitor.data(infos, caller.sees, names), sizes)
         return Response(orjson.dumps(text), media_type="text/plain;charset=UTF-8")
 
     _add_health(routes, presence, guard)
@@ -158,6 +161,19 @@ def _code(error: BridgeError) -> int:
             return 404
         case _:
             return 500
+
+
+def _reason(error: BridgeError) -> str | None:
+    """Says what is wrong with a request: field, value and limit. The original's `msg` is null for every error."""
+    match error:
+        case InvalidRequest():
+            return "; ".join(
+                f"{one.field}: {one.message} (given: {one.value!r}, limit: {one.limit})" for one in error.errors
+            )
+        case TooLarge():
+            return str(error)
+        case _:
+            return None
 
 
 def _refusal(error: Refused, members: Answer) -> Response:

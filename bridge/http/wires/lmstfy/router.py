@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class Route:
     """A method and a path pattern. `method` "*" is any method. In `pattern`, `:name` is one segment and `*name` is the
-    rest of the path."""
+    rest of the path. As in Gin, a segment may be empty if it is not the last: `/api//q` has an empty namespace."""
 
     method: str
     pattern: str
@@ -47,7 +47,7 @@ class Route:
                 return {**params, expected[1:]: "/".join(segments[at:])} if len(segments) > at else None
             if at >= len(segments):
                 return None
-            if expected.startswith(":") and segments[at]:
+            if expected.startswith(":") and (segments[at] or at < len(segments) - 1):
                 params[expected[1:]] = segments[at]
             elif expected != segments[at]:
                 return None

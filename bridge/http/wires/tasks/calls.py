@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -55,13 +56,15 @@ class Calls:
     async def add(self, params: Params, caller: Caller) -> tuple[Answer, None]:
         topic, moment_s = _topic(params), _number(params, "timing_moment", most=_LATEST_S)
         envelope = self._envelope(params.get("content"), caller)
-        if URL_HEADER in envelope.headers:
+        if called_back := URL_HEADER in envelope.headers:
             topic = _callback_topic(topic)
-            await self._service.serving(topic).subscriptions.add(Subscription(topic=topic, url=None))
+        service = self._service.serving(topic)
+        draft = Draft(topic=topic, envelope=envelope, deliver_at_ms=moment_s * 1_000, of_wire=True)
+        await service.sending.check(draft)
+        if called_back:
+            await service.subscriptions.add(Subscription(topic=topic, url=None))
         task_id = await self._service.default.task_ids.next()
-        await self._service.serving(topic).sending.send(
-            Draft(topic=topic, envelope=envelope, id=str(task_id), deliver_at_ms=moment_s * 1_000)
-        )
+        await service.sending.send(replace(draft, id=str(task_id)))
         return {"task_id": task_id}, None
 
     async def pull(self, params: Params, caller: Caller) -> tuple[Answer, BackgroundTask | None]:
@@ -112,7 +115,7 @@ class Calls:
             ) from None
         settings = self._service.settings
         # `pull` by id reads the content from Redis, which keeps no larger body.
-        limit = caller.max_body(min(settings.max_body, settings.keep_body_max or settings.max_body))
+        limit = caller.max_body(min(settings.max_body, settings.largest_kept_of_wires or settings.max_body))
         if len(body) > limit:
             raise InvalidRequest.of("content", len(body), limit, f"must have at most {limit} bytes")
         callback = _callback_of(content)

@@ -1,0 +1,36 @@
+"""Keeps the names of topics that contain a digest, so that lists of a wire show the names that its clients gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from time import monotonic
+from typing import Final
+
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+
+_AGAIN_S: Final = 60.0
+
+
+class GivenNames:
+    """Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._key = keys.given_names
+        self._kept_s: dict[str, float] = {}  # by topic: when this process stored its name
+
+    async def keep(self, topic: str, name: str) -> None:
+        """Stores the name that a client gave for a topic, if it is another.
+
+        Stores it again after a minute, as Redis may have lost it.
+        """
+        if topic != name and monotonic() - self._kept_s.get(topic, -inf) > _AGAIN_S:
+            await self._store.command("HSET", self._key, topic, name)
+            self._kept_s[topic] = monotonic()
+
+    async def all(self) -> Mapping[str, str]:
+        """Returns the names by topic, for the topics that contain a digest."""
+        stored: Mapping[bytes, bytes] = await self._store.command("HGETALL", self._key)
+        return {topic.decode(): name.decode() for topic, name in stored.items()}
