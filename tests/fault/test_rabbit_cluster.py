@@ -23,7 +23,8 @@ from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.load import Load
 from tests.fault.stage import killed, start_all, started
 from tests.forked_bridge import ForkedBridge
-from tests.history import History, What
+from tests.history import History
+from tests.judging import What
 from tests.matrix.servers import Servers
 from tests.waiting import pause
 

@@ -14,7 +14,8 @@ from tests.fault.api import Api
 from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.load import Load
 from tests.fault.stage import Stage, killed, started
-from tests.history import History, What
+from tests.history import History
+from tests.judging import What
 from tests.matrix.servers import Servers
 
 RATE_PER_S = 50

@@ -8,7 +8,8 @@ from typing import Any
 
 from aio_pika.abc import AbstractIncomingMessage
 
-from tests.history import History, What, now_ms
+from tests.history import History, now_ms
+from tests.judging import What
 from tests.torture import amqp
 from tests.torture.api import Api
 

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from benchmarks.loops import together
-from tests.history import History, What, now_ms
+from tests.history import History, now_ms
+from tests.judging import What
 from tests.torture.amqp import Publisher
 from tests.torture.api import Api
 

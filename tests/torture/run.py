@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 
 from benchmarks.loops import together
-from tests.history import History, Verdict, What, judge, now_ms
+from tests.history import History, now_ms
+from tests.judging import Verdict, What, judge
 from tests.torture import api as http
 from tests.torture.amqp import Publisher
 from tests.torture.api import Api

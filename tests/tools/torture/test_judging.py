@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.history import Event, Verdict, What, judge
+from tests.judging import Event, Verdict, What, judge
 
 MAX_RETRY = 1
 IT = ("it",)
