@@ -14,6 +14,11 @@ class What(StrEnum):
     SENDING = auto()  # a try begins; `due_ms` is the earliest moment the message can be due
     UNANSWERED = auto()  # the try got no answer, and may have been accepted
     ACCEPTED = auto()
+    BESIDE = auto()  # another client sends a message of the same id, so one or two messages come
+    UNCHECKED = auto()  # its topic may be on direct release during a try: AMQP consumers may get it though deleted
+    MOVING = auto()  # `due_ms` is the earliest moment the message can be due after the move
+    MOVED = auto()  # the move was answered 200; `due_ms` as the answer says
+    NOT_MOVED = auto()  # the move was refused, and has not taken effect
     DELETING = auto()
     DELETED = auto()  # the delete was answered 200
     NOT_DELETED = auto()  # the delete was answered otherwise
@@ -23,7 +28,10 @@ class What(StrEnum):
     RETURNED = auto()  # the consumer will nack, reject or leave this delivery; `attempt` is the delivery's
     ACKING = auto()
     ACKED = auto()  # the ack was answered
+    IN_PAUSE = auto()  # the pull of the delivery before began and ended in a pause of the topic
     DEAD = auto()  # it is among the dead letters
+    REPLAYING = auto()
+    REPLAYED = auto()  # the replay was answered 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,7 @@ class Event:
 
 
 DELIVERIES = (What.PULLED, What.CONSUMED)
+PROMISES = ("lost", "early", "deleted_but_delivered", "over_limit", "forgotten", "back_after_ack", "during_pause")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +67,12 @@ class Verdict:
     over_limit: tuple[str, ...] = ()
     forgotten: tuple[str, ...] = ()
     back_after_ack: tuple[str, ...] = ()
+    during_pause: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> Mapping[str, tuple[str, ...]]:
         """The ids of messages that broke a promise, by the promise."""
-        names = ("lost", "early", "deleted_but_delivered", "over_limit", "forgotten", "back_after_ack")
-        return {name: getattr(self, name) for name in names if getattr(self, name)}
+        return {name: getattr(self, name) for name in PROMISES if getattr(self, name)}
 
     def counts(self) -> dict[str, int]:
         return {one.name: len(getattr(self, one.name)) for one in fields(self)}
@@ -73,13 +82,19 @@ class Verdict:
 class _Life:
     """Sums up one id's events, which it takes one after the other."""
 
-    not_before_ms: int = 0  # 0 until it is sent
+    earliest_ms: int = 0  # the earliest due moment of all tries and moves; 0 until it is sent
+    not_before_ms: int = 0  # the due moment, or the earliest one that it may have
+    moving_to_ms: int | None = None  # of a move without an answer
+    unchecked: bool = False
     sends: int = 0
     unanswered: int = 0
+    beside: int = 0
     accepted: bool = False
     deletion: What | None = None  # the last event of a delete
     deleted_ms: list[int] = field(default_factory=list)
     dead: bool = False
+    replays: int = 0
+    before_replay: int = 0  # deliveries
     deliveries: list[Event] = field(default_factory=list)
     returned: int = 0
     acking: bool = False
@@ -87,26 +102,55 @@ class _Life:
     forgotten: bool = False
     owed: bool = False  # a delivery has to come
     early: bool = False
+    during_pause: bool = False
 
     def take(self, event: Event, max_retry: int) -> None:
         match event.what:
+            case What.SENDING | What.UNANSWERED | What.BESIDE | What.UNCHECKED | What.ACCEPTED:
+                self._send(event)
+            case What.MOVING | What.MOVED | What.NOT_MOVED:
+                self._move(event)
+            case What.DELETING | What.DELETED | What.NOT_DELETED:
+                self.deletion = event.what
+                if event.what is What.DELETED:
+                    self.deleted_ms.append(event.at_ms)
+            case What.DEAD | What.REPLAYING | What.REPLAYED:
+                self._replay(event)
+            case What.FORGOTTEN:
+                self.forgotten = True
+            case _:
+                self._deliver(event, max_retry)
+
+    def _send(self, event: Event) -> None:
+        match event.what:
             case What.SENDING:
                 self.sends += 1
+                self.earliest_ms = min(self.earliest_ms or event.due_ms, event.due_ms)
                 self.not_before_ms = min(self.not_before_ms or event.due_ms, event.due_ms)
             case What.UNANSWERED:
                 self.unanswered += 1
-            case What.ACCEPTED:
+            case What.BESIDE:
+                self.beside += 1
+            case What.UNCHECKED:
+                self.unchecked = True
+            case _:
                 self.accepted = True
                 self.owed = not self.deliveries
-            case What.DELETING | What.NOT_DELETED:
-                self.deletion = event.what
-            case What.DELETED:
-                self.deletion = event.what
-                self.deleted_ms.append(event.at_ms)
-            case What.PULLED | What.CONSUMED:
-                self.deliveries.append(event)
-                self.early |= event.at_ms < max(event.due_ms, self.not_before_ms)
-                self.owed = False
+
+    def _move(self, event: Event) -> None:
+        match event.what:
+            case What.MOVING:
+                if self.moving_to_ms is not None:  # the move before may have taken effect
+                    self.not_before_ms = min(self.not_before_ms, self.moving_to_ms)
+                self.moving_to_ms = event.due_ms
+                self.earliest_ms = min(self.earliest_ms, event.due_ms)
+            case What.MOVED:
+                self.not_before_ms, self.moving_to_ms = event.due_ms, None
+            case _:
+                self.moving_to_ms = None
+
+    def _deliver(self, event: Event, max_retry: int) -> None:
+        match event.what:
             case What.RETURNED:
                 self.returned += 1
                 self.owed = event.attempt <= max_retry
@@ -114,10 +158,31 @@ class _Life:
                 self.acking = True
             case What.ACKED:
                 self.acked_ms = event.at_ms
-            case What.FORGOTTEN:
-                self.forgotten = True
+            case What.IN_PAUSE:
+                self.during_pause = True
+            case _:
+                self.deliveries.append(event)
+                self.early |= event.at_ms < max(event.due_ms, self._not_before_ms(event))
+                self.owed = False
+
+    def _replay(self, event: Event) -> None:
+        match event.what:
             case What.DEAD:
                 self.dead = True
+            case What.REPLAYING:
+                self.replays += 1
+                self.before_replay = len(self.deliveries)
+            case _:
+                self.dead = False
+                self.owed = len(self.deliveries) == self.before_replay
+
+    def _not_before_ms(self, delivery: Event) -> int:
+        """The earliest moment of a delivery. AMQP consumers get unchecked messages at any moment that was asked for."""
+        if self.unchecked and delivery.what is What.CONSUMED:
+            return self.earliest_ms
+        if self.moving_to_ms is not None:
+            return min(self.not_before_ms, self.moving_to_ms)
+        return self.not_before_ms
 
     @property
     def lost(self) -> bool:
@@ -132,9 +197,10 @@ class _Life:
     @property
     def deleted_but_delivered(self) -> bool:
         return any(
-            one.at_ms >= deleted_ms and max(one.due_ms, self.not_before_ms) > deleted_ms
+            one.at_ms >= deleted_ms and max(one.due_ms, self._not_before_ms(one)) > deleted_ms
             for deleted_ms in self.deleted_ms
             for one in self.deliveries
+            if not (self.unchecked and one.what is What.CONSUMED)
         )
 
     def over_limit(self, max_retry: int) -> bool:
@@ -142,10 +208,10 @@ class _Life:
         attempts.
 
         A try without an answer may have been a message that ended before the next try, so each such try allows as many
-        deliveries again.
+        deliveries again. So do a replay, and another client's message of the same id.
         """
         pulled = sum(one.what is What.PULLED for one in self.deliveries)
-        too_often = pulled > (max_retry + 1) * (1 + self.unanswered)
+        too_often = pulled > (max_retry + 1) * (1 + self.unanswered + self.beside + self.replays)
         return too_often or any(one.attempt > max_retry + 1 for one in self.deliveries)
 
     @property
@@ -177,4 +243,5 @@ def judge(events: Iterable[Event], *, max_retry: int) -> Verdict:
         over_limit=ids(lambda life: life.over_limit(max_retry)),
         forgotten=ids(lambda life: life.forgotten),
         back_after_ack=ids(lambda life: life.back_after_ack),
+        during_pause=ids(lambda life: life.during_pause),
     )
