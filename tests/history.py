@@ -22,13 +22,16 @@ class History:
         self.last_due_ms = 0
         self.delivery_count = 0
         self.accepted_count = 0
+        self.acked: set[str] = set()  # the messages with an answered ack
 
     def note(self, message_id: str, what: What, *, due_ms: int = 0, attempt: int = 0, asked_ms: int = 0) -> None:
         """Adds an event that was seen just now."""
         self.events.append(Event(now_ms(), message_id, what, due_ms, attempt, asked_ms))
         self.delivery_count += what in DELIVERIES
         self.accepted_count += what is What.ACCEPTED
-        if what is What.SENDING:
+        if what is What.ACKED:
+            self.acked.add(message_id)
+        if what in (What.SENDING, What.MOVING):
             self.last_due_ms = max(self.last_due_ms, due_ms)
 
     def of(self, message_id: str) -> list[Event]:

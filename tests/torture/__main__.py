@@ -11,7 +11,7 @@ import typer
 import uvloop
 
 from bridge.local.errors import LocalError
-from tests.torture.run import RATE_PER_S
+from tests.torture.load import RATE_PER_S
 from tests.torture.run import torture as run
 
 
@@ -50,8 +50,9 @@ def torture(
     if json:
         typer.echo(orjson.dumps(found))
     else:
-        faults = ", ".join(f"{count} {kind}" for kind, count in found.pop("faults").items())
-        for name, count in {**found, "faults": faults}.items():
+        for name in ("events", "faults"):
+            found[name] = ", ".join(f"{count} {kind}" for kind, count in found[name].items())
+        for name, count in found.items():
             typer.echo(f"{name.replace('_', ' '):<24}{count}")
     if wrong:
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-_CONNECTIONS = 256
+CONNECTIONS = 256
 _CONNECT_TIMEOUT_S, _ANSWER_TIMEOUT_S = 3, 20  # longer than a freeze, so that few calls time out
 _PAUSE_S = (0.3, 1.2)  # clients that retry sooner would be a load themselves
 
@@ -42,8 +42,8 @@ class Api:
 
 
 @asynccontextmanager
-async def opened(urls: Sequence[str], seed: int) -> AsyncIterator[Api]:
-    limits = httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS)
+async def opened(urls: Sequence[str], seed: int, *, connections: int = CONNECTIONS) -> AsyncIterator[Api]:
+    limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)
     timeout = httpx2.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S, pool=None)
     async with httpx2.AsyncClient(limits=limits, timeout=timeout) as http:
         yield Api(http, urls, Random(seed))

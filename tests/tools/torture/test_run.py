@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.judging import PROMISES
 from tests.torture.plan import Kind, plan
 
 MINUTES, SEED = 20 / 60, 3
@@ -24,7 +25,8 @@ def test_a_short_run_with_a_fault_ends_clean(local_dir: Path) -> None:
     found = json.loads(done.stdout)
     assert found["accepted"] > 20 * 40 / 2
     assert 0 < found["delivered"] < found["accepted"]  # some are deleted
-    assert {found[name] for name in ("lost", "early", "deleted_but_delivered", "over_limit")} == {0}
+    assert {found[name] for name in PROMISES} == {0}
+    assert set(found["events"]) >= {"moved", "deleted", "replayed", "unchecked", "beside", "returned", "acked"}
     planned = [fault.kind for fault in plan(SEED, MINUTES)]
     assert planned
     assert found["faults"] == {kind.value: planned.count(kind) for kind in Kind}
