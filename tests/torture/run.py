@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from benchmarks.loops import together
 from tests.history import History, now_ms
-from tests.judging import Verdict, What, judge
+from tests.judging import What, judge
 from tests.torture import api as http
 from tests.torture.api import Api
 from tests.torture.faults import Faults
 from tests.torture.load import RATE_PER_S, Load
-from tests.torture.plan import Kind, plan
+from tests.torture.outcome import Outcome
+from tests.torture.plan import plan
 from tests.torture.stage import MAX_RETRY, running
+from tests.torture.starving import starved
 from tests.torture.topics import ALL
 
 _PATIENCE_S = 60.0
@@ -25,48 +25,42 @@ _LOOK_S = 2.0
 _AFTERWARDS_MS = 3_000  # after the last due moment, in which no message may come
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    verdict: Verdict
-    faults: Mapping[Kind, int]
-    history: History
-    errors: Sequence[str]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a run shall do. `load`: that many processes keep the machine busy while load and faults go on."""
 
-    def as_json(self) -> dict[str, Any]:
-        """The counts of messages by verdict, of events by kind, and of faults by kind."""
-        return {
-            **self.verdict.counts(),
-            "events": dict(Counter(str(event.what) for event in self.history.events)),
-            "faults": {str(kind): count for kind, count in self.faults.items()},
-        }
+    minutes: float
+    seed: int
+    rate_per_s: float = RATE_PER_S
+    load: int = 0
 
-    def wrong(self) -> list[str]:
-        """Returns every error of a bridge, and the events of every message that broke a promise."""
-        messages = [
-            f"{name} {message_id}: " + "; ".join(str(event) for event in self.history.of(message_id))
-            for name, ids in self.verdict.wrong.items()
-            for message_id in ids
-        ]
-        return [*self.errors, *messages]
+    def __str__(self) -> str:
+        return f"seed {self.seed}, {self.minutes:g} minutes, {self.rate_per_s:g} messages a second, load {self.load}"
 
 
-async def torture(
-    folder: Path, *, minutes: float, seed: int, rate_per_s: float = RATE_PER_S, said: Callable[[str], None]
-) -> Outcome:
+async def torture(folder: Path, wanted: Wanted, said: Callable[[str], None]) -> Outcome:
     """Starts private servers in the folder, and kills them at the end. Calls `said` with lines about the progress.
 
     Raises:
         LocalError: a server did not start, or did not come back after a fault.
     """
+    lines: list[str] = []
+
+    def noted(line: str) -> None:
+        lines.append(f"{now_ms()} {line}")
+        said(line)
+
+    noted(str(wanted))
     history = History(MAX_RETRY)
-    async with running(folder) as stage, http.opened(stage.http_urls, seed) as api:
-        faults = Faults(stage, plan(seed, minutes), said)
-        load = Load(stage, api, history, rate_per_s=rate_per_s, seed=seed)
+    async with running(folder) as stage, http.opened(stage.http_urls, wanted.seed) as api:
+        faults = Faults(stage, plan(wanted.seed, wanted.minutes), noted)
+        load = Load(stage, api, history, rate_per_s=wanted.rate_per_s, seed=wanted.seed)
         async with load.consuming():
-            await _loaded(load, faults, minutes * 60)
-            said("no more load and no more faults; waiting for what is owed")
+            with starved(wanted.load, folder / "log" / "starving.log"):
+                await _loaded(load, faults, wanted.minutes * 60)
+            noted("no more load and no more faults; waiting for what is owed")
             await _until_nothing_owed(api, history)
-    return Outcome(history.verdict(), faults.counts, history, [*stage.errors(), *load.findings])
+    return Outcome(history.verdict(), faults.counts, history, [*stage.errors(), *load.findings], lines)
 
 
 async def _loaded(load: Load, faults: Faults, seconds: float) -> None:
