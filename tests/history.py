@@ -7,7 +7,8 @@ from collections import Counter
 from contextlib import suppress
 from time import time
 
-from tests.judging import DELIVERIES, Event, Verdict, What, judge
+from tests.events import DELIVERIES, Event, What
+from tests.judging import Verdict, judge
 from tests.waiting import pause
 
 _LOOK_S = 0.5  # a verdict on a long run takes tens of milliseconds of CPU
@@ -33,6 +34,10 @@ class History:
             self.acked.add(message_id)
         if what in (What.SENDING, What.MOVING):
             self.last_due_ms = max(self.last_due_ms, due_ms)
+
+    def clock(self, offset_ms: int) -> None:
+        """Notes that the clock of Redis is that far ahead of ours from now on."""
+        self.note("", What.CLOCK, due_ms=offset_ms)
 
     def of(self, message_id: str) -> list[Event]:
         """The events of one message."""

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from aio_pika.abc import AbstractIncomingMessage
 
+from tests.events import What
 from tests.history import History, now_ms
-from tests.judging import What
 from tests.torture import amqp
 from tests.torture.api import Api
 from tests.torture.policies import Policies

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from random import Random
 
 from benchmarks.loops import end
+from tests.events import What
 from tests.history import History
-from tests.judging import What
 from tests.torture import api as http
 from tests.torture.amqp import Publisher
 from tests.torture.consumers import Puller

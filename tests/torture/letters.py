@@ -12,7 +12,7 @@ from time import monotonic
 
 from aio_pika.abc import AbstractIncomingMessage
 
-from tests.judging import What
+from tests.events import What
 from tests.torture import amqp
 from tests.torture.consumers import consumed
 from tests.torture.sender import NOT_FOUND, OK, Sender

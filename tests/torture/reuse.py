@@ -7,7 +7,7 @@ from random import Random
 from time import monotonic
 
 from benchmarks.loops import together
-from tests.judging import What
+from tests.events import What
 from tests.torture.producers import paced
 from tests.torture.sender import NOT_FOUND, Sender
 from tests.torture.topics import CHECKED, PULLED, REMOVED

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.loops import together
+from tests.events import What
 from tests.history import History, now_ms
-from tests.judging import What, judge
+from tests.judging import judge
 from tests.torture import api as http
 from tests.torture.api import Api
 from tests.torture.faults import Faults

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
+from tests.events import What
 from tests.history import History, now_ms
-from tests.judging import What
 from tests.torture.amqp import Publisher
 from tests.torture.api import Api
 from tests.torture.policies import Policies

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.judging import PROMISES, Event, Verdict, What, judge
+from tests.events import Event, What
+from tests.judging import PROMISES, Verdict, judge
 
 MAX_RETRY = 1
 IT = ("it",)
@@ -14,6 +15,10 @@ IT = ("it",)
 
 def event(at_ms: int, what: What, due_ms: int = 0, attempt: int = 0) -> Event:
     return Event(at_ms, "it", what, due_ms, attempt)
+
+
+def clock(at_ms: int, offset_ms: int) -> Event:
+    return Event(at_ms, "", What.CLOCK, due_ms=offset_ms)
 
 
 SENT = (event(10, What.SENDING, due_ms=50), event(12, What.ACCEPTED))
@@ -151,6 +156,26 @@ HISTORIES = {
             *(SENT[0], event(10, What.BESIDE), SENT[1], SENT[0], SENT[1]),
             *(PULLED, RETURNED, PULLED_AGAIN, RETURNED_AGAIN, PULLED, RETURNED, PULLED_AGAIN, ACKED),
         ),
+        CLEAN,
+    ),
+    "delivered before it is due, and the clock was never set meanwhile": (
+        (clock(5, 20), clock(8, 0), *SENT, replace(PULLED, at_ms=49), ACKED),
+        replace(CLEAN, early=IT),
+    ),
+    "delivered before it is due while the clock was ahead": (
+        (*SENT, clock(20, 20), replace(PULLED, at_ms=31), clock(40, 0), ACKED),
+        CLEAN,
+    ),
+    "delivered before it is due by more than the clock was ahead": (
+        (*SENT, clock(20, 20), replace(PULLED, at_ms=29), clock(40, 0), ACKED),
+        replace(CLEAN, early=IT),
+    ),
+    "sent while the clock was behind": (
+        (clock(5, -20), *SENT, clock(20, 0), replace(PULLED, at_ms=31), ACKED),
+        CLEAN,
+    ),
+    "deleted while the clock was ahead, and delivered": (
+        (*SENT, clock(15, 40), *DELETED, clock(30, 0), PULLED),
         CLEAN,
     ),
     "accepted and then unknown": ((*SENT, PULLED, ACKED, FORGOTTEN), replace(CLEAN, forgotten=IT)),

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.events import What
 from tests.history import History
-from tests.judging import What
 from tests.torture.outcome import Outcome
 
 SEND_AND_LOSE = (What.SENDING, What.ACCEPTED)
