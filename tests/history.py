@@ -15,10 +15,12 @@ _LOOK_S = 0.5  # a verdict on a long run takes tens of milliseconds of CPU
 
 
 class History:
-    """Keeps the events of a run, in the order they were seen in. `max_retry` is the setting of the bridges."""
+    """Keeps the events of a run, in the order they were seen in. `max_retry` is the setting of the bridges,
+    `forgetful` whether their Redis may forget its latest changes."""
 
-    def __init__(self, max_retry: int) -> None:
+    def __init__(self, max_retry: int, *, forgetful: bool = False) -> None:
         self.max_retry = max_retry
+        self.forgetful = forgetful
         self.events: list[Event] = []
         self.last_due_ms = 0
         self.delivery_count = 0
@@ -49,7 +51,7 @@ class History:
 
     def verdict(self) -> Verdict:
         """Judges the events so far."""
-        return judge(self.events, max_retry=self.max_retry)
+        return judge(tuple(self.events), max_retry=self.max_retry, forgetful=self.forgetful)
 
     async def more_accepted(self, count: int, *, within_s: float) -> None:
         """Waits until `count` more sends are accepted. Raises TimeoutError after `within_s`."""

@@ -30,14 +30,16 @@ class Verdict:
     forgotten: tuple[str, ...] = ()
     back_after_ack: tuple[str, ...] = ()
     during_pause: tuple[str, ...] = ()
+    forgetful: bool = False
 
     @property
     def wrong(self) -> Mapping[str, tuple[str, ...]]:
         """The ids of messages that broke a promise, by the promise."""
-        return {name: getattr(self, name) for name in PROMISES if getattr(self, name)}
+        kept = PROMISES[:2] if self.forgetful else PROMISES
+        return {name: getattr(self, name) for name in kept if getattr(self, name)}
 
     def counts(self) -> dict[str, int]:
-        return {one.name: len(getattr(self, one.name)) for one in fields(self)}
+        return {one.name: len(getattr(self, one.name)) for one in fields(self) if one.name != "forgetful"}
 
 
 class _Clock:
@@ -58,8 +60,12 @@ class _Clock:
         return max(offsets) - min(offsets)
 
 
-def judge(events: Iterable[Event], *, max_retry: int) -> Verdict:
-    """Judges each message by its events. Events come in the order in which they were seen."""
+def judge(events: Iterable[Event], *, max_retry: int, forgetful: bool = False) -> Verdict:
+    """Judges each message by its events. Events come in the order in which they were seen.
+
+    `forgetful`: Redis may forget its latest changes, as at a failover. Then a message may come at any moment that was
+    asked for, and only `lost` and `early` break a promise.
+    """
     lives: dict[str, Life] = {}
     born_ms: dict[str, int] = {}
     clock = _Clock()
@@ -68,7 +74,7 @@ def judge(events: Iterable[Event], *, max_retry: int) -> Verdict:
             clock.step(event)
             continue
         since_ms = born_ms.setdefault(event.message_id, event.at_ms)
-        lives.setdefault(event.message_id, Life()).take(event, max_retry, clock.slack_ms(since_ms))
+        lives.setdefault(event.message_id, Life(forgetful=forgetful)).take(event, max_retry, clock.slack_ms(since_ms))
 
     def ids(holds: Callable[[Life], bool]) -> tuple[str, ...]:
         return tuple(sorted(one for one, life in lives.items() if holds(life)))
@@ -84,4 +90,5 @@ def judge(events: Iterable[Event], *, max_retry: int) -> Verdict:
         forgotten=ids(lambda life: life.forgotten),
         back_after_ack=ids(lambda life: life.back_after_ack),
         during_pause=ids(lambda life: life.during_pause),
+        forgetful=forgetful,
     )

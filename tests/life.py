@@ -32,6 +32,7 @@ class Life:
     owed: bool = False  # a delivery has to come
     early: bool = False
     slack_ms: int = 0
+    forgetful: bool = False  # Redis may forget its latest changes, as after a failover
     during_pause: bool = False
 
     def take(self, event: Event, max_retry: int, slack_ms: int = 0) -> None:
@@ -110,7 +111,7 @@ class Life:
 
     def _not_before_ms(self, delivery: Event) -> int:
         """The earliest moment of a delivery. AMQP consumers get unchecked messages at any moment that was asked for."""
-        if self.unchecked and delivery.what is What.CONSUMED:
+        if self.forgetful or (self.unchecked and delivery.what is What.CONSUMED):
             return self.earliest_ms
         if self.moving_to_ms is not None:
             return min(self.not_before_ms, self.moving_to_ms)

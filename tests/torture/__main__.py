@@ -14,6 +14,7 @@ from bridge.local.errors import LocalError
 from tests.torture.load import RATE_PER_S
 from tests.torture.run import Wanted
 from tests.torture.run import torture as run
+from tests.torture.stage import SetUp
 
 
 def torture(
@@ -22,6 +23,7 @@ def torture(
     seed: Annotated[int, typer.Option(help="Decides which faults come when.")] = 1,
     rate: Annotated[float, typer.Option(min=10, help="Messages a second.")] = RATE_PER_S,
     load: Annotated[int, typer.Option(min=0, help="Processes that keep the machine busy meanwhile.")] = 0,
+    set_up: Annotated[SetUp, typer.Option(help="Which servers run.")] = SetUp.SINGLE,
     json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
     folder: Annotated[Path, typer.Option(help="Where the private servers keep their data.")] = Path(".local/torture"),
 ) -> None:
@@ -32,7 +34,7 @@ def torture(
     """
     # Lost connections are what a run is made of, and it would write each down with a traceback.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
-    wanted = Wanted(minutes=minutes, seed=seed, rate_per_s=rate, load=load)
+    wanted = Wanted(minutes=minutes, seed=seed, rate_per_s=rate, load=load, set_up=set_up)
     try:
         outcome = uvloop.run(run(folder.resolve(), wanted, lambda line: typer.echo(line, err=True)))
     except LocalError as error:

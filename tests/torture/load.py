@@ -80,7 +80,8 @@ class Load:
         async with together() as group:
             group.create_task(self._producers.run(stop))
             group.create_task(self._policies.run(CHANGED, stop))
-            group.create_task(self._reuse.run(stop))
+            if not self._history.forgetful:  # a forgotten end would make the next message of the id a repeated send
+                group.create_task(self._reuse.run(stop))
             group.create_task(self._letters.run(stop, seconds))
             group.create_task(self._crowd.run(self._publisher, seconds / 3, min(_CROWD_S, seconds / 3)))
         await self._publisher.close()

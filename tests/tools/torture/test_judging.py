@@ -212,7 +212,8 @@ def test_each_message_is_judged_separately() -> None:
 def test_only_a_broken_promise_counts_as_wrong() -> None:
     assert replace(CLEAN, duplicated=IT).wrong == {}
     broken = dict.fromkeys(PROMISES, IT)
-    assert Verdict(**broken).wrong == broken
+    assert replace(Verdict(), **broken).wrong == broken  # type: ignore[arg-type]
+    assert replace(CLEAN, forgetful=True, lost=IT, forgotten=IT).wrong == {"lost": IT}
     assert Verdict(accepted=("a", "b"), lost=IT).counts() == {
         "accepted": 2,
         "delivered": 0,
