@@ -52,11 +52,9 @@ class _Clock:
         self._steps.append((event.at_ms, event.due_ms))
 
     def slack_ms(self, since_ms: int) -> int:
-        """How far apart the clock's offsets since a moment are."""
-        if self._steps[-1][0] <= since_ms:
-            return 0
+        """How far apart the offsets since a moment are, and ours, which is 0: moments may be of either clock."""
         before = max(step for step in self._steps if step[0] <= since_ms)
-        offsets = [before[1], *(offset for at_ms, offset in self._steps if at_ms > since_ms)]
+        offsets = [0, before[1], *(offset for at_ms, offset in self._steps if at_ms > since_ms)]
         return max(offsets) - min(offsets)
 
 

@@ -170,6 +170,10 @@ HISTORIES = {
         (*SENT, clock(20, 20), replace(PULLED, at_ms=29), clock(40, 0), ACKED),
         replace(CLEAN, early=IT),
     ),
+    "sent and delivered while the clock was ahead": (
+        (clock(5, 20), *SENT, replace(PULLED, at_ms=51, due_ms=70), ACKED),
+        CLEAN,
+    ),
     "sent while the clock was behind": (
         (clock(5, -20), *SENT, clock(20, 0), replace(PULLED, at_ms=31), ACKED),
         CLEAN,
