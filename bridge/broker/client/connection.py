@@ -19,6 +19,7 @@ from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFou
 from yarl import URL
 
 from bridge.broker.client.channel import Channel
+from bridge.broker.client.closing import close_channel
 from bridge.broker.client.fast_reader import FastReader, RawConnection
 from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
@@ -237,7 +238,7 @@ class BrokerConnection:
         """
         channel = await self.raw_channel()
         async with translated(self._timeout_s):
-            await channel.close()
+            await close_channel(channel)
 
     async def blocked(self) -> bool:
         """Returns whether the broker blocks publishers now (memory or disk alarm)."""

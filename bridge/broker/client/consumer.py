@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import aiormq
 
 from bridge.broker.client.acknowledger import Acknowledger
+from bridge.broker.client.closing import close_channel
 from bridge.broker.client.connection import BreakerOpen, BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
 from bridge.broker.client.reader import Received
@@ -96,7 +97,7 @@ class Consumer:
             await self._connection.drop(self._generation)
             return
         async with translated(_STEP_S):
-            await self._channel.close()
+            await close_channel(self._channel)
 
     async def _consume_again(self) -> None:
         """Asks the node for a new consumer in place of the present one.

@@ -15,6 +15,7 @@ from aiormq import Channel
 from aiormq.abc import ChannelFrame
 
 from bridge.broker.client import frames
+from bridge.broker.client.closing import close_channel
 from bridge.broker.client.confirms import Confirms
 from bridge.broker.client.connection import BreakerOpen, BrokerConnection
 from bridge.broker.client.encode_properties import CopyProperties, encode_properties
@@ -118,7 +119,7 @@ class Publisher:
                 if free.confirms.any_refused:
                     # A channel whose first publish to a quorum queue found the leader's node down asks that node for
                     # ever, whoever is leader since (RabbitMQ 3.10). A new channel asks for the leader.
-                    await free.channel.close()
+                    await close_channel(free.channel)
             return free.confirms.errors()
         except BreakerOpen as error:
             # The connection stays open: another call may be trying it.
