@@ -53,6 +53,8 @@ class _Clock:
 
     def slack_ms(self, since_ms: int) -> int:
         """How far apart the offsets since a moment are, and ours, which is 0: moments may be of either clock."""
+        if len(self._steps) == 1:
+            return 0
         before = max(step for step in self._steps if step[0] <= since_ms)
         offsets = [0, before[1], *(offset for at_ms, offset in self._steps if at_ms > since_ms)]
         return max(offsets) - min(offsets)
