@@ -53,14 +53,14 @@ class Letters:
             self._history.note(key, What.DEAD)
 
     async def run(self, stop: asyncio.Event, seconds: float) -> None:
-        """Replays letters one by one, then the rest together. Stops between two calls when `stop` is set."""
+        """Replays letters one by one, then the rest together. Returns when no letter is left."""
         loop = asyncio.get_running_loop()
         alone_until_s = loop.time() + seconds * _ALONE
         self._random.shuffle(self._dead)
         while not stop.is_set() and loop.time() < alone_until_s and self._dead:
             await self._replay(self._dead.pop())
             await asyncio.sleep(self._random.uniform(*_APART_S))
-        while not stop.is_set() and await self._replay_many():
+        while await self._replay_many():
             pass
 
     async def _replay(self, key: str) -> None:
