@@ -71,7 +71,8 @@ class Faults:
                 await self._disturb_disk(fault)
 
     async def _disturb_process(self, fault: Fault) -> None:
-        server = self._stage.parts[fault.target].hit
+        part = self._stage.parts[fault.target]
+        server = part.hit
         match fault.kind:
             case Kind.FREEZE:
                 server.freeze()
@@ -83,7 +84,7 @@ class Faults:
                 await starve(server, fault.duration_s)
             case _:
                 await asyncio.to_thread(server.kill if fault.kind is Kind.KILL else server.stop)
-                await asyncio.sleep(fault.duration_s)
+                await asyncio.sleep(max(fault.duration_s, part.least_away_s))
                 await asyncio.to_thread(server.start)
 
     async def _disturb_network(self, fault: Fault) -> None:

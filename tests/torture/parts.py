@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from bridge.local.redis_sentinels import RedisSentinels
 from bridge.local.server import Server
@@ -23,6 +24,7 @@ OF_PROCESS = (Kind.KILL, Kind.FREEZE, Kind.STARVE)
 class Part(ABC):
     servers: Sequence[Server]
     proxies: Sequence[Proxy] = ()
+    least_away_s: ClassVar[float] = 0.0  # a killed server stays away for as long
 
     @property
     @abstractmethod
@@ -82,6 +84,8 @@ class ShimmedServer(OneServer):
 
 class Failover(Part):
     """Redis under Sentinel. The sentinels name the servers' own addresses, so no proxy is in between."""
+
+    least_away_s: ClassVar[float] = 4.0  # the sentinels notice it after a second, and then elect
 
     def __init__(self, folder: Path) -> None:
         self._redis = RedisSentinels(folder)
