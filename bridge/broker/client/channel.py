@@ -10,10 +10,10 @@ import aiormq
 from pamqp.commands import Basic
 
 from bridge.broker.client.acknowledger import Acknowledger
-from bridge.broker.client.closing import close_channel
 from bridge.broker.client.fast_reader import FastReader, new_tag
 from bridge.broker.client.gets import Gets, Got
 from bridge.broker.client.reader import Received
+from topology.closing import close_channel
 
 __all__ = ["Channel", "new_tag"]
 

@@ -19,11 +19,11 @@ from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFou
 from yarl import URL
 
 from bridge.broker.client.channel import Channel
-from bridge.broker.client.closing import close_channel
 from bridge.broker.client.fast_reader import FastReader, RawConnection
 from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.tls import tls_failure
+from topology.closing import close_channel
 from topology.errors import TopologyError
 
 _HEARTBEAT_S = 5  # finds a silent server after some 20 s, a silent client after 10; the default is 60

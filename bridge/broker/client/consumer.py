@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import aiormq
 
 from bridge.broker.client.acknowledger import Acknowledger
-from bridge.broker.client.closing import close_channel
 from bridge.broker.client.connection import BreakerOpen, BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
 from bridge.broker.client.reader import Received
 from bridge.model.errors import BrokerUnavailable
+from topology.closing import close_channel
 
 __all__ = ["Consumer", "Delivery"]
 

@@ -15,13 +15,13 @@ from aiormq import Channel
 from aiormq.abc import ChannelFrame
 
 from bridge.broker.client import frames
-from bridge.broker.client.closing import close_channel
 from bridge.broker.client.confirms import Confirms
 from bridge.broker.client.connection import BreakerOpen, BrokerConnection
 from bridge.broker.client.encode_properties import CopyProperties, encode_properties
 from bridge.broker.copies.properties import Properties
 from bridge.model.errors import BrokerUnavailable, NotPublished, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
+from topology.closing import close_channel
 
 
 @fast_dataclass(frozen=True, slots=True)

@@ -1,16 +1,21 @@
-"""Closes channels of aiormq to the end."""
+"""Closes channels to the end."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, Protocol
 
-import aiormq
+
+class Closable(Protocol):
+    """A channel of aiormq or aio-pika."""
+
+    async def close(self) -> None: ...
+
 
 _under_way: Final[set[asyncio.Task[None]]] = set()  # asyncio itself keeps no task alive
 
 
-async def close_channel(channel: aiormq.Channel) -> None:
+async def close_channel(channel: Closable) -> None:
     """Closes a channel, also if the caller is cancelled or runs out of time meanwhile.
 
     aiormq writes a second Channel.Close when the first is cancelled. If RabbitMQ has executed the first one, it closes
