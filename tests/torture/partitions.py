@@ -65,9 +65,7 @@ class Cluster(Part):
         self._cluster.start()
 
     def kill(self) -> None:
-        self._cluster.kill()
-        for writer in self._registrations:
-            writer.close()
+        self._cluster.kill()  # a registration ends with its port mapper; another thread may not close it
 
     async def prepare(self) -> None:
         await super().prepare()
