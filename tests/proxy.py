@@ -27,8 +27,8 @@ class Proxy:
         self._open: set[asyncio.StreamWriter] = set()
         self._passing: set[asyncio.Task[None]] = set()
         self._takes_connections = True
-        self._speaks = asyncio.Event()
-        self._speaks.set()
+        self._requests_pass, self._answers_pass = asyncio.Event(), asyncio.Event()
+        self.speak()
         self._trigger: bytes | None = None
         self.latency_s = self.request_latency_s = 0.0
         self.lost = asyncio.Event()  # the proxy threw an answer away, and cut its connection
@@ -38,6 +38,11 @@ class Proxy:
         """The server's address, by way of the proxy."""
         user, at, _ = self._target.netloc.rpartition("@")
         return urlunsplit(self._target._replace(netloc=f"{user}{at}127.0.0.1:{self._port}"))
+
+    @property
+    def port(self) -> int:
+        """The port for clients."""
+        return self._port
 
     @property
     def used(self) -> bool:
@@ -60,7 +65,7 @@ class Proxy:
         self.cut()
         if self._server is not None:
             self._server.close()
-        self._speaks.set()
+        self.speak()
         while self._passing:
             await asyncio.wait(self._passing)
 
@@ -74,13 +79,17 @@ class Proxy:
         """Accepts connections again."""
         self._takes_connections = True
 
-    def fall_silent(self) -> None:
-        """Keeps every connection and passes nothing on, as a server that hangs."""
-        self._speaks.clear()
+    def fall_silent(self, *, requests: bool = True, answers: bool = True) -> None:
+        """Keeps every connection and passes nothing on, as a server that hangs. Or only in one direction."""
+        if requests:
+            self._requests_pass.clear()
+        if answers:
+            self._answers_pass.clear()
 
     def speak(self) -> None:
         """Passes on what it held, also of connections that the client has closed meanwhile."""
-        self._speaks.set()
+        self._requests_pass.set()
+        self._answers_pass.set()
 
     def lose_the_answer_to(self, request: bytes) -> None:
         """Cuts the first connection that sends these bytes when the server has answered them, and drops the answer.
@@ -125,18 +134,18 @@ class Proxy:
                 asked.set()
             if self.request_latency_s:
                 await asyncio.sleep(self.request_latency_s)
-            await self._pass(chunk, to)
+            await self._pass(chunk, to, self._requests_pass)
 
     async def _answers(self, reader: asyncio.StreamReader, to: asyncio.StreamWriter, asked: asyncio.Event) -> None:
         while chunk := await reader.read(_CHUNK_BYTES):
             if asked.is_set():
                 self.lost.set()
                 return
-            await self._pass(chunk, to)
+            await self._pass(chunk, to, self._answers_pass)
 
-    async def _pass(self, chunk: bytes, to: asyncio.StreamWriter) -> None:
+    async def _pass(self, chunk: bytes, to: asyncio.StreamWriter, passes: asyncio.Event) -> None:
         if self.latency_s:
             await asyncio.sleep(self.latency_s)
-        await self._speaks.wait()
+        await passes.wait()
         to.write(chunk)
         await to.drain()

@@ -16,6 +16,7 @@ import aiormq.abc
 from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import ChannelNotFoundEntity
 
+from topology.closing import close_channel
 from topology.names import MOST_LANES, Names
 from topology.plan import Exchange, Queue
 
@@ -37,7 +38,7 @@ async def plain_channel(
     try:
         yield await channel.get_underlay_channel()
     finally:
-        await channel.close()
+        await close_channel(channel)
 
 
 async def on_channels(

@@ -173,7 +173,9 @@ class Server(ABC):
             signal.pidfd_send_signal(server, signal.SIGKILL)
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            select.select([server], [], [])
+            ended = select.poll()  # `select` takes no descriptor above 1,023
+            ended.register(server)
+            ended.poll()
         finally:
             os.close(server)
 

@@ -86,8 +86,13 @@ class Pulling:
         """Finishes the leases also when the caller goes away, so that no delivery stays unacknowledged."""
         task = asyncio.create_task(leasing)
         self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        task.add_done_callback(self._ended)
         return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[list[Leased]]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # marks it as retrieved: asyncio logs errors for which no caller waits any more
 
     async def _take(self, topics: Sequence[str], limit: int, terms: LeaseTerms) -> list[Leased]:
         leased: list[Leased] = []

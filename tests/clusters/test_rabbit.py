@@ -18,12 +18,13 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbit_cluster import RabbitCluster
 from bridge.local.rabbitmq import RabbitNode
 from bridge.model.ulids import new_ulid
+from tests.events import What
 from tests.fault.api import Api
 from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.load import Load
 from tests.fault.stage import killed, start_all, started
 from tests.forked_bridge import ForkedBridge
-from tests.history import History, What
+from tests.history import History
 from tests.matrix.servers import Servers
 from tests.waiting import pause
 

@@ -10,11 +10,12 @@ import httpx2
 import pytest
 
 from bridge.local.redis_sentinels import RedisSentinels
+from tests.events import What
 from tests.fault.api import Api
 from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.load import Load
 from tests.fault.stage import Stage, killed, started
-from tests.history import History, What
+from tests.history import History
 from tests.matrix.servers import Servers
 
 RATE_PER_S = 50

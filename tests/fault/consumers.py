@@ -10,8 +10,9 @@ import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 from aio_pika.exceptions import AMQPError, ChannelInvalidStateError
 
+from tests.events import What
 from tests.fault.api import Api, instant_ms
-from tests.history import History, What, now_ms
+from tests.history import History, now_ms
 
 _PAUSE_S = 0.1
 _LEFT_ALONE = 40  # of this many deliveries one gets no ack the first time; it is redelivered when its lease ends

@@ -9,8 +9,9 @@ from time import monotonic
 
 import httpx2
 
+from tests.events import What
 from tests.fault.api import PATIENCE_S, Api, now_ms
-from tests.history import History, What
+from tests.history import History
 
 _PAUSE_S, _LONGEST_PAUSE_S = 0.5, 3.0  # clients that retry sooner would be a load themselves
 

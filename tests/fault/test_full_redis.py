@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
-import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -17,24 +15,10 @@ from redis.asyncio import Redis
 from bridge.local.redis import AppendFsync, RedisNode
 from tests.fault.api import Api
 from tests.fault.stage import Stage, started
+from tests.small_disk import SmallDisk
 from tests.waiting import pause
 
 Full = Callable[[RedisNode], AbstractAsyncContextManager[None]]
-
-
-class SmallDisk(RedisNode):
-    """A Redis whose files can be kept from growing. It sees a full disk, and the test needs no privileges."""
-
-    def command(self) -> list[str]:
-        # At the limit the kernel sends SIGXFSZ, which would end Redis. When it is ignored, writes fail instead.
-        return [shutil.which("env") or "env", "--ignore-signal=XFSZ", *super().command()]
-
-    def fill(self) -> None:
-        """Limits the size of each file to one byte."""
-        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
-
-    def clear(self) -> None:
-        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
 @asynccontextmanager

@@ -7,11 +7,12 @@ import asyncio
 import httpx2
 import pytest
 
+from tests.events import What
 from tests.fault.api import Api
 from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.load import Load
 from tests.fault.stage import Stage, killed, started
-from tests.history import History, What
+from tests.history import History
 
 pytestmark = pytest.mark.private_rabbit
 

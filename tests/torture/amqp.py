@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -58,7 +59,7 @@ class Publisher:
         async with self._connecting:
             if self._entry is None:
                 await self.close()  # a connection that was lost before its channel was open
-                self._connection = await aio_pika.connect(self._url, timeout=_CONNECT_TIMEOUT_S)
+                self._connection = await aio_pika.connect(_any(self._url), timeout=_CONNECT_TIMEOUT_S)
                 channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
                 self._entry = await channel.get_exchange(_ENTRY, ensure=False)
             return self._entry
@@ -74,7 +75,7 @@ async def consume(url: str, queue_name: str, received: Callable[[AbstractIncomin
 
     while True:
         with suppress(BrokerUnavailable):
-            async with translated(), await aio_pika.connect(url, timeout=_CONNECT_TIMEOUT_S) as connection:
+            async with translated(), await aio_pika.connect(_any(url), timeout=_CONNECT_TIMEOUT_S) as connection:
                 gone = asyncio.Event()
                 connection.close_callbacks.add(lambda *_, gone=gone: gone.set())
                 channel = await connection.channel()
@@ -83,3 +84,8 @@ async def consume(url: str, queue_name: str, received: Callable[[AbstractIncomin
                 await queue.consume(settled)
                 await gone.wait()
         await asyncio.sleep(_PAUSE_S)
+
+
+def _any(urls: str) -> str:
+    """One of the nodes' URLs, which commas part."""
+    return random.choice(urls.split(","))

@@ -10,16 +10,20 @@ from typing import Any
 
 import httpx2
 
-_CONNECTIONS = 256
+CONNECTIONS = 256
 _CONNECT_TIMEOUT_S, _ANSWER_TIMEOUT_S = 3, 20  # longer than a freeze, so that few calls time out
-_PAUSE_S = (0.3, 1.2)  # clients that retry sooner would be a load themselves
+PAUSE_S = (0.3, 1.2)  # clients that retry sooner would be a load themselves
 
 
 class Api:
-    def __init__(self, http: httpx2.AsyncClient, urls: Sequence[str], random: Random) -> None:
+    def __init__(
+        self, http: httpx2.AsyncClient, urls: Sequence[str], random: Random, pause_s: tuple[float, float] = PAUSE_S
+    ) -> None:
+        """`pause_s`: the shortest and the longest pause between two tries."""
         self._http = http
         self._urls = urls
         self._random = random
+        self._pause_s = pause_s
 
     async def call(self, method: str, path: str, json: Any = None) -> httpx2.Response | None:
         """Tries once. Returns None without an answer: then the bridge may have done the call, or may do it later."""
@@ -38,12 +42,14 @@ class Api:
 
     async def pause(self) -> None:
         """Waits between two tries."""
-        await asyncio.sleep(self._random.uniform(*_PAUSE_S))
+        await asyncio.sleep(self._random.uniform(*self._pause_s))
 
 
 @asynccontextmanager
-async def opened(urls: Sequence[str], seed: int) -> AsyncIterator[Api]:
-    limits = httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS)
+async def opened(
+    urls: Sequence[str], seed: int, *, connections: int = CONNECTIONS, pause_s: tuple[float, float] = PAUSE_S
+) -> AsyncIterator[Api]:
+    limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)
     timeout = httpx2.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S, pool=None)
     async with httpx2.AsyncClient(limits=limits, timeout=timeout) as http:
-        yield Api(http, urls, Random(seed))
+        yield Api(http, urls, Random(seed), pause_s)

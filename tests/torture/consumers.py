@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from random import Random
 from typing import Any
 
+import orjson
 from aio_pika.abc import AbstractIncomingMessage
 
-from tests.history import History, What, now_ms
+from tests.events import What
+from tests.history import History, now_ms
 from tests.torture import amqp
 from tests.torture.api import Api
+from tests.torture.policies import Policies
+from tests.torture.sender import CONFLICT, NOT_FOUND, instant_ms
 
 _LEASE_MS = 5_000
 _WAIT_MS = 2_000
@@ -22,8 +25,9 @@ _LAST_RETURNED = 2  # deliveries of one message; lost ones may use up the other 
 class Puller:
     """Consumes over HTTP."""
 
-    def __init__(self, api: Api, topic: str, history: History, random: Random) -> None:
+    def __init__(self, api: Api, topic: str, history: History, policies: Policies, random: Random) -> None:
         self._api = api
+        self._policies = policies
         self._topic = topic
         self._history = history
         self._random = random
@@ -32,33 +36,48 @@ class Puller:
         """Pulls for ever. A message without an ack or a nack is redelivered when its lease ends."""
         wanted = {"max": 50, "wait": _WAIT_MS, "lease": _LEASE_MS}
         while True:
-            asked_ms = now_ms()
+            asked_ms, pause = now_ms(), self._policies.pause_of(self._topic)
             response = await self._api.insist("POST", f"/v1/topics/{self._topic}/pull", wanted)
             response.raise_for_status()
             pulled: list[dict[str, Any]] = response.json()["messages"]
             for one in pulled:
-                due_ms, attempt = _instant_ms(one["due_at"]), one["attempts"]
-                self._history.note(one["id"], What.PULLED, due_ms=due_ms, attempt=attempt, asked_ms=asked_ms)
+                due_ms, attempt = instant_ms(one["due_at"]), one["attempts"]
+                self._history.note(one["body"], What.PULLED, due_ms=due_ms, attempt=attempt, asked_ms=asked_ms)
+                if pause is not None and pause == self._policies.pause_of(self._topic):
+                    self._history.note(one["body"], What.IN_PAUSE)
             await self._settle(pulled)
 
     async def _settle(self, pulled: list[dict[str, Any]]) -> None:
-        receipts: dict[str, str] = {}  # ids, by their receipts
+        receipts: dict[str, str] = {}  # keys, by their receipts
         for one in pulled:
             fate = self._random.random()
             if one["attempts"] > _LAST_RETURNED or fate > _NACKED + _LEFT:
-                receipts[one["receipt"]] = one["id"]
-                self._history.note(one["id"], What.ACKING)
+                receipts[one["receipt"]] = one["body"]
+                self._history.note(one["body"], What.ACKING)
                 continue
-            self._history.note(one["id"], What.RETURNED, attempt=one["attempts"])
+            self._history.note(one["body"], What.RETURNED, attempt=one["attempts"])
             if fate <= _NACKED:
-                shown = {"receipt": one["receipt"], "delay": self._random.randint(0, 1_000)}
-                await self._api.call("POST", f"/v1/topics/{self._topic}/messages/{one['id']}/nack", shown)
+                await self._nack(one)
         if receipts:
             response = await self._api.insist("POST", f"/v1/topics/{self._topic}/ack", {"receipts": list(receipts)})
             response.raise_for_status()
-            for message_id, result in zip(receipts.values(), response.json()["results"], strict=True):
+            for key, result in zip(receipts.values(), response.json()["results"], strict=True):
                 if result["result"] == "acked":
-                    self._history.note(message_id, What.ACKED)
+                    self._history.note(key, What.ACKED)
+
+    async def _nack(self, one: dict[str, Any]) -> None:
+        """Nacks with a delay or without one, which means now. The message is not due before."""
+        delay = {"delay": self._random.randint(0, 1_000)} if self._random.random() < 0.5 else {}
+        self._history.note(one["body"], What.MOVING, due_ms=now_ms() + delay.get("delay", 0))
+        path = f"/v1/topics/{self._topic}/messages/{one['id']}/nack"
+        response = await self._api.call("POST", path, {"receipt": one["receipt"], **delay})
+        if response is None or response.status_code >= 500:
+            return
+        if response.status_code in (NOT_FOUND, CONFLICT):  # its lease has ended
+            self._history.note(one["body"], What.NOT_MOVED)
+        else:
+            due_at = response.raise_for_status().json()["due_at"]
+            self._history.note(one["body"], What.MOVED, due_ms=instant_ms(due_at))
 
 
 class Subscriber:
@@ -75,16 +94,20 @@ class Subscriber:
         await amqp.consume(self._url, f"ready.{self._topic}", self._received)
 
     async def _received(self, message: AbstractIncomingMessage) -> None:
-        message_id, headers = str(message.message_id), message.headers
-        due_ms, attempt = int(str(headers["x-delay-due"])), int(str(headers["x-delay-attempt"]))
-        self._history.note(message_id, What.CONSUMED, due_ms=due_ms, attempt=attempt)
+        key, attempt = consumed(self._history, message)
         if attempt <= _LAST_RETURNED and self._random.random() < _REJECTED:
-            self._history.note(message_id, What.RETURNED, attempt=attempt)
+            self._history.note(key, What.RETURNED, attempt=attempt)
             await message.reject(requeue=False)
         else:
-            self._history.note(message_id, What.ACKING)
+            self._history.note(key, What.ACKING)
             await message.ack()
 
 
-def _instant_ms(text: str) -> int:
-    return round(datetime.fromisoformat(text).timestamp() * 1_000)
+def consumed(history: History, message: AbstractIncomingMessage) -> tuple[str, int]:
+    """Notes a delivery over AMQP. Returns the message's key and the number of the delivery.
+
+    RabbitMQ alone delivers an AMQP client's own message of a direct topic, without a bridge's headers."""
+    key, headers = str(orjson.loads(message.body)), message.headers
+    due_ms, attempt = int(str(headers.get("x-delay-due", 0))), int(str(headers.get("x-delay-attempt", 1)))
+    history.note(key, What.CONSUMED, due_ms=due_ms, attempt=attempt)
+    return key, attempt

@@ -15,6 +15,7 @@ _FIRST_S = (3.0, 5.0)
 _APART_S = (8.0, 12.0)  # from the start of one to the start of the next
 LONGEST_S = 4.0
 _CALM_AT_END_S = LONGEST_S
+_CLOCK_MS = (-3_600_000, -2_000, 2_000, 20_000)
 
 
 class Kind(StrEnum):
@@ -23,15 +24,31 @@ class Kind(StrEnum):
     CUT = "cut"  # its TCP connections are closed, and it gets none for the duration
     SLOW = "slow"  # bytes to and from it take longer for the duration
     TERMINATE = "terminate"  # SIGTERM, and a new start after the duration
+    STARVE = "starve"  # it gets a fifth of the time, in pulses of SIGSTOP and SIGCONT
+    CLOCK = "clock"  # its clock is set ahead or back, and right again after the duration
+    SLOW_DISK = "slow disk"  # each write to the disk takes longer for the duration
+    PARTITION = "partition"  # a node of a cluster is cut off from the others; one way: it hears nothing
+    FULL_DISK = "full disk"  # for the duration; Redis exits, and is started again
 
 
-_TARGETS = dict.fromkeys(Kind, EVERYTHING) | {Kind.TERMINATE: (BRIDGES,)}
+_TARGETS = dict.fromkeys(Kind, EVERYTHING) | {
+    Kind.TERMINATE: (BRIDGES,),
+    Kind.CLOCK: ((REDIS,),),
+    Kind.SLOW_DISK: ((BROKER,), (REDIS,)),
+    Kind.FULL_DISK: ((BROKER,), (REDIS,)),
+    Kind.PARTITION: ((BROKER,),),
+}
 _DURATIONS_S = {
     Kind.KILL: (0.0, 2.0),
     Kind.FREEZE: (1.0, LONGEST_S),
     Kind.CUT: (0.0, 1.0),
     Kind.SLOW: (2.0, LONGEST_S),
     Kind.TERMINATE: (0.0, 2.0),
+    Kind.STARVE: (2.0, LONGEST_S),
+    Kind.CLOCK: (1.0, LONGEST_S),
+    Kind.SLOW_DISK: (2.0, LONGEST_S),
+    Kind.FULL_DISK: (0.5, 2.0),
+    Kind.PARTITION: (2.0, 9.0),
 }
 
 
@@ -41,27 +58,33 @@ class Fault:
     kind: Kind
     target: str
     duration_s: float
+    clock_ms: int = 0  # how far a clock is set ahead; back if negative
+    one_way: bool = False
 
 
-def plan(seed: int, minutes: float) -> tuple[Fault, ...]:
+def plan(seed: int, minutes: float, *, partitions: bool = False) -> tuple[Fault, ...]:
     """Returns the faults of a run, in order. At least four seconds pass between the end of one and the start of the
-    next. Five consecutive faults are of five kinds, so a run of a minute has each kind.
+    next. Consecutive faults are of different kinds, until each has come: nine, which take two minutes. `partitions`:
+    RabbitMQ is a cluster, and there are ten.
     """
     random = Random(seed)
-    return tuple(_faults(random, minutes * 60 - _CALM_AT_END_S))
+    kinds = [kind for kind in Kind if partitions or kind is not Kind.PARTITION]
+    return tuple(_faults(random, kinds, minutes * 60 - _CALM_AT_END_S))
 
 
-def _faults(random: Random, until_s: float) -> Iterator[Fault]:
+def _faults(random: Random, kinds: list[Kind], until_s: float) -> Iterator[Fault]:
     at_s = random.uniform(*_FIRST_S)
     targets = {kind: _in_turn(random, _TARGETS[kind]) for kind in Kind}
     while True:
-        for kind in random.sample(list(Kind), len(Kind)):
+        for kind in random.sample(kinds, len(kinds)):
             duration_s = random.uniform(*_DURATIONS_S[kind])
             target = random.choice(next(targets[kind]))
             if at_s + duration_s > until_s:
                 return
-            yield Fault(round(at_s, 3), kind, target, round(duration_s, 3))
-            at_s += random.uniform(*_APART_S)
+            clock_ms = random.choice(_CLOCK_MS) if kind is Kind.CLOCK else 0
+            one_way = kind is Kind.PARTITION and random.random() < 0.5
+            yield Fault(round(at_s, 3), kind, target, round(duration_s, 3), clock_ms, one_way)
+            at_s += random.uniform(*_APART_S) + max(0.0, duration_s - LONGEST_S)
 
 
 def _in_turn(random: Random, groups: tuple[tuple[str, ...], ...]) -> Iterator[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Runs the servers: one RabbitMQ, one Redis that writes every change to the disk at once, two bridges, four proxies."""
+"""Runs the servers: RabbitMQ, a Redis that writes every change to the disk at once, and two bridges, behind proxies."""
 
 from __future__ import annotations
 
@@ -7,44 +7,51 @@ import fcntl
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from enum import StrEnum
 from pathlib import Path
 
-from bridge.local.bridge import BridgeProcess
 from bridge.local.errors import LocalError
 from bridge.local.ports import free_ports
-from bridge.local.rabbitmq import RabbitNode
-from bridge.local.redis import RedisNode
-from bridge.local.server import Server
-from tests.proxy import Proxy
+from tests.torture.partitions import Cluster
+from tests.torture.parts import Failover, OneServer, Part, one_rabbit, one_redis
 from tests.torture.plan import BRIDGES, BROKER, REDIS
+from tests.torture.servers import TormentedBridge
 
 MAX_RETRY = 3
 
 
-class Stage:
-    """The servers of a run, and the proxies in front of them. `servers` and `proxies` have the plan's names as keys."""
+class SetUp(StrEnum):
+    SINGLE = "single"  # one RabbitMQ, one Redis, two bridges of one process
+    WORKERS = "workers"  # the bridges have three workers each
+    SENTINEL = "sentinel"  # Redis is a master and a replica under Sentinel
+    CLUSTER = "cluster"  # RabbitMQ is a cluster of three nodes
 
-    def __init__(self, folder: Path) -> None:
+
+class Stage:
+    """The servers of a run. `parts` has the plan's targets as keys. The seed chooses among the nodes of a cluster."""
+
+    def __init__(self, folder: Path, set_up: SetUp, seed: int) -> None:
         self._folder = folder
-        rabbit, redis = RabbitNode(folder / "rabbitmq"), RedisNode(folder / "redis", appendfsync="always")
-        self.servers: dict[str, Server] = {BROKER: rabbit, REDIS: redis}
-        self.proxies = {BROKER: Proxy(rabbit.amqp_url), REDIS: Proxy(redis.url)}
+        broker = Cluster(folder, seed) if set_up is SetUp.CLUSTER else one_rabbit(folder)
+        redis = Failover(folder / "redis") if set_up is SetUp.SENTINEL else one_redis(folder)
+        self.parts: dict[str, Part] = {BROKER: broker, REDIS: redis}
         settings = {
-            "BRIDGE_AMQP_URL": self.proxies[BROKER].url,
-            "BRIDGE_REDIS_URL": self.proxies[REDIS].url,
+            "BRIDGE_AMQP_URL": broker.url,
+            "BRIDGE_REDIS_URL": redis.url,
             "BRIDGE_MAX_RETRY": str(MAX_RETRY),
+            "BRIDGE_WORKERS": "3" if set_up is SetUp.WORKERS else "1",
         }
         for name in BRIDGES:
-            bridge = BridgeProcess(self._log(name), free_ports(1)[0], settings)
-            self.servers[name], self.proxies[name] = bridge, Proxy(bridge.url)
+            bridge = TormentedBridge(self._log(name), free_ports(1)[0], settings)
+            self.parts[name] = OneServer(bridge, bridge.url)
 
     @property
     def amqp_url(self) -> str:
-        return self.proxies[BROKER].url
+        return self.parts[BROKER].url
 
     @property
     def http_urls(self) -> list[str]:
-        return [self.proxies[name].url for name in BRIDGES]
+        return [self.parts[name].url for name in BRIDGES]
 
     def errors(self) -> list[str]:
         """The lines that the bridges logged with a traceback. No fault of a server may cause one."""
@@ -64,10 +71,10 @@ class Stage:
         Raises:
             LocalError: a server did not start.
         """
-        for proxy in self.proxies.values():
-            await proxy.start()
+        for part in self.parts.values():
+            await part.prepare()
         for names in ((BROKER, REDIS), BRIDGES):
-            await asyncio.gather(*(asyncio.to_thread(self.servers[name].start) for name in names))
+            await asyncio.gather(*(asyncio.to_thread(self.parts[name].start) for name in names))
 
     async def until_ready(self) -> None:
         """Waits until every server answers.
@@ -75,24 +82,26 @@ class Stage:
         Raises:
             LocalError: a server has ended, or does not answer for long.
         """
-        await asyncio.gather(*(asyncio.to_thread(server.wait_until_ready) for server in self.servers.values()))
+        servers = [server for part in self.parts.values() for server in part.servers]
+        await asyncio.gather(*(asyncio.to_thread(server.wait_until_ready) for server in servers))
 
     async def kill(self) -> None:
-        for name in reversed(self.servers):
-            await asyncio.to_thread(self.servers[name].kill)
-        for proxy in self.proxies.values():
-            await proxy.stop()
+        for name in reversed(self.parts):
+            await asyncio.to_thread(self.parts[name].kill)
+        for part in self.parts.values():
+            for proxy in part.proxies:
+                await proxy.stop()
 
 
 @asynccontextmanager
-async def running(folder: Path) -> AsyncIterator[Stage]:
+async def running(folder: Path, set_up: SetUp, seed: int) -> AsyncIterator[Stage]:
     """Empties the folder and starts a stage in it. The servers' logs stay there.
 
     Raises:
         LocalError: another run uses the folder, or a server did not start.
     """
     with _emptied(folder):
-        stage = Stage(folder)
+        stage = Stage(folder, set_up, seed)
         try:
             await stage.start()
             yield stage
@@ -108,6 +117,6 @@ def _emptied(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LocalError(f"another run uses {folder}") from None
-        for name in ("rabbitmq", "redis", "log"):
+        for name in ("rabbitmq", "redis", "log", "shim"):
             shutil.rmtree(folder / name, ignore_errors=True)
         yield

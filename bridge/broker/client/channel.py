@@ -13,6 +13,7 @@ from bridge.broker.client.acknowledger import Acknowledger
 from bridge.broker.client.fast_reader import FastReader, new_tag
 from bridge.broker.client.gets import Gets, Got
 from bridge.broker.client.reader import Received
+from topology.closing import close_channel
 
 __all__ = ["Channel", "new_tag"]
 
@@ -40,7 +41,7 @@ class Channel:
 
     async def close(self) -> None:
         """Closes the channel. RabbitMQ requeues all unacknowledged deliveries."""
-        await self._raw.close()
+        await close_channel(self._raw)
 
     async def depth(self, queue: str) -> int:
         """Returns how many messages are ready in the queue."""

@@ -23,6 +23,7 @@ from bridge.broker.client.fast_reader import FastReader, RawConnection
 from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.tls import tls_failure
+from topology.closing import close_channel
 from topology.errors import TopologyError
 
 _HEARTBEAT_S = 5  # finds a silent server after some 20 s, a silent client after 10; the default is 60
@@ -237,7 +238,7 @@ class BrokerConnection:
         """
         channel = await self.raw_channel()
         async with translated(self._timeout_s):
-            await channel.close()
+            await close_channel(channel)
 
     async def blocked(self) -> bool:
         """Returns whether the broker blocks publishers now (memory or disk alarm)."""

@@ -12,6 +12,7 @@ from bridge.broker.client.connection import BreakerOpen, BrokerConnection, trans
 from bridge.broker.client.delivery import Delivery
 from bridge.broker.client.reader import Received
 from bridge.model.errors import BrokerUnavailable
+from topology.closing import close_channel
 
 __all__ = ["Consumer", "Delivery"]
 
@@ -96,7 +97,7 @@ class Consumer:
             await self._connection.drop(self._generation)
             return
         async with translated(_STEP_S):
-            await self._channel.close()
+            await close_channel(self._channel)
 
     async def _consume_again(self) -> None:
         """Asks the node for a new consumer in place of the present one.

@@ -21,6 +21,7 @@ from bridge.broker.client.encode_properties import CopyProperties, encode_proper
 from bridge.broker.copies.properties import Properties
 from bridge.model.errors import BrokerUnavailable, NotPublished, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
+from topology.closing import close_channel
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class Publisher:
                 if free.confirms.any_refused:
                     # A channel whose first publish to a quorum queue found the leader's node down asks that node for
                     # ever, whoever is leader since (RabbitMQ 3.10). A new channel asks for the leader.
-                    await free.channel.close()
+                    await close_channel(free.channel)
             return free.confirms.errors()
         except BreakerOpen as error:
             # The connection stays open: another call may be trying it.

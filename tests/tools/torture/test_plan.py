@@ -7,6 +7,7 @@ import pytest
 from tests.torture.plan import BRIDGES, BROKER, REDIS, Kind, plan
 
 SEEDS = range(20)
+SINGLE = set(Kind) - {Kind.PARTITION}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -31,14 +32,26 @@ def test_ten_minutes_do_every_kind_of_fault_to_every_server_it_is_for(seed: int)
         done.setdefault(fault.kind, set()).add(fault.target)
         if fault.kind is Kind.FREEZE:
             assert 1 <= fault.duration_s <= 4
-    assert set(done) == set(Kind)
+    assert set(done) == SINGLE
     assert done[Kind.TERMINATE] <= set(BRIDGES)
-    for kind in set(Kind) - {Kind.TERMINATE}:
+    assert done[Kind.CLOCK] == {REDIS}
+    assert done[Kind.SLOW_DISK] == done[Kind.FULL_DISK] == {BROKER, REDIS}
+    for kind in SINGLE - {Kind.TERMINATE, Kind.CLOCK, Kind.SLOW_DISK, Kind.FULL_DISK}:
         assert {BROKER, REDIS} < done[kind] <= {BROKER, REDIS, *BRIDGES}
 
 
-def test_a_minute_has_five_kinds_of_faults() -> None:
-    assert {fault.kind for fault in plan(1, 1)} == set(Kind)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_clock_is_set_ahead_or_back(seed: int) -> None:
+    assert {bool(fault.clock_ms) == (fault.kind is Kind.CLOCK) for fault in plan(seed, 10)} == {True}
+
+
+def test_two_minutes_have_nine_kinds_of_faults() -> None:
+    assert {fault.kind for fault in plan(1, 2)} == SINGLE
+
+
+def test_a_cluster_has_partitions_in_both_directions_and_in_one() -> None:
+    partitions = [fault for fault in plan(1, 10, partitions=True) if fault.kind is Kind.PARTITION]
+    assert {fault.one_way for fault in partitions} == {False, True}
 
 
 def test_a_run_too_short_for_a_fault_has_none() -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.history import Event, Verdict, What, judge
+from tests.events import Event, What
+from tests.judging import PROMISES, Verdict, judge
 
 MAX_RETRY = 1
 IT = ("it",)
@@ -14,6 +15,10 @@ IT = ("it",)
 
 def event(at_ms: int, what: What, due_ms: int = 0, attempt: int = 0) -> Event:
     return Event(at_ms, "it", what, due_ms, attempt)
+
+
+def clock(at_ms: int, offset_ms: int) -> Event:
+    return Event(at_ms, "", What.CLOCK, due_ms=offset_ms)
 
 
 SENT = (event(10, What.SENDING, due_ms=50), event(12, What.ACCEPTED))
@@ -26,6 +31,12 @@ DELETED = (event(20, What.DELETING), event(22, What.DELETED))
 NOT_DELETED = (event(20, What.DELETING), event(22, What.NOT_DELETED))
 DEAD = event(99, What.DEAD)
 FORGOTTEN = event(99, What.FORGOTTEN)
+MOVED_SOONER = (event(20, What.MOVING, due_ms=30), event(22, What.MOVED, due_ms=30))
+MOVED_LATER = (event(20, What.MOVING, due_ms=80), event(22, What.MOVED, due_ms=80))
+PULLED_NOW = (event(25, What.PULLED, due_ms=21, attempt=1),)
+UNCHECKED = event(11, What.UNCHECKED)
+DIED = (*SENT, PULLED, RETURNED, event(55, What.DEAD))
+REPLAYED = (event(56, What.REPLAYING), event(58, What.REPLAYED))
 
 CLEAN = Verdict(accepted=IT, delivered=IT)
 UNDELIVERED = Verdict(accepted=IT)
@@ -82,6 +93,95 @@ HISTORIES = {
         (*SENT, replace(PULLED, attempt=3), ACKED),
         replace(CLEAN, over_limit=IT),
     ),
+    "moved sooner and delivered then": ((*SENT, *MOVED_SOONER, replace(PULLED, at_ms=31, due_ms=30), ACKED), CLEAN),
+    "moved later and delivered at the first moment": (
+        (*SENT, *MOVED_LATER, PULLED, ACKED),
+        replace(CLEAN, early=IT),
+    ),
+    "moved later and delivered then": ((*SENT, *MOVED_LATER, replace(PULLED, at_ms=81, due_ms=80), ACKED), CLEAN),
+    "moved later, which nobody answered": ((*SENT, MOVED_LATER[0], PULLED, ACKED), CLEAN),
+    "moved sooner, which nobody answered": (
+        (*SENT, MOVED_SOONER[0], replace(PULLED, at_ms=31, due_ms=30), ACKED),
+        CLEAN,
+    ),
+    "a move sooner that was refused": (
+        (*SENT, MOVED_SOONER[0], event(23, What.NOT_MOVED), replace(PULLED, at_ms=31, due_ms=30), ACKED),
+        replace(CLEAN, early=IT),
+    ),
+    "a move sooner beside a refused one": (
+        (
+            *(*SENT, MOVED_SOONER[0], replace(MOVED_LATER[0], at_ms=22), event(23, What.NOT_MOVED)),
+            *(replace(PULLED, at_ms=31, due_ms=30), ACKED),
+        ),
+        CLEAN,
+    ),
+    "moved and never seen": ((*SENT, *MOVED_SOONER), LOST),
+    "moved later, deleted after its first moment and delivered": (
+        (*SENT, *MOVED_LATER, event(60, What.DELETED), replace(PULLED, at_ms=81, due_ms=80)),
+        DELETED_BUT_DELIVERED,
+    ),
+    "deleted beside a refused move to now, and delivered": (
+        (*SENT, *MOVED_SOONER[:1], *DELETED, event(24, What.NOT_MOVED), PULLED),
+        DELETED_BUT_DELIVERED,
+    ),
+    "deleted beside a move to now, and delivered": (
+        (*SENT, replace(MOVED_SOONER[0], due_ms=21), *DELETED, replace(MOVED_SOONER[1], due_ms=21), *PULLED_NOW),
+        CLEAN,
+    ),
+    "deleted on a direct topic, and consumed": (
+        (*SENT, UNCHECKED, *DELETED, replace(PULLED, what=What.CONSUMED)),
+        CLEAN,
+    ),
+    "deleted on a direct topic, and pulled": ((*SENT, UNCHECKED, *DELETED, PULLED), DELETED_BUT_DELIVERED),
+    "moved later on a direct topic, and consumed at the first moment": (
+        (*SENT, UNCHECKED, *MOVED_LATER, replace(PULLED, what=What.CONSUMED), ACKED),
+        CLEAN,
+    ),
+    "moved later on a direct topic, and consumed before any moment": (
+        (*SENT, UNCHECKED, *MOVED_LATER, replace(PULLED, what=What.CONSUMED, at_ms=49, due_ms=0), ACKED),
+        replace(CLEAN, early=IT),
+    ),
+    "pulled in a pause": ((*SENT, PULLED, event(51, What.IN_PAUSE), ACKED), replace(CLEAN, during_pause=IT)),
+    "dead, replayed and delivered": ((*DIED, *REPLAYED, PULLED_AGAIN, ACKED), CLEAN),
+    "dead, replayed, and delivered before the answer": ((*DIED, REPLAYED[0], PULLED_AGAIN, ACKED, REPLAYED[1]), CLEAN),
+    "dead, replayed and never seen": ((*DIED, *REPLAYED), LOST_AGAIN),
+    "dead, replayed, which nobody answered": ((*DIED, REPLAYED[0]), CLEAN),
+    "dead, replayed, and dead again": ((*DIED, *REPLAYED, PULLED_AGAIN, RETURNED_AGAIN, DEAD), CLEAN),
+    "pulled as often after a replay": (
+        (*DIED, PULLED_AGAIN, RETURNED_AGAIN, *REPLAYED, PULLED_AGAIN, RETURNED_AGAIN, PULLED_AGAIN, ACKED),
+        CLEAN,
+    ),
+    "sent by two clients, and pulled as often": (
+        (
+            *(SENT[0], event(10, What.BESIDE), SENT[1], SENT[0], SENT[1]),
+            *(PULLED, RETURNED, PULLED_AGAIN, RETURNED_AGAIN, PULLED, RETURNED, PULLED_AGAIN, ACKED),
+        ),
+        CLEAN,
+    ),
+    "delivered before it is due, and the clock was never set meanwhile": (
+        (clock(5, 20), clock(8, 0), *SENT, replace(PULLED, at_ms=49), ACKED),
+        replace(CLEAN, early=IT),
+    ),
+    "delivered before it is due while the clock was ahead": (
+        (*SENT, clock(20, 20), replace(PULLED, at_ms=31), clock(40, 0), ACKED),
+        CLEAN,
+    ),
+    "delivered before it is due by more than the clock was ahead": (
+        (*SENT, clock(20, 20), replace(PULLED, at_ms=29), clock(40, 0), ACKED),
+        replace(CLEAN, early=IT),
+    ),
+    "sent and delivered while the clock was ahead": (
+        (clock(5, 20), *SENT, replace(PULLED, at_ms=51, due_ms=70), ACKED),
+        CLEAN,
+    ),
+    "sent while the clock was behind": (
+        (clock(5, -20), *SENT, clock(20, 0), replace(PULLED, at_ms=31), ACKED),
+        CLEAN,
+    ),
+    "deleted while the clock was ahead, and delivered": (
+        (*SENT, clock(15, 40), *DELETED, clock(30, 0), PULLED),
+        CLEAN,
+    ),
     "accepted and then unknown": ((*SENT, PULLED, ACKED, FORGOTTEN), replace(CLEAN, forgotten=IT)),
     "pulled again by a pull that began before the ack was answered": (
         (*SENT, PULLED, ACKED, replace(ACKED, what=What.ACKED), replace(PULLED_AGAIN, asked_ms=52)),
@@ -115,9 +215,9 @@ def test_each_message_is_judged_separately() -> None:
 
 def test_only_a_broken_promise_counts_as_wrong() -> None:
     assert replace(CLEAN, duplicated=IT).wrong == {}
-    promises = ("lost", "early", "deleted_but_delivered", "over_limit", "forgotten", "back_after_ack")
-    broken = dict.fromkeys(promises, IT)
-    assert Verdict(**broken).wrong == broken
+    broken = dict.fromkeys(PROMISES, IT)
+    assert replace(Verdict(), **broken).wrong == broken  # type: ignore[arg-type]
+    assert replace(CLEAN, forgetful=True, lost=IT, forgotten=IT).wrong == {"lost": IT}
     assert Verdict(accepted=("a", "b"), lost=IT).counts() == {
         "accepted": 2,
         "delivered": 0,
@@ -128,4 +228,5 @@ def test_only_a_broken_promise_counts_as_wrong() -> None:
         "over_limit": 0,
         "forgotten": 0,
         "back_after_ack": 0,
+        "during_pause": 0,
     }

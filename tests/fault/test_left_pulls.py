@@ -1,0 +1,56 @@
+"""Tests a pull that fails after its client has left."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from bridge.model.message import Envelope
+from bridge.model.values import Draft
+from bridge.service.service import Service
+from bridge.store.calls import Call
+from tests.fault.inside import running
+from tests.fault.stage import Stage
+from tests.forked_bridge import PATIENCE_MS
+from tests.proxy import Proxy
+from tests.waiting import pause
+
+TOPIC = "left"
+
+
+async def test_a_lease_that_fails_after_its_client_left_is_no_unhandled_error(stage: Stage) -> None:
+    unhandled: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+    async with Proxy(stage.redis.url) as redis:
+        timeouts = {"store_timeout": PATIENCE_MS, "broker_timeout": PATIENCE_MS}
+        async with running(stage, redis_url=redis.url, **timeouts) as service:
+            await service.sending.send(Draft(topic=TOPIC, id="it", envelope=Envelope(body=b"1")))
+            asked = silent_from_lease(service, redis)
+            pull = asyncio.create_task(service.pulling.pull([TOPIC], limit=1, wait_ms=10_000, lease_ms=30_000))
+            await asked.wait()
+            pull.cancel()
+            with suppress(asyncio.CancelledError):
+                await pull
+            while service.pulling._under_way:
+                await pause()
+            gc.collect()
+            redis.speak()
+    assert unhandled == []
+
+
+def silent_from_lease(service: Service, redis: Proxy) -> asyncio.Event:
+    """Lets Redis fall silent as soon as a lease is asked for. Returns the event of that."""
+    store, asked = service.context.store, asyncio.Event()
+    run = store.run
+
+    async def silencing(calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
+        if any(call.script.name == "lease" for call in calls):
+            redis.fall_silent()
+            asked.set()
+        return await run(calls, until_s)
+
+    store.run = silencing  # type: ignore[method-assign]
+    return asked

@@ -1,0 +1,109 @@
+"""Uses ids again: after their message has ended, by two clients at once, and after their topic was removed."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from time import monotonic
+
+from benchmarks.loops import together
+from tests.events import What
+from tests.torture.producers import paced
+from tests.torture.sender import NOT_FOUND, Sender
+from tests.torture.topics import CHECKED, PULLED, REMOVED
+from tests.waiting import pause
+
+_AGAIN, _SHARED = 0.01, 0.02  # of the rate
+_TIMES = 3
+_SHORT_MS, _LONG_MS = (0, 1_500), (3_000, 8_000)
+_ACKED_WITHIN_S = 20.0
+_LOOK_S = 0.2
+_IDS = 20
+_LIFE_S = (0.5, 4.0)  # of a topic
+
+
+class Reuse:
+    """Sends messages whose ids were used before. Their keys are new."""
+
+    def __init__(self, sender: Sender, *, rate_per_s: float, random: Random) -> None:
+        self._sender = sender
+        self._history = sender.history
+        self._rate_per_s = rate_per_s
+        self._random = random
+        self.findings: list[str] = []
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Sends until `stop` is set, and returns when every message is accepted."""
+        async with together() as group:
+            group.create_task(paced(self._again, self._rate_per_s * _AGAIN, stop))
+            group.create_task(paced(self._shared, self._rate_per_s * _SHARED, stop))
+            group.create_task(self._removed(stop))
+
+    async def _again(self, number: int) -> None:
+        """Sends one id a few times, each time after the message before was acknowledged or deleted."""
+        topic, message_id = self._random.choice(PULLED), f"again-{number}"
+        for time in range(_TIMES):
+            key, deleted = f"{message_id}#{time}", self._random.random() < 0.5
+            delay_ms = self._random.randint(*(_LONG_MS if deleted else _SHORT_MS))
+            if not await self._sender.send(topic, key, {"delay": delay_ms}, message_id=message_id):
+                return  # a try without an answer may create a message after the end of the others
+            if deleted:
+                await asyncio.sleep(self._random.uniform(0, delay_ms) / 1_000)
+                ended = await self._sender.delete(topic, key, message_id=message_id)
+            else:
+                ended = await self._acked(key)
+            if not ended:
+                return
+
+    async def _acked(self, key: str) -> bool:
+        """Waits until the message is acknowledged. Returns False if that takes long."""
+        give_up_at_s = monotonic() + _ACKED_WITHIN_S
+        while key not in self._history.acked:
+            if monotonic() > give_up_at_s:
+                return False
+            await pause(_LOOK_S)
+        return True
+
+    async def _shared(self, number: int) -> None:
+        """Sends one id over HTTP, once, and over AMQP. At least one of the two messages must come."""
+        topic, key = self._random.choice(CHECKED), f"shared-{number}"
+        self._history.note(key, What.BESIDE)
+        await asyncio.gather(
+            self._sender.try_to_send(topic, key, {"delay": self._random.randint(*_LONG_MS)}),
+            self._sender.publish(topic, key, self._random.randrange(*_LONG_MS, 100)),
+        )
+
+    async def _removed(self, stop: asyncio.Event) -> None:
+        """Sends the same ids to a topic again and again, and removes the topic with its messages each time."""
+        time = 0
+        while not stop.is_set():
+            keys = {f"removed-{number}": f"removed-{number}#{time}" for number in range(_IDS)}
+            sent = await asyncio.gather(
+                *(
+                    self._sender.send(REMOVED, key, {"delay": self._random.randint(0, _LONG_MS[1])}, message_id=one)
+                    for one, key in keys.items()
+                )
+            )
+            await asyncio.sleep(self._random.uniform(*_LIFE_S))
+            # A try without an answer may create its message after the topic's end.
+            known = [key for key, answered in zip(keys.values(), sent, strict=True) if answered]
+            await self._remove(known, list(keys.values()))
+            time += 1
+
+    async def _remove(self, known: list[str], keys: list[str]) -> None:
+        for key in keys:
+            self._history.note(key, What.DELETING)
+        tries = 0
+        while True:
+            tries += 1
+            response = await self._sender.api.call("DELETE", f"/v1/topics/{REMOVED}?force=true")
+            if response is not None and response.status_code < 500:
+                break
+            await self._sender.api.pause()
+        if response.status_code == NOT_FOUND and tries == 1:
+            self.findings.append(f"the topic {REMOVED} is unknown, although it has messages")
+            return
+        if response.status_code != NOT_FOUND:
+            response.raise_for_status()
+        for key in known:
+            self._history.note(key, What.DELETED)

@@ -1,0 +1,127 @@
+"""Sends messages over HTTP and AMQP, moves and deletes them, and notes each try.
+
+The history knows a message by its key, which is its body. Its id is its key too, unless the id is used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from tests.events import What
+from tests.history import History, now_ms
+from tests.torture.amqp import Publisher
+from tests.torture.api import Api
+from tests.torture.policies import Policies
+
+When = Mapping[str, int]
+"""`delay` or `deliver_at`, in milliseconds."""
+
+CREATED: Final = 201
+OK: Final = 200
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
+
+
+class Sender:
+    def __init__(self, api: Api, publisher: Publisher, history: History, policies: Policies) -> None:
+        self.api = api
+        self.history = history
+        self._publisher = publisher
+        self._policies = policies
+
+    async def send(self, topic: str, key: str, when: When, *, message_id: str = "") -> bool:
+        """Sends until the message is accepted. Returns whether every try got an answer."""
+        answered = True
+        while True:
+            status = await self.try_to_send(topic, key, when, message_id=message_id)
+            if status in (OK, CREATED):
+                return answered
+            answered &= status is not None
+            await self.api.pause()
+
+    async def try_to_send(self, topic: str, key: str, when: When, *, message_id: str = "") -> int | None:
+        """Sends once. Returns the status, or None without an answer."""
+        self._note_sending(topic, key, when)
+        message = {"id": message_id or key, "body": key, **when}
+        response = await self.api.call("POST", f"/v1/topics/{topic}/messages", message)
+        if response is None:
+            self.history.note(key, What.UNANSWERED)
+            return None
+        if response.status_code < 500:
+            response.raise_for_status()
+            self._note_accepted(topic, key)
+        return response.status_code
+
+    async def send_together(self, topic: str, messages: Mapping[str, When]) -> None:
+        """Sends messages, given by key,, as batches until all are accepted."""
+        waiting = dict(messages)
+        while waiting:
+            for key, when in waiting.items():
+                self._note_sending(topic, key, when)
+            batch = [{"id": key, "body": key, **when} for key, when in waiting.items()]
+            response = await self.api.call("POST", f"/v1/topics/{topic}/messages/batch", {"messages": batch})
+            if response is None:
+                for key in waiting:
+                    self.history.note(key, What.UNANSWERED)
+            elif response.status_code < 500:
+                response.raise_for_status()
+                for key, result in zip(tuple(waiting), response.json()["results"], strict=True):
+                    if result["status"] in (OK, CREATED):
+                        self._note_accepted(topic, key)
+                        del waiting[key]
+            if waiting:
+                await self.api.pause()
+
+    async def publish(self, topic: str, key: str, delay_ms: int) -> None:
+        """Publishes over AMQP until RabbitMQ confirms the message."""
+        while True:
+            self._note_sending(topic, key, {"delay": delay_ms})
+            if await self._publisher.publish(topic, key, delay_ms):
+                self._note_accepted(topic, key)
+                return
+            self.history.note(key, What.UNANSWERED)
+            await self.api.pause()
+
+    async def move(self, topic: str, key: str, when: When) -> bool:
+        """Moves the message, and tries once. Returns whether the move was answered 200."""
+        self.history.note(key, What.MOVING, due_ms=due_ms(when))
+        response = await self.api.call("PATCH", f"/v1/topics/{topic}/messages/{key}", dict(when))
+        if response is None or response.status_code >= 500:
+            return False
+        if response.status_code in (NOT_FOUND, CONFLICT):
+            self.history.note(key, What.FORGOTTEN if response.status_code == NOT_FOUND else What.NOT_MOVED)
+            return False
+        self.history.note(key, What.MOVED, due_ms=instant_ms(response.raise_for_status().json()["due_at"]))
+        return True
+
+    async def delete(self, topic: str, key: str, *, message_id: str = "") -> bool:
+        """Deletes the message. Returns whether the delete was answered 200."""
+        self.history.note(key, What.DELETING)
+        response = await self.api.insist("DELETE", f"/v1/topics/{topic}/messages/{message_id or key}")
+        answered = {OK: What.DELETED, NOT_FOUND: What.FORGOTTEN}
+        self.history.note(key, answered.get(response.status_code, What.NOT_DELETED))
+        return response.status_code == OK
+
+    def _note_sending(self, topic: str, key: str, when: When) -> None:
+        self.history.note(key, What.SENDING, due_ms=due_ms(when))
+        self._note_release(topic, key)
+
+    def _note_accepted(self, topic: str, key: str) -> None:
+        self._note_release(topic, key)
+        self.history.note(key, What.ACCEPTED)
+
+    def _note_release(self, topic: str, key: str) -> None:
+        if self._policies.may_be_direct(topic):
+            self.history.note(key, What.UNCHECKED)
+
+
+def due_ms(when: When) -> int:
+    """The earliest moment at which a message that is sent or moved now can be due."""
+    return when["deliver_at"] if "deliver_at" in when else now_ms() + when["delay"]
+
+
+def instant_ms(text: str) -> int:
+    """Reads an instant of an answer."""
+    return round(datetime.fromisoformat(text).timestamp() * 1_000)

@@ -1,0 +1,27 @@
+"""Closes channels to the end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+
+class Closable(Protocol):
+    """A channel of aiormq or aio-pika."""
+
+    async def close(self) -> None: ...
+
+
+_under_way: Final[set[asyncio.Task[None]]] = set()  # asyncio itself keeps no task alive
+
+
+async def close_channel(channel: Closable) -> None:
+    """Closes a channel, also if the caller is cancelled or runs out of time meanwhile.
+
+    aiormq writes a second Channel.Close when the first is cancelled. If RabbitMQ has executed the first one, it closes
+    the whole connection (504, expected 'channel.open').
+    """
+    closing = asyncio.create_task(channel.close())
+    _under_way.add(closing)
+    closing.add_done_callback(_under_way.discard)
+    await asyncio.shield(closing)
