@@ -11,12 +11,15 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 
 from bridge.model.errors import StoreUnavailable
+from bridge.model.recent import Recent
 from bridge.service.context import Context
 
 _LOOK_EVERY_S = 0.02
 _IDLE_SHARE = 9  # after a look that took a while, pauses this many times as long
 _LONGEST_PAUSE_S = 1.0
 _NAMES_A_LOOK = 1_000
+_DECLARED_WITHIN_S = 1.0
+_MOST_FOUND = 1_000
 
 
 class KnownTopics:
@@ -28,6 +31,7 @@ class KnownTopics:
         self._declared = context.broker.declared
         self._polls: dict[asyncio.Event, Collection[str]] = {}  # the events of polls, with the topics they miss
         self._looking: asyncio.Task[None] | None = None
+        self._found: Recent[str, bool] = Recent(_MOST_FOUND)  # topics that RabbitMQ has and the list has not
 
     async def of(self, topics: Sequence[str]) -> list[str]:
         """Returns the topics that exist, in the given order. Declares the queues of those that the list names.
@@ -45,8 +49,27 @@ class KnownTopics:
                 existing.append(topic)
             elif await self._declared.finds_topic(topic):
                 # Not declared: RabbitMQ also finds a queue that it is deleting, and a declaration would make it again.
+                await self._until_declared(topic)
                 existing.append(topic)
         return existing
+
+    def forget(self, topics: Collection[str]) -> None:
+        """Forgets that RabbitMQ had the ready queues of these topics, because one was gone."""
+        for topic in topics:
+            self._found.forget(topic)
+
+    async def _until_declared(self, topic: str) -> None:
+        """Waits until the list names a topic that RabbitMQ has, but at most a second, and once for each topic.
+
+        RabbitMQ finds a new queue before that has a leader, and closes the connection of a get or a consume then. The
+        process that declares it lists the topic when it has one.
+        """
+        if self._found.get(topic):
+            return
+        with self.awaiting([topic]) as listed, suppress(TimeoutError):
+            async with asyncio.timeout(_DECLARED_WITHIN_S):
+                await listed.wait()
+        self._found.note(topic, True)
 
     @contextmanager
     def awaiting(self, missing: Collection[str]) -> Iterator[asyncio.Event]:

@@ -65,6 +65,7 @@ class Pulling:
             except QueueMissing:
                 # Somebody removed a topic, or an operator deleted a ready queue.
                 self._declared.forget_topics(topics)
+                self._known.forget(topics)
             except Unavailable:
                 # Messages that are leased already have to be handed out.
                 if not leased:

@@ -161,12 +161,12 @@ async def test_a_delete_beside_a_move_to_now_is_final(stage: Stage, service: Ser
 
 
 async def nack_later(service: Service, topic: str) -> object:
-    return await service.settling.nack(topic, "it", receipt=None, delay_ms=4_000, reason=None)
+    return await service.settling.nack(topic, "it", receipt=None, delay_ms=6_000, reason=None)
 
 
 async def replace_later(service: Service, topic: str) -> object:
     record = (await service.lookup.get(topic, "it")).record
-    return await service.replacing._replace(record, draft(topic, delay_ms=4_000))
+    return await service.replacing._replace(record, draft(topic, delay_ms=6_000))
 
 
 @pytest.mark.parametrize(("change", "kind"), [(nack_later, CopyKind.RETRY), (replace_later, CopyKind.MOVE)])
@@ -177,7 +177,7 @@ async def test_a_delete_after_a_crash_between_a_successors_publish_and_its_namin
     topic, settings = f"unnamed-{kind}", {"retention": 1_000, "tombstone_retention": 1_000}
     async with dying(stage, **settings) as (mortal, dying_service), running(stage, **settings) as service:
         await send(service, draft(topic))
-        (leased,) = await pull(service, topic, lease_ms=1_500)
+        (leased,) = await pull(service, topic, lease_ms=3_000)
         of_kind(kind)(mortal)
         await dies_in(mortal, change(dying_service, topic))
         deleted = await service.changing.delete(topic, "it", release=False)

@@ -17,12 +17,12 @@ MINUTES, SEED = 20 / 60, 3
 
 @pytest.mark.timeout(200)
 def test_a_short_run_with_a_fault_ends_clean(local_dir: Path) -> None:
-    options = {"--minutes": MINUTES, "--seed": SEED, "--rate": 40, "--load": 1, "--folder": local_dir / "torture"}
+    options = {"--minutes": MINUTES, "--seed": SEED, "--rate": 40, "--folder": local_dir / "torture"}
     given = [str(part) for option in options.items() for part in option]
     command = [sys.executable, "-m", "tests.torture", "--json", *given]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("seed 3, 0.333333 minutes, 40 messages a second, load 1, single\n")
+    assert done.stderr.startswith("seed 3, 0.333333 minutes, 40 messages a second, load 0, single\n")
     found = json.loads(done.stdout)
     assert found["accepted"] > 20 * 40 / 2
     assert 0 < found["delivered"] < found["accepted"]  # some are deleted
