@@ -7,10 +7,12 @@ from math import inf
 from time import monotonic
 from typing import Final
 
+from bridge.model.recent import Recent
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 
 _AGAIN_S: Final = 60.0
+_MOST_KEPT: Final = 20_000
 
 
 class GivenNames:
@@ -19,16 +21,21 @@ class GivenNames:
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._key = keys.given_names
-        self._kept_s: dict[str, float] = {}  # by topic: when this process stored its name
+        self._kept_s: Recent[str, float] = Recent(_MOST_KEPT)  # by topic: when this process stored its name
 
     async def keep(self, topic: str, name: str) -> None:
         """Stores the name that a client gave for a topic, if it is another.
 
         Stores it again after a minute, as Redis may have lost it.
         """
-        if topic != name and monotonic() - self._kept_s.get(topic, -inf) > _AGAIN_S:
+        if topic != name and monotonic() - (self._kept_s.get(topic) or -inf) > _AGAIN_S:
             await self._store.command("HSET", self._key, topic, name)
-            self._kept_s[topic] = monotonic()
+            self._kept_s.note(topic, monotonic())
+
+    async def remove(self, topic: str) -> None:
+        """Removes the name of a topic that is removed."""
+        await self._store.command("HDEL", self._key, topic)
+        self._kept_s.forget(topic)
 
     async def all(self) -> Mapping[str, str]:
         """Returns the names by topic, for the topics that contain a digest."""

@@ -81,9 +81,14 @@ class StandIn:
     started: list[str] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> _Part:
-        if name in {"sending", "pulling", "settling", "changing", "lookup", "dead", "topics", "subscriptions"}:
+        parts = {"sending", "pulling", "settling", "changing", "lookup", "dead", "topics", "subscriptions"}
+        if name in {*parts, "given_names"}:
             return _Part(self, name)
         raise AttributeError(name)
+
+    @property
+    def default(self) -> StandIn:
+        return self
 
     def serving(self, topic: str) -> StandIn:
         return self

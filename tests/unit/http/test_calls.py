@@ -181,14 +181,16 @@ async def test_dead_letters_are_listed_replayed_and_dropped(
 
 
 async def test_topics_are_listed_and_looked_up(service: Any, client: httpx2.AsyncClient) -> None:
-    service.answers |= {"topics.infos": [INFO], "topics.info": INFO, "topics.remove": None}
+    service.answers |= {"topics.infos": [INFO], "topics.info": INFO, "topics.remove": None, "given_names.remove": None}
     assert (await client.get("/v1/topics")).json() == {"topics": [INFO_JSON]}
     assert (await client.get(T)).json() == INFO_JSON
     assert (await client.delete(T)).json() == {"topic": "orders", "removed": True}
     assert (await client.delete(f"{T}?force=true")).status_code == 200
     assert service.calls[2:] == [
         ("topics.remove", ("orders",), {"force": False}),
+        ("given_names.remove", ("orders",), {}),
         ("topics.remove", ("orders",), {"force": True}),
+        ("given_names.remove", ("orders",), {}),
     ]
 
 
