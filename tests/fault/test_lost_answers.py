@@ -107,7 +107,7 @@ async def test_lease_with_a_lost_answer_ends_like_any_other(api: Api, redis: Pro
     await warm_up(api, topic)
     await api.sent(topic, "the-one")
     redis.lose_the_answer_to(SCRIPTS["lease"].sha.encode())
-    response = await api.call("POST", f"/v1/topics/{topic}/pull", {"wait": 5_000, "lease": 1_000})
+    response = await api.call("POST", f"/v1/topics/{topic}/pull", {"wait": 5_000, "lease": 4_000})
     assert redis.lost.is_set()
     assert refused(response)
     lease_until_ms = instant_ms((await api.look(topic, "the-one"))["lease_until"])
