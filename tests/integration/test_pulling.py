@@ -23,6 +23,7 @@ from bridge.local.redis import RedisNode
 from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Json, Topic
+from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(45)
 
@@ -173,14 +174,23 @@ async def pull_by_priority(topics: list[Topic], **fields: Any) -> list[str]:
     return [message["id"] for message in answer.json()["messages"]]
 
 
-async def test_topic_listed_first_is_served_first(topic: Topic) -> None:
+async def until_ready(amqp: Amqp, topic: Topic, count: int) -> None:
+    """Waits until the messages are in the ready queue. A new topic's first ones may come a moment after the send."""
+    while await amqp.count(topic.ready_queue) != count:
+        await pause()
+
+
+async def test_topic_listed_first_is_served_first(topic: Topic, amqp: Amqp) -> None:
     urgent, normal, idle = topic.beside("urgent"), topic.beside("normal"), topic.beside("idle")
     await normal.send_many(*({"id": f"normal-{number}", "body": 1} for number in range(3)))
     await urgent.send_many(*({"id": f"urgent-{number}", "body": 1} for number in range(2)))
+    await until_ready(amqp, normal, 3)
+    await until_ready(amqp, urgent, 2)
     topics = [idle, urgent, normal]
     assert await pull_by_priority(topics) == ["urgent-0"]
     assert sorted(await pull_by_priority(topics, max=3)) == ["normal-0", "normal-1", "urgent-1"]
     await urgent.send(id="urgent-2")
+    await until_ready(amqp, urgent, 1)
     assert await pull_by_priority(topics, max=1) == ["urgent-2"]
     assert await pull_by_priority(topics, max=10) == ["normal-2"]
 
