@@ -37,6 +37,7 @@ class Verdict(StrEnum):
     RELEASE = "release"
     MADE = "made"
     HOLD = "hold"
+    BESIDE = "beside"
     RETRY = "retry"
     BURY = "bury"
 

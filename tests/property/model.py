@@ -120,7 +120,7 @@ def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt
     if 0 < expires_ms <= now_ms and lease_until_ms <= now_ms:
         return "expired"
     if paused or now_ms < due_ms or now_ms < lease_until_ms:
-        return "hold"
+        return "beside" if which == "new" and record is not None and is_live(record) else "hold"
     if copy.attempt > max_retry + 1:
         return "bury"
     return "made" if which == "new" else "release"

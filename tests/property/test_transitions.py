@@ -404,9 +404,8 @@ class Transitions(RuleBasedStateMachine):
             self.run_script(name, self.world.records.keep(outcome.found, kept), twice=twice)
             assert self.shown(name) == kept
         stranded_ms = max(0, placed.arrives_ms - now_ms)
-        recorded = wanted == "hold" and outcome.found.state is not State.READY
         return self.perform(
-            name, after_fire(self.world.records, copy, outcome, stranded_ms), recorded=recorded, dies=dies
+            name, after_fire(self.world.records, copy, outcome, stranded_ms), recorded=wanted == "hold", dies=dies
         )
 
     @precondition(lambda self: self.copies("wheel", direct=True))

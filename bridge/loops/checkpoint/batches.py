@@ -10,7 +10,7 @@ from bridge.broker.copies.classify import Due, Returned
 from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Decision, after_fire, after_return
 from bridge.model.errors import StoreUnavailable, Unavailable, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import CopyKind, State
+from bridge.model.message import CopyKind
 from bridge.model.values import Policy
 from bridge.service.context import Context
 from bridge.service.kept_bodies import keep_body_max
@@ -135,8 +135,7 @@ class Batches:
         Redis has lost its records."""
         calls: list[Call] = []
         for item, outcome in zip(items, outcomes, strict=True):
-            held = outcome.verdict is Verdict.HOLD and outcome.found.state is State.WAITING
-            if outcome.verdict is Verdict.MADE or (held and item.copy.epoch == 0):
+            if outcome.verdict is Verdict.MADE or (outcome.verdict is Verdict.HOLD and item.copy.epoch == 0):
                 most = keep_body_max(self._settings, policies[item.copy.topic])
                 packed = envelopes.pack(item.copy.envelope, most)
                 if packed:

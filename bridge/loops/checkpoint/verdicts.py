@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bridge.broker.publications import Publication, Route
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import Copy, CopyKind, Record, State, new_nonce
+from bridge.model.message import Copy, CopyKind, Record, new_nonce
 from bridge.model.values import Policy
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.succession import Step
@@ -49,16 +49,13 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int)
             record = outcome.found
             publication = Publication(copy=as_recorded(copy, record), route=Route.READY, live_for_ms=int(outcome.extra))
             return Decision(Step(publication=publication), counts="released")
-        case Verdict.HOLD if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
+        case Verdict.HOLD | Verdict.BESIDE if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
             return Decision(hold_ms=outcome.extra)
         case Verdict.HOLD:
-            # Beside a ready message of its id, a client's copy has no record yet.
-            recorded = copy.epoch > 0 or outcome.found.state is not State.READY
-            named = as_recorded(copy, outcome.found) if recorded else copy
-            held = replace(named, due_ms=outcome.now_ms + int(outcome.extra))
-            left_ms = min(outcome.extra, _left_at_most_ms(copy, outcome.found) + stranded_ms)
-            publication = Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)
-            return Decision(Step(publication=publication))
+            left_at_most_ms = _left_at_most_ms(copy, outcome.found) + stranded_ms
+            return _held(as_recorded(copy, outcome.found), outcome, left_at_most_ms)
+        case Verdict.BESIDE:
+            return _held(copy, outcome, EARLY_AT_MOST_MS + stranded_ms)
         case Verdict.AHEAD:
             return _ask_later(copy)
         case Verdict.BURY:
@@ -94,6 +91,13 @@ def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, po
             return Decision(counts="expired")
         case _:
             return Decision(counts="ghost")
+
+
+def _held(copy: Copy, outcome: Outcome, left_at_most_ms: int) -> Decision:
+    """Puts a copy that is not due back into the wheel."""
+    held = replace(copy, due_ms=outcome.now_ms + int(outcome.extra))
+    left_ms = min(outcome.extra, left_at_most_ms)
+    return Decision(Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)))
 
 
 def _left_at_most_ms(copy: Copy, record: Record) -> int:

@@ -8,7 +8,8 @@
 --       this long, as its topic is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long
 --       that it is believed.
 -- Returns: (for each) release (extra: ms of its time to live left, 0: none) | made (as release, with a new record)
---       | hold (extra: ms until it is due) | ahead (newer than the record of a live message or a dead letter: ask
+--       | hold (extra: ms until it is due) | beside (as hold, for a client's copy; the record is that of the message
+--       before, which may be in the ready queue) | ahead (newer than the record of a live message or a dead letter: ask
 --       again later) | bury (its retries are used up) | expired | ghost
 -- Promise: the record is ready before the copy is released. The same copy gets the same answer when it comes again.
 -- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch.
@@ -23,7 +24,7 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
       -- both have one name, and neither is a ghost.
       if tonumber(expires_ms) > 0 and tonumber(expires_ms) <= now then return answer('expired', r) end
       local early = math.max(tonumber(due_ms) - now, tonumber(paused_ms))
-      if early > 0 then return answer('hold', r, early) end
+      if early > 0 then return answer('beside', r, early) end
       next_epoch, next_nonce = r[EPOCH], r[NONCE]
     end
     r = of_client(r, next_epoch, next_nonce, tonumber(due_ms), tonumber(expires_ms), attempt - 1, tonumber(max_retry))

@@ -102,11 +102,11 @@ def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(
     )
 
 
-def test_a_clients_copy_beside_a_ready_message_goes_back_into_the_wheel_without_its_name() -> None:
+def test_a_clients_copy_beside_another_message_goes_back_into_the_wheel_without_its_name() -> None:
     copy = replace(COPY, epoch=0, nonce=0)
     held = replace(copy, due_ms=NOW_MS + 5_000)
 
-    assert after_fire(RECORDS, copy, Outcome(Verdict.HOLD, NOW_MS, 5_000, RECORD), 0) == Decision(
+    assert after_fire(RECORDS, copy, Outcome(Verdict.BESIDE, NOW_MS, 5_000, RECORD), 0) == Decision(
         Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=5_000, kind=CopyKind.HOLD))
     )
 
