@@ -23,5 +23,11 @@ async def close_channel(channel: Closable) -> None:
     """
     closing = asyncio.create_task(channel.close())
     _under_way.add(closing)
-    closing.add_done_callback(_under_way.discard)
+    closing.add_done_callback(_ended)
     await asyncio.shield(closing)
+
+
+def _ended(closing: asyncio.Task[None]) -> None:
+    _under_way.discard(closing)
+    if not closing.cancelled():
+        closing.exception()  # marks it as retrieved: asyncio logs errors for which no caller waits any more

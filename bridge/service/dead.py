@@ -165,7 +165,7 @@ class Dead:
             try:
                 taken = await self._taker.take(self._declared.dead_queue(topic), min(left, _GROUP))
             except QueueMissing:
-                self._declared.forget_topics([topic])
+                self._known.forget([topic])
                 break
             if not taken:
                 break

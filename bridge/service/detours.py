@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from time import monotonic
+from typing import TypeGuard
 
 from bridge.model.errors import StoreUnavailable
-from bridge.model.message import State
+from bridge.model.message import Record, State
 from bridge.service.context import Context
-from bridge.service.succession import Result, Step
-from bridge.store.records import Outcome, outcome_of
+from bridge.service.succession import Result
+from bridge.store.calls import Call
+from bridge.store.records import Confirmation, Outcome, outcome_of
 from bridge.store.verdicts import Verdict
 
 _HELD_S = 2.0  # longer than a checkpoint holds such a copy
@@ -34,6 +36,7 @@ class Detours:
 
     def __init__(self, context: Context) -> None:
         self._store = context.store
+        self._records = context.records
         self._declared = context.broker.declared
         self._most = context.settings.checkpoint_prefetch // _SHARE
         self._until_s: deque[float] = deque()
@@ -50,14 +53,14 @@ class Detours:
         self._until_s.append(now_s + _HELD_S)
         return True
 
-    async def until_released(self, steps: Sequence[Step], results: list[Result], detours: Collection[int]) -> None:
+    async def until_released(self, results: list[Result], detours: Collection[int]) -> None:
         """Waits until a checkpoint releases the confirmed messages, but at most 0.2 s, and puts the outcomes of then
         into the results. So a caller finds its message in the ready queue, as with an older queue.
 
         `detours`: the indexes of the messages that went through the checkpoint.
         """
         for _ in range(_LOOKS):
-            calls = {at: call for at in detours if _waits(results[at]) and (call := steps[at].name) is not None}
+            calls = {at: self._confirmed(result.found) for at in detours if _waits(result := results[at])}
             if not calls:
                 return
             await asyncio.sleep(_LOOK_EVERY_S)
@@ -70,6 +73,21 @@ class Detours:
                 if outcome.verdict is Verdict.CONFIRMED:  # else the message has ended, and its record is another's
                     results[at] = outcome
 
+    def _confirmed(self, record: Record) -> Call:
+        """Confirms the send once more, which changes nothing. It carries no body, as a look's answer would."""
+        return self._records.confirm(
+            record.topic,
+            Confirmation(
+                id=record.id,
+                epoch=record.epoch,
+                nonce=record.nonce,
+                created_ms=record.created_ms,
+                ready=0,
+                direct=0,
+                envelope=b"",
+            ),
+        )
 
-def _waits(result: Result) -> bool:
+
+def _waits(result: Result) -> TypeGuard[Outcome]:
     return isinstance(result, Outcome) and result.verdict is Verdict.CONFIRMED and result.found.state is State.WAITING

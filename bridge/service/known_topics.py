@@ -43,33 +43,38 @@ class KnownTopics:
             return list(topics)
         listed = await self._listed(topics)
         existing: list[str] = []
+        found: set[str] = set()
         for topic in topics:
             if topic in listed:
                 await self._declared.ensure_topic(topic)
                 existing.append(topic)
             elif await self._declared.finds_topic(topic):
                 # Not declared: RabbitMQ also finds a queue that it is deleting, and a declaration would make it again.
-                await self._until_declared(topic)
+                found.add(topic)
                 existing.append(topic)
+        await self._until_declared({topic for topic in found if not self._found.get(topic)})
         return existing
 
     def forget(self, topics: Collection[str]) -> None:
-        """Forgets that RabbitMQ had the ready queues of these topics, because one was gone."""
+        """Forgets that these topics have queues, because one was gone."""
+        self._declared.forget_topics(topics)
         for topic in topics:
             self._found.forget(topic)
 
-    async def _until_declared(self, topic: str) -> None:
-        """Waits until the list names a topic that RabbitMQ has, but at most a second, and once for each topic.
+    async def _until_declared(self, topics: set[str]) -> None:
+        """Waits until the list names topics that RabbitMQ has, but at most a second, and once for each topic.
 
         RabbitMQ finds a new queue before that has a leader, and closes the connection of a get or a consume then. The
         process that declares it lists the topic when it has one.
         """
-        if self._found.get(topic):
-            return
-        with self.awaiting([topic]) as listed, suppress(TimeoutError):
+        with suppress(TimeoutError):
             async with asyncio.timeout(_DECLARED_WITHIN_S):
-                await listed.wait()
-        self._found.note(topic, True)
+                while topics:
+                    with self.awaiting(topics) as listed:
+                        await listed.wait()
+                    topics -= await self._listed(sorted(topics))
+        for topic in topics:
+            self._found.note(topic, True)
 
     @contextmanager
     def awaiting(self, missing: Collection[str]) -> Iterator[asyncio.Event]:

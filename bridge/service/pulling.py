@@ -64,7 +64,6 @@ class Pulling:
                         leased += await self._kept(self._take(existing, limit - len(leased), terms))
             except QueueMissing:
                 # Somebody removed a topic, or an operator deleted a ready queue.
-                self._declared.forget_topics(topics)
                 self._known.forget(topics)
             except Unavailable:
                 # Messages that are leased already have to be handed out.

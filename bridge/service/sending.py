@@ -234,7 +234,7 @@ class Sending:
             steps.append(self._step(request, record, now_ms, detour=detour))
         results = await self._succession.perform(steps)
         if detours:
-            await self._detours.until_released(steps, results, detours)
+            await self._detours.until_released(results, detours)
         return [_answer(request, result) for request, result in zip(requests, results, strict=True)]
 
     def _step(self, request: _Request, record: Record, now_ms: float, *, detour: bool) -> Step:
