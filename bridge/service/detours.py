@@ -23,8 +23,9 @@ from bridge.store.verdicts import Verdict
 
 _HELD_S = 2.0  # longer than a checkpoint holds such a copy
 _SHARE = 8
-_LOOK_EVERY_S = 0.005
-_LOOKS = 40
+_RELEASED_WITHIN_S = 1.0
+_FIRST_PAUSE_S = 0.005
+_LONGEST_PAUSE_S = 0.05
 
 
 class Detours:
@@ -54,16 +55,18 @@ class Detours:
         return True
 
     async def until_released(self, results: list[Result], detours: Collection[int]) -> None:
-        """Waits until a checkpoint releases the confirmed messages, but at most 0.2 s, and puts the outcomes of then
-        into the results. So a caller finds its message in the ready queue, as with an older queue.
+        """Waits until a checkpoint releases the confirmed messages, but at most a second, and puts the outcomes of then
+        into the results. So a caller soon finds its message in the ready queue.
 
         `detours`: the indexes of the messages that went through the checkpoint.
         """
-        for _ in range(_LOOKS):
+        until_s, pause_s = monotonic() + _RELEASED_WITHIN_S, _FIRST_PAUSE_S
+        while monotonic() < until_s:
             calls = {at: self._confirmed(result.found) for at in detours if _waits(result := results[at])}
             if not calls:
                 return
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             try:
                 answers = await self._store.run(list(calls.values()))
             except StoreUnavailable:

@@ -115,11 +115,12 @@ async def test_a_task_is_answered_byte_for_byte(
     pulled = f'{{"dm_error":0,"error_msg":"操作成功","task_id":{task_id},"content":{content}}}'
     form = f"topic={tasks.topic}"
     asked = request("pull", form, "application/x-www-form-urlencoded")
-    assert await exchange(bridge_url, asked) == ("HTTP/1.1 200 OK", pulled.encode())
-    none = (
-        b'{"dm_error":0,"error_msg":"\xe6\x93\x8d\xe4\xbd\x9c\xe6\x88\x90\xe5\x8a\x9f","task_id":null,"content":null}'
-    )
-    assert await exchange(bridge_url, asked) == ("HTTP/1.1 200 OK", none)
+    none = "HTTP/1.1 200 OK", '{"dm_error":0,"error_msg":"操作成功","task_id":null,"content":null}'.encode()
+    # The first message of a topic may reach its new queue a moment after the answer.
+    while (first := await exchange(bridge_url, asked)) == none:
+        await pause()
+    assert first == ("HTTP/1.1 200 OK", pulled.encode())
+    assert await exchange(bridge_url, asked) == none
     again = request("pull", f"{form}&task_id={task_id}", "application/x-www-form-urlencoded")
     assert await exchange(bridge_url, again) == ("HTTP/1.1 200 OK", pulled.encode())
 
