@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import httpx2
 import pytest
@@ -11,7 +10,8 @@ import pytest_asyncio
 from bridge.local.rabbitmq import RabbitNode
 from tests.fault.stage import Stage
 from tests.matrix.servers import FEW_TICKS, Servers
-from tests.shared_servers import SharedRabbit, delete_vhost, make_vhost
+from tests.shared_servers import SharedRabbit
+from tests.vhosts import give_back_vhost, take_vhost
 
 
 @pytest.fixture(scope="session")
@@ -36,11 +36,11 @@ def stage(local_dir: Path, servers: Servers, request: pytest.FixtureRequest) -> 
         with Stage(folder, servers, node) as stage:
             yield stage
         return
-    shared: SharedRabbit = request.getfixturevalue("rabbit").at(f"{name}-{uuid4().hex[:8]}")
-    make_vhost(shared, shared.vhost)
+    shared: SharedRabbit = request.getfixturevalue("rabbit")
+    shared = shared.at(take_vhost(shared))
     with Stage(folder, servers, shared) as stage:
         yield stage
-    delete_vhost(shared, shared.vhost)
+    give_back_vhost(shared, shared.vhost)
 
 
 @pytest_asyncio.fixture

@@ -18,7 +18,8 @@ from bridge.local.rabbitmq import RabbitNode
 from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
-from tests.shared_servers import delete_vhost, make_vhost, vhost_url
+from tests.shared_servers import vhost_url
+from tests.vhosts import give_back_vhost, take_vhost
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,17 +37,17 @@ class Own:
 
 @asynccontextmanager
 async def own_bridge(rabbit: RabbitNode, redis_url: str, folder: Path, **further: str) -> AsyncIterator[Own]:
-    """Starts a bridge with further settings on a new virtual host. Kills it and deletes the virtual host at the end."""
-    name = f"own-{uuid4().hex[:12]}"
+    """Starts a bridge with further settings on a virtual host that nothing else uses. Kills it at the end."""
+    vhost = await asyncio.to_thread(take_vhost, rabbit)
+    prefix = f"own-{uuid4().hex[:12]}"
     settings = {
-        "BRIDGE_AMQP_URL": vhost_url(rabbit, name),
+        "BRIDGE_AMQP_URL": vhost_url(rabbit, vhost),
         "BRIDGE_REDIS_URL": redis_url,
-        "BRIDGE_REDIS_PREFIX": name,
+        "BRIDGE_REDIS_PREFIX": prefix,
         **PATIENT,
         **further,
     }
-    bridge = ForkedBridge(folder / name / "bridge.log", free_ports(1)[0], settings)
-    await asyncio.to_thread(make_vhost, rabbit, name)
+    bridge = ForkedBridge(folder / prefix / "bridge.log", free_ports(1)[0], settings)
     await asyncio.to_thread(bridge.start)
     try:
         async with (
@@ -57,10 +58,10 @@ async def own_bridge(rabbit: RabbitNode, redis_url: str, folder: Path, **further
                 bridge=bridge,
                 amqp=Amqp(connection),
                 topic=Topic(client, f"own-{uuid4().hex[:12]}"),
-                vhost=name,
+                vhost=vhost,
                 settings=settings,
             )
     finally:
         # Nobody needs its data, so a graceful stop would only cost a second.
         await asyncio.to_thread(bridge.kill)
-    await asyncio.to_thread(delete_vhost, rabbit, name)
+    await asyncio.to_thread(give_back_vhost, rabbit, vhost)

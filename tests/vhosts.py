@@ -1,0 +1,102 @@
+"""Lends virtual hosts of RabbitMQ to tests, one after another.
+
+A bridge on a new virtual host declares some 180 queues, and RabbitMQ deletes them with the host: over a second of CPU.
+So a host that a test leaves with nothing but its wheel is emptied and lent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import aio_pika
+import httpx2
+from aio_pika.abc import AbstractChannel
+
+from bridge.local.rabbitmq import RabbitNode
+from tests.shared_servers import delete_vhost, make_vhost, vhost_url
+from tests.waiting import pause
+from topology import plan
+from topology.definitions import export
+from topology.names import Names
+
+_EMPTY_WITHIN_S = 5.0
+_DEFINITIONS = {
+    "exchanges": ("name", "type", "arguments"),
+    "queues": ("name", "arguments"),
+    "bindings": ("source", "destination", "destination_type", "routing_key"),
+}
+
+_spare: dict[int, list[str]] = {}  # by the port of the node; hosts that this worker may lend again
+
+
+def take_vhost(rabbit: RabbitNode) -> str:
+    """Returns a virtual host that nothing uses: without any object, or with the wheel that bridges declare."""
+    if spare := _spare.get(rabbit.port):
+        return spare.pop()
+    vhost = f"own-{uuid4().hex[:12]}"
+    make_vhost(rabbit, vhost)
+    return vhost
+
+
+def give_back_vhost(rabbit: RabbitNode, vhost: str) -> None:
+    """Empties the virtual host, or deletes it if a test has left more or less than a wheel. Its clients have to be
+    gone."""
+    with ThreadPoolExecutor(1) as thread:  # an event loop may run in this one
+        reusable = thread.submit(asyncio.run, _emptied(rabbit, vhost)).result()
+    if reusable:
+        _spare.setdefault(rabbit.port, []).append(vhost)
+    else:
+        delete_vhost(rabbit, vhost)
+
+
+async def _emptied(rabbit: RabbitNode, vhost: str) -> bool:
+    """Deletes all topics, and all messages of the wheel. Returns whether nothing but an empty wheel is left."""
+    wheel = plan.core(Names()) + plan.slots(Names())
+    queues = {queue.name for queue in wheel.queues}
+    async with (
+        httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=60) as management,
+        await aio_pika.connect(vhost_url(rabbit, vhost)) as connection,
+    ):
+        found = await _definitions(management, vhost)
+        names = {queue["name"] for queue in found["queues"]}
+        if not queues <= names:
+            return False
+        channel = await connection.channel()
+        for name in names - queues:
+            await channel.queue_delete(name)
+        if not await _purged(channel, sorted(queues)):
+            return False
+        found = await _definitions(management, vhost)
+        wanted = export(wheel)
+        return not any(found[others] for others in ("policies", "parameters")) and all(
+            _rows(found[kind], members) == _rows(wanted[kind], members) for kind, members in _DEFINITIONS.items()
+        )
+
+
+async def _purged(channel: AbstractChannel, queues: list[str]) -> bool:
+    """Purges the queues until none has a consumer or a message. Messages may come back from clients that have gone, and
+    move on in the wheel meanwhile."""
+    until_s = time.monotonic() + _EMPTY_WITHIN_S
+    while time.monotonic() < until_s:
+        counts = [await (await channel.get_queue(name)).purge() for name in queues]
+        looks = [(await channel.declare_queue(name, passive=True)).declaration_result for name in queues]
+        if not any(count.message_count for count in counts) and not any(
+            look.message_count or look.consumer_count for look in looks
+        ):
+            return True
+        await pause()
+    return False
+
+
+async def _definitions(management: httpx2.AsyncClient, vhost: str) -> dict[str, Any]:
+    answer = await management.get(f"definitions/{vhost}")
+    found: dict[str, Any] = answer.raise_for_status().json()
+    return found
+
+
+def _rows(rows: list[dict[str, Any]], members: tuple[str, ...]) -> set[str]:
+    return {repr([sorted(row[m].items()) if isinstance(row[m], dict) else row[m] for m in members]) for row in rows}
