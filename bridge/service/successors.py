@@ -31,7 +31,7 @@ def due_at_once(record: Record, policy: Policy) -> bool:
 
 
 def first(record: Record, envelope: Envelope, policy: Policy, left_ms: float, *, detour: bool) -> Publication:
-    """Publishes the copy of a send: into the ready queue if it is due at once, else into the wheel.
+    """Returns the publication of a send's copy: into the ready queue if it is due at once, else into the wheel.
 
     `left_ms`: until it is due. `detour`: it is due at once, and goes to the checkpoint all the same.
     """
@@ -124,7 +124,7 @@ def as_recorded(copy: Copy, record: Record) -> Copy:
 
 
 def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
-    """Publishes into the wheel, where the copy stays until it is due.
+    """Returns the publication into the wheel, where the copy stays until it is due.
 
     A copy that is due now takes this way too. By its kind it reaches the checkpoint at once, which releases it only
     once its record names it.
@@ -133,5 +133,5 @@ def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
 
 
 def dead(copy: Copy, reason: str) -> Publication:
-    """Publishes into the topic's dead-letter queue."""
+    """Returns the publication into the topic's dead-letter queue."""
     return Publication(copy=copy, route=Route.DEAD, reason=reason)

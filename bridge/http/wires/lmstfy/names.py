@@ -54,7 +54,7 @@ def topic_of(namespace: str, queue: str) -> str:
 
 
 def is_shortened(namespace: str, queue: str) -> bool:
-    """Returns whether the topic does not contain the full names."""
+    """Returns whether the topic holds a digest in place of a long name."""
     return max(len(namespace), len(queue)) > LONGEST_PART
 
 
