@@ -26,12 +26,11 @@ _MEMBERS = {"type", "title", "status", "detail", "errors", "request_id"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def world(fuzzed: Own, rabbit: RabbitNode, redis_node: RedisNode) -> AsyncIterator[World]:
-    name = fuzzed.bridge.log_file.parent.name
     async with (
         Redis.from_url(redis_node.url) as redis,
         httpx2.AsyncClient(base_url=rabbit.management_url) as management,
     ):
-        world = World(own=fuzzed, redis=redis, management=management, name=name)
+        world = World(own=fuzzed, redis=redis, management=management)
         await world.prepare()
         yield world
 

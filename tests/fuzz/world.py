@@ -21,12 +21,11 @@ class World:
     own: Own
     redis: Redis
     management: httpx2.AsyncClient
-    name: str  # of the bridge's virtual host, and the prefix of its keys
     receipts: dict[str, str] = field(default_factory=dict)
 
     async def state(self) -> State:
         """Returns every key of the bridge as Redis would save it, every queue with its count, and every binding."""
-        keys = [key async for key in self.redis.scan_iter(f"{self.name}/*", count=1_000)]
+        keys = [key async for key in self.redis.scan_iter(f"{self.own.settings['BRIDGE_REDIS_PREFIX']}/*", count=1_000)]
         state: State = {key.decode(): await self.redis.dump(key) for key in keys}
         async with self.own.amqp.connection.channel() as channel:
             for queue in await self._all("queues"):
@@ -37,7 +36,7 @@ class World:
         return state
 
     async def _all(self, what: str) -> list[dict[str, str]]:
-        answer = await self.management.get(f"/api/{what}/{self.name}", params={"disable_stats": "true"})
+        answer = await self.management.get(f"/api/{what}/{self.own.vhost}", params={"disable_stats": "true"})
         found: list[dict[str, str]] = answer.raise_for_status().json()
         return found
 

@@ -16,7 +16,6 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.forked_bridge import ForkedBridge
 from tests.integration.own import own_bridge
-from tests.shared_servers import vhost_url
 
 USER, PASSWORD = "ops", "s3cret"
 BASIC = {"Authorization": "Basic b3BzOnMzY3JldA=="}  # ops:s3cret
@@ -71,7 +70,7 @@ class Lmstfy:
     port: int
     admin_port: int
     own_port: int
-    vhost: str  # also the prefix of its keys in Redis
+    settings: Mapping[str, str]  # for further bridges beside it
 
     async def admin(self, request: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
         return await ask(self.admin_port, request, BASIC if headers is None else headers, body)
@@ -149,25 +148,18 @@ class Queue:
 async def lmstfy_bridge(rabbit: RabbitNode, redis: RedisNode, folder: Path) -> AsyncIterator[Lmstfy]:
     port, admin_port = free_ports(2)
     async with own_bridge(rabbit, redis.url, folder, **_settings(port, admin_port)) as own:
-        yield Lmstfy(port=port, admin_port=admin_port, own_port=own.bridge.port, vhost=own.vhost)
+        yield Lmstfy(port=port, admin_port=admin_port, own_port=own.bridge.port, settings=own.settings)
 
 
 @asynccontextmanager
-async def another_bridge(
-    first: Lmstfy, rabbit: RabbitNode, redis: RedisNode, folder: Path, **further: str
-) -> AsyncIterator[Lmstfy]:
+async def another_bridge(first: Lmstfy, folder: Path, **further: str) -> AsyncIterator[Lmstfy]:
     """A second process on the first one's virtual host and Redis prefix."""
     own_port, port, admin_port = free_ports(3)
-    servers = {
-        "BRIDGE_AMQP_URL": vhost_url(rabbit, first.vhost),
-        "BRIDGE_REDIS_URL": redis.url,
-        "BRIDGE_REDIS_PREFIX": first.vhost,
-    }
     log_file = folder / f"another-{own_port}" / "bridge.log"
-    bridge = ForkedBridge(log_file, own_port, {**servers, **_settings(port, admin_port), **further})
+    bridge = ForkedBridge(log_file, own_port, {**first.settings, **_settings(port, admin_port), **further})
     await asyncio.to_thread(bridge.start)
     try:
-        yield Lmstfy(port=port, admin_port=admin_port, own_port=own_port, vhost=first.vhost)
+        yield Lmstfy(port=port, admin_port=admin_port, own_port=own_port, settings=first.settings)
     finally:
         await asyncio.to_thread(bridge.kill)
 

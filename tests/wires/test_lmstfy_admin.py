@@ -62,10 +62,8 @@ class TestTokens:
         assert (await queue.ask("GET")).status == 401
         assert (await lmstfy.admin(f"GET /token/{namespace}")).json == {"tokens": {}}
 
-    async def test_all_processes_refuse_a_deleted_token(
-        self, lmstfy: Lmstfy, rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
-    ) -> None:
-        async with another_bridge(lmstfy, rabbit, redis_node, local_dir) as other:
+    async def test_all_processes_refuse_a_deleted_token(self, lmstfy: Lmstfy, local_dir: Path) -> None:
+        async with another_bridge(lmstfy, local_dir) as other:
             queue = await lmstfy.queue()
             elsewhere = Queue(other, queue.namespace, queue.name, queue.token)
             assert await elsewhere.is_empty()
@@ -172,7 +170,7 @@ class TestOtherCalls:
 
 class TestSettings:
     async def test_verification_can_be_switched_off_and_the_bridges_tokens_are_not_required(
-        self, lmstfy: Lmstfy, rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
+        self, lmstfy: Lmstfy, local_dir: Path
     ) -> None:
         further = {
             "BRIDGE_ACCESS": "tokens",
@@ -182,7 +180,7 @@ class TestSettings:
             "BRIDGE_LMSTFY_DELAY_SECONDS": "1",
             "BRIDGE_LMSTFY_TIMEOUT_SECONDS": "30",
         }
-        async with another_bridge(lmstfy, rabbit, redis_node, local_dir, **further) as open_one:
+        async with another_bridge(lmstfy, local_dir, **further) as open_one:
             assert (await ask(open_one.own_port, "GET /v1/topics")).status == 401
             path = f"/api/ns-{uuid4().hex[:12]}/orders"
             assert (await ask(open_one.own_port, f"PUT {path}", body=b"1")).status == 201
@@ -191,12 +189,10 @@ class TestSettings:
             assert (job["remain_tries"], 0 < job["ttl"] <= 50) == (2, True)
             assert (await ask(open_one.port, f"GET {path}?timeout=0", {"X-Token": "nowhere:t"})).status == 404
 
-    async def test_sizes_need_a_token_where_the_bridge_asks_for_tokens(
-        self, lmstfy: Lmstfy, rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
-    ) -> None:
+    async def test_sizes_need_a_token_where_the_bridge_asks_for_tokens(self, lmstfy: Lmstfy, local_dir: Path) -> None:
         queue = await lmstfy.queue()
         await queue.publish()
-        async with another_bridge(lmstfy, rabbit, redis_node, local_dir, BRIDGE_ACCESS="tokens") as guarded:
+        async with another_bridge(lmstfy, local_dir, BRIDGE_ACCESS="tokens") as guarded:
             for sizes in (f"GET {queue.path}/size", f"GET {queue.path}/deadletter/size"):
                 assert (await ask(lmstfy.port, sizes)).status == 200
                 for headers in ({}, {"X-Token": "0" * 26}):
@@ -204,11 +200,11 @@ class TestSettings:
                 assert (await ask(guarded.port, sizes, {"X-Token": queue.token})).status == 200
 
     async def test_without_accounts_the_admin_port_refuses_pages_of_other_sites(
-        self, lmstfy: Lmstfy, rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
+        self, lmstfy: Lmstfy, local_dir: Path
     ) -> None:
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         request, body = "POST /token/shop", b"description=of+a+page"
-        async with another_bridge(lmstfy, rabbit, redis_node, local_dir, BRIDGE_LMSTFY_ACCOUNTS="{}") as bare:
+        async with another_bridge(lmstfy, local_dir, BRIDGE_LMSTFY_ACCOUNTS="{}") as bare:
             before = (await bare.admin("GET /token/shop", headers={})).json
             for foreign in ({"Origin": "http://elsewhere.example"}, {"Origin": "null"}, {"Host": "elsewhere.example"}):
                 answer = await bare.admin(request, body, {**form, **foreign})
@@ -216,10 +212,8 @@ class TestSettings:
             assert (await bare.admin("GET /token/shop", headers={})).json == before
             assert (await bare.admin(request, body, {**form, "Origin": "http://localhost:3000"})).status == 201
 
-    async def test_a_disabled_wire_is_on_no_port(
-        self, lmstfy: Lmstfy, rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path
-    ) -> None:
-        async with another_bridge(lmstfy, rabbit, redis_node, local_dir, BRIDGE_LMSTFY="false") as off:
+    async def test_a_disabled_wire_is_on_no_port(self, lmstfy: Lmstfy, local_dir: Path) -> None:
+        async with another_bridge(lmstfy, local_dir, BRIDGE_LMSTFY="false") as off:
             answer = await ask(off.own_port, "GET /api/shop/q")
             assert (answer.status, answer.json["title"]) == (404, "No such path")
             for port in (off.port, off.admin_port):

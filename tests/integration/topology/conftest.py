@@ -27,7 +27,7 @@ class Broker:
 
     async def call(self, method: str, path: str, body: object = None) -> httpx2.Response:
         """Sends a request to the management API. In the path, VHOST means this virtual host."""
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(timeout=60) as client:
             url = f"{self.management_url}/api/{path.replace('VHOST', self.vhost)}"
             response = await client.request(method, url, json=body)
             response.raise_for_status()
