@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 from bridge.access.decision import Need, may
+from bridge.access.errors import TooManyTopics
 from bridge.access.refusals import report
 from bridge.access.token import Scope, Token
 
 _LOOK: Final = Need(scope=Scope.LOOK)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMaker:
+    """A token with a limit of topics: a `bridge.service.maker.Maker`."""
+
+    token_id: str
+    max_topics: int
+
+    def refuse(self, topic: str, made: int) -> NoReturn:
+        refusal = TooManyTopics(topic, token_id=self.token_id, made=made, limit=self.max_topics)
+        report(refusal)
+        raise refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +50,13 @@ class Caller:
     def sees(self, topic: str) -> bool:
         """Whether lists show the topic to this caller."""
         return self.token is None or self.token.reaches(topic)
+
+    @property
+    def maker(self) -> TopicMaker | None:
+        """The maker of the topics that this request makes. None: they are not counted."""
+        if self.token is None or self.token.max_topics is None:
+            return None
+        return TopicMaker(self.token.id, self.token.max_topics)
 
     def max_body(self, limit_bytes: int) -> int:
         """The largest message body that the caller may send. `limit_bytes`: the limit for all callers."""

@@ -6,6 +6,7 @@ BridgeError
     ├── InvalidToken     the token is malformed, unknown, expired or revoked; the error does not say which
     ├── ForeignSite      a page of another site made the request, and the bridge asks for no token
     ├── NotAllowed       the token lacks the scope, or may not use the topic, whether or not it exists
+    ├── TooManyTopics    the topic is new, and the token may make no more topics
     └── TooManyRequests  the token made too many requests a second
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from bridge.model.errors import BridgeError
+from bridge.model.errors import BridgeError, FieldError
 
 if TYPE_CHECKING:
     from bridge.access.token import Scope
@@ -77,6 +78,17 @@ class NotAllowed(Refused):
     @property
     def headers(self) -> dict[str, str]:
         return {"WWW-Authenticate": f'{_REALM}, error="insufficient_scope", scope="{self.scope}"'}
+
+
+class TooManyTopics(Refused):
+    """`made`: how many topics that the token has made exist. `limit`: how many may exist."""
+
+    kind = "too_many_topics"
+
+    def __init__(self, topic: str, *, token_id: str, made: int, limit: int) -> None:
+        reason = f"is new, and this token has made {made} topics that exist; its limit is {limit}: remove one of them"
+        super().__init__(f"the topic {topic!r} {reason}", token_id=token_id)
+        self.errors = (FieldError(field="topic", value=topic, limit=limit, message=reason),)
 
 
 class TooManyRequests(Refused):

@@ -17,6 +17,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from bridge.model.values import LARGEST_BODY
+from bridge.store.made_topics import MOST as MOST_TOPICS
 
 NAMESPACE_PATTERN: Final = r"^[A-Za-z0-9_.-]{1,100}$"
 NAME_PATTERN: Final = r"^[!-~]([ -~]{0,98}[!-~])?$"
@@ -53,6 +54,11 @@ class Token(BaseModel):
     sends_per_s: PerSecond | None = None
     pulls_per_s: PerSecond | None = None
     max_body: Annotated[int, Field(ge=1, le=LARGEST_BODY)] | None = None  # bytes of a message's body
+    # Topics that it has made and that exist, in each pool. Not written if there is no limit: a bridge refuses a token
+    # with a field that it does not know.
+    max_topics: Annotated[int, Field(ge=1, le=MOST_TOPICS)] | None = Field(
+        default=None, exclude_if=lambda limit: limit is None
+    )
     created_ms: int
     expires_ms: int | None = None
 

@@ -30,6 +30,7 @@ from bridge.model.errors import Unavailable
 from bridge.model.values import LARGEST_BODY
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
+from bridge.store.made_topics import MOST as MOST_TOPICS
 from bridge.store.tokens import StoredTokens
 
 app = typer.Typer(no_args_is_help=True)
@@ -63,6 +64,12 @@ def create(
     max_body: Annotated[
         int | None, typer.Option(help=f"Largest body of a message in bytes, 1 to {LARGEST_BODY}.")
     ] = None,
+    max_topics: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Topics that the token may make in each pool, 1 to {MOST_TOPICS}; a removed one counts no more."
+        ),
+    ] = None,
     json: _Json = False,
 ) -> None:
     """Create a token and print it. It is shown only once: Redis keeps only a hash of it.
@@ -78,6 +85,7 @@ def create(
     _check_range(sends_per_s, "--sends-per-s", MAX_PER_S)
     _check_range(pulls_per_s, "--pulls-per-s", MAX_PER_S)
     _check_range(max_body, "--max-body", LARGEST_BODY)
+    _check_range(max_topics, "--max-topics", MOST_TOPICS)
     if every_topic == bool(namespaces or bare_topics):
         raise typer.BadParameter("give either --every-topic, or --namespace and --bare-topics", param_hint="topics")
     now_ms, secret = int(time.time() * 1_000), new_secret()
@@ -92,6 +100,7 @@ def create(
         sends_per_s=sends_per_s,
         pulls_per_s=pulls_per_s,
         max_body=max_body,
+        max_topics=max_topics,
         created_ms=now_ms,
         expires_ms=None if expires is None else now_ms + _duration_ms(expires),
     )
@@ -180,7 +189,12 @@ def _row(token: Token) -> Sequence[str]:
     topics = ["every topic"] if token.every_topic else [f"{namespace}/..." for namespace in token.namespaces]
     if token.bare_topics:
         topics.append("bare topics")
-    limits = {"sends/s": token.sends_per_s, "pulls/s": token.pulls_per_s, "body bytes": token.max_body}
+    limits = {
+        "sends/s": token.sends_per_s,
+        "pulls/s": token.pulls_per_s,
+        "body bytes": token.max_body,
+        "topics": token.max_topics,
+    }
     expires = "never" if token.expires_ms is None else format_instant(token.expires_ms)
     return (
         token.id,

@@ -45,6 +45,7 @@ KINDS: Mapping[type[BridgeError], ProblemType] = {
     access.InvalidToken: ProblemType(401, "invalid-token", "The token is not valid"),
     access.ForeignSite: ProblemType(403, "foreign-site", "A page of another site may not use this bridge"),
     access.NotAllowed: ProblemType(403, "insufficient-scope", "The token does not allow this"),
+    access.TooManyTopics: ProblemType(403, "too-many-topics", "The token may make no more topics"),
     access.TooManyRequests: ProblemType(429, "too-many-requests", "Too many requests for this token"),
     BrokenJSON: ProblemType(400, "broken-json", "The body is not valid JSON"),
     errors.NotFound: ProblemType(404, "not-found", "Not found"),

@@ -10,8 +10,10 @@ from bridge.broker.declared.declared import Declared
 from bridge.model.errors import BrokerUnavailable, StoreUnavailable
 from bridge.model.recent import Recent
 from bridge.model.values import Policy, Release
+from bridge.service.maker import Maker
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.made_topics import MadeTopics
 from bridge.store.policies import StoredPolicies, read_policy
 
 # A process sees a policy that another process changed after this time at most.
@@ -33,6 +35,7 @@ class Policies:
         self._keys = keys
         self._declared = declared
         self._stored = StoredPolicies(store, keys)
+        self._made = MadeTopics(store, keys)
         self._seen = _Known(MOST_POLICIES)  # of all topics asked for
         self._used = _Known(MOST_POLICIES)  # of those also put on the list
 
@@ -50,14 +53,18 @@ class Policies:
         """
         return await self._policy(topic, self._seen)
 
-    async def used(self, topic: str) -> Policy:
+    async def used(self, topic: str, maker: Maker | None = None) -> Policy:
         """The policy of a topic that gets or delivers a message. Declares its queues, and puts it on the list, again
         after Redis was emptied.
 
+        `maker`: counts the topic against its limit, if it is new, before anything is made.
+
         Raises:
+            BridgeError: the refusal of the maker.
+            BrokerUnavailable: the maker may make no topic, and RabbitMQ did not say whether this one is new.
             StoreUnavailable: this process has not read the policy before, or has forgotten it.
         """
-        return await self._policy(topic, self._used)
+        return await self._policy(topic, self._used, maker)
 
     async def seen_all(self, topics: Sequence[str]) -> list[Policy]:
         """The policies of the topics, of which it reads a thousand in a round trip.
@@ -78,24 +85,27 @@ class Policies:
                 policies[topic] = self._read(topic, stored, self._seen)
         return [policies[topic] for topic in topics]
 
-    async def put_on_list(self, topic: str) -> bool:
+    async def put_on_list(self, topic: str, maker: Maker | None = None) -> bool:
         """Puts the topic on the list. False if the list is on a Redis server that is away while others answer; then the
-        topic's next use repeats this."""
+        topic's next use repeats this. `maker`: its place of the topic lasts as long as the topic is on the list."""
+        commands: list[tuple[str | int, ...]] = [("SADD", self._keys.topics, topic)]
+        if maker is not None:
+            commands.append(("ZADD", self._keys.made_topics(maker.token_id), "XX", 0, topic))
         try:
-            await self._store.command("SADD", self._keys.topics, topic)
+            await self._store.commands(commands)
         except StoreUnavailable as error:
             if not error.partly:
                 raise
             return False
         return True
 
-    async def put(self, topic: str, policy: Policy) -> None:
-        """Sets the topic's policy. Other processes follow within two seconds.
+    async def put(self, topic: str, policy: Policy, maker: Maker | None = None) -> None:
+        """Sets the topic's policy. Other processes follow within two seconds. `maker`: as in `used`.
 
         Raises:
             Unavailable
         """
-        await self.used(topic)
+        await self.used(topic, maker)
         await self._bind_checked(topic, policy)
         await self._stored.put(topic, policy)
         await self._follow(topic, policy)
@@ -125,17 +135,19 @@ class Policies:
         self._used.forget(topic)
         self._seen.forget(topic)
 
-    async def _policy(self, topic: str, known: _Known) -> Policy:
+    async def _policy(self, topic: str, known: _Known, maker: Maker | None = None) -> Policy:
         last = known.get(topic)
         if last is not None and _is_fresh(last):
             return last[0]
-        if known is self._used and last is None:
-            # Declared before it is listed: polls of other processes consume a listed topic at once, and RabbitMQ closes
-            # a connection that consumes a queue without a leader. While RabbitMQ is away, no poll does.
-            with suppress(BrokerUnavailable):
-                await self._declared.ensure_topic(topic)
         try:
-            if known is self._used and not await self.put_on_list(topic):
+            if maker is not None:
+                await self._count(topic, maker)
+            if known is self._used and last is None:
+                # Declared before it is listed: polls of other processes consume a listed topic at once, and RabbitMQ
+                # closes a connection that consumes a queue without a leader. While RabbitMQ is away, no poll does.
+                with suppress(BrokerUnavailable):
+                    await self._declared.ensure_topic(topic)
+            if known is self._used and not await self.put_on_list(topic, maker):
                 known = self._seen
             stored = await self._stored.get(topic)
         except StoreUnavailable:
@@ -143,6 +155,16 @@ class Policies:
                 raise
             return last[0]
         return self._read(topic, stored, known)
+
+    async def _count(self, topic: str, maker: Maker) -> None:
+        made = await self._made.count(maker.token_id, topic, maker.max_topics)
+        if not made:
+            return
+        # Redis may have lost the list, so RabbitMQ is asked. It is not taken from memory: another process may have
+        # removed a topic that this one declared.
+        self._declared.forget_topics([topic])
+        if not await self._declared.finds_topic(topic):
+            maker.refuse(topic, made)
 
     def _read(self, topic: str, stored: bytes | None, known: _Known) -> Policy:
         policy = read_policy(stored)

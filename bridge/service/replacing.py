@@ -15,6 +15,7 @@ from bridge.model.message import Copy, CopyKind, Message, Record, new_nonce
 from bridge.model.values import Draft
 from bridge.service.context import Context
 from bridge.service.kept_bodies import keep_body_max
+from bridge.service.maker import Maker
 from bridge.service.sending import Sending
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import later
@@ -34,16 +35,16 @@ class Replacing:
         self._max_retry = context.settings.max_retry
         self._sending = sending
 
-    async def put(self, draft: Draft) -> Message:
+    async def put(self, draft: Draft, maker: Maker | None = None) -> Message:
         """Sends the draft, which has an id and a delay, and ends the live message of that id, leased or not. A consumer
-        that holds the old message and settles it by id settles the new one.
+        that holds the old message and settles it by id settles the new one. `maker`: as in `Policies.used`.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay.
             Unavailable: either the new message is live, or the old one is unchanged. Put it again.
         """
         for _ in range(_TRIES):
-            sent = await self._sending.send(draft)
+            sent = await self._sending.send(draft, maker)
             if not sent.replayed:
                 return sent.message
             replaced = await self._replace(sent.message.record, draft)

@@ -25,6 +25,7 @@ from bridge.service.detours import Detours
 from bridge.service.group_commit import GroupCommit
 from bridge.service.horizon import check_horizon
 from bridge.service.kept_bodies import keep_body_max
+from bridge.service.maker import Maker
 from bridge.service.succession import Result, Step, Succession, named
 from bridge.service.successors import due_at_once, first
 from bridge.store import envelopes
@@ -67,11 +68,13 @@ class Sending:
         self._answer_within_s = context.settings.answer_within_s
         self._groups = GroupCommit(self._commit, most=_GROUP, at_once=_GROUPS_AT_ONCE)
 
-    async def send(self, draft: Draft) -> Sent:
-        """Sends one message. It returns once RabbitMQ has confirmed the message and Redis has its record.
+    async def send(self, draft: Draft, maker: Maker | None = None) -> Sent:
+        """Sends one message. It returns once RabbitMQ has confirmed the message and Redis has its record. `maker`: as
+        in `Policies.used`.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay.
+            BridgeError: the refusal of the maker.
             Unavailable: the message may be accepted or not. Send again with the same id.
         """
         until_s = self._until_s()
@@ -80,7 +83,7 @@ class Sending:
         try:
             async with asyncio.timeout(_NEW_TOPIC_WITHIN_S if alone else self._answer_within_s):
                 await self.check(draft)
-                policy = await self._topics.used(draft.topic)
+                policy = await self._topics.used(draft.topic, maker)
                 # The declare of a new topic may take longer than an answer. A send alone ends with its caller anyway.
                 request = self._request(draft, policy, self._until_s() if alone else until_s)
                 if alone:
@@ -95,10 +98,11 @@ class Sending:
             raise result
         return result
 
-    async def send_many(self, drafts: Sequence[Draft]) -> list[Sent | BridgeError]:
-        """Sends each draft independently. Returns its result or its error, in order."""
+    async def send_many(self, drafts: Sequence[Draft], maker: Maker | None = None) -> list[Sent | BridgeError]:
+        """Sends each draft independently. Returns its result or its error, in order. `maker`: as in `Policies.used`."""
         refusals = [await self._refusal(draft) for draft in drafts]
-        sent = iter(await self._send_all([draft for draft, no in zip(drafts, refusals, strict=True) if no is None]))
+        valid = [draft for draft, refusal in zip(drafts, refusals, strict=True) if refusal is None]
+        sent = iter(await self._send_all(valid, maker))
         return [next(sent) if refusal is None else refusal for refusal in refusals]
 
     async def check(self, draft: Draft) -> None:
@@ -121,13 +125,13 @@ class Sending:
             return error
         return None
 
-    async def _send_all(self, drafts: Sequence[Draft]) -> list[Sent | BridgeError]:
+    async def _send_all(self, drafts: Sequence[Draft], maker: Maker | None) -> list[Sent | BridgeError]:
         results: list[Sent | BridgeError] = []
         busy: dict[int, _Request] = {}
         for start in range(0, len(drafts), _GROUP):
             group = drafts[start : start + _GROUP]
             try:
-                policies = {topic: await self._topics.used(topic) for topic in {draft.topic for draft in group}}
+                policies = {topic: await self._topics.used(topic, maker) for topic in {draft.topic for draft in group}}
             except BridgeError as error:
                 results += [error] * len(group)
                 continue

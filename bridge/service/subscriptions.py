@@ -11,6 +11,7 @@ import orjson
 
 from bridge.model.errors import NotFound
 from bridge.model.values import Backoff
+from bridge.service.maker import Maker
 from bridge.service.topics import Topics
 from bridge.store.client import Store
 from bridge.store.records import Records
@@ -69,10 +70,11 @@ class Subscriptions:
         self._stored = StoredSubscriptions(store, records.keys)
         self._topics = topics
 
-    async def put(self, subscription: Subscription) -> Standing:
-        """Creates or replaces the topic's subscription. Processes follow within two seconds; calls in flight finish."""
+    async def put(self, subscription: Subscription, maker: Maker | None = None) -> Standing:
+        """Creates or replaces the topic's subscription. Processes follow within two seconds; calls in flight finish.
+        `maker`: as in `Policies.used`."""
         topic = subscription.topic
-        await self._topics.used(topic)
+        await self._topics.used(topic, maker)
         await self._stored.put(topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
         return await self.get(topic)
 

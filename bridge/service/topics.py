@@ -11,6 +11,7 @@ from bridge.broker.declared.declared import Declared
 from bridge.model.errors import BrokerUnavailable, NotFound, QueueMissing, TopicNotEmpty
 from bridge.model.message import SHOWN_STATES, State
 from bridge.model.values import Policy, Release, TopicInfo
+from bridge.service.maker import Maker
 from bridge.service.policies import Policies
 from bridge.store import pages
 from bridge.store.client import Store
@@ -52,17 +53,22 @@ class Topics:
         """The topic's policy, as `Policies.seen`."""
         return await self._policies.seen(topic)
 
-    async def used(self, topic: str) -> Policy:
+    async def used(self, topic: str, maker: Maker | None = None) -> Policy:
         """The policy of a topic that gets or delivers a message, as `Policies.used`."""
-        return await self._policies.used(topic)
+        return await self._policies.used(topic, maker)
 
-    async def put_policy(self, topic: str, policy: Policy) -> Policy:
-        """Sets the topic's policy. Other processes follow within two seconds.
+    async def admit(self, topic: str, maker: Maker | None) -> None:
+        """Makes the topic, if its maker has a limit, before a call writes anything else. Raises as `Policies.used`."""
+        if maker is not None:
+            await self._policies.used(topic, maker)
+
+    async def put_policy(self, topic: str, policy: Policy, maker: Maker | None = None) -> Policy:
+        """Sets the topic's policy. Other processes follow within two seconds. `maker`: as in `Policies.used`.
 
         Raises:
             Unavailable
         """
-        await self._policies.put(topic, policy)
+        await self._policies.put(topic, policy, maker)
         return policy
 
     async def change_policy(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:

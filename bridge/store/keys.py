@@ -18,6 +18,9 @@
     <prefix>/places/<id>            set     the topics in which an id may have a message, for wires whose ids have no
                                             topic
     <prefix>/rates/<id>/<direction> string  the recent requests of a token (lua/admit.lua)
+    <prefix>/made/{<prefix>/topics}/<id>
+                                    zset    the topics that a token with a limit has made (lua/count_topic.lua), in the
+                                            slot of the list of topics
     <prefix>/names                  hash    the names that clients gave for topics that contain a digest, by topic
     <prefix>/lmstfy/tokens/<pool>/<namespace>
                                     hash    the lmstfy wire's tokens, each with its description
@@ -86,6 +89,9 @@ class Keys:
 
     def rate(self, whose: str, direction: str) -> str:
         return f"{self.prefix}/rates/{whose}/{direction}"
+
+    def made_topics(self, token_id: str) -> str:
+        return f"{self.prefix}/made/{{{self.topics}}}/{token_id}"
 
     def lmstfy_tokens(self, pool: str, namespace: str) -> str:
         return f"{self.prefix}/lmstfy/tokens/{pool}/{namespace}"

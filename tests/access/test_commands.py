@@ -55,7 +55,7 @@ def test_token_is_shown_once_and_stored_as_a_hash() -> None:
 
 
 def test_new_token_has_the_given_scopes_and_limits() -> None:
-    limits = ("--sends-per-s", "5", "--pulls-per-s", "6", "--max-body", "7")
+    limits = ("--sends-per-s", "5", "--pulls-per-s", "6", "--max-body", "7", "--max-topics", "8")
     shown = orjson.loads(run("create", "a b", "--scope", "admin", "--every-topic", *limits, "--json").stdout)
     assert WRITTEN.fullmatch(shown.pop("token"))
     assert "sha256" not in shown
@@ -69,8 +69,19 @@ def test_new_token_has_the_given_scopes_and_limits() -> None:
         "sends_per_s": 5,
         "pulls_per_s": 6,
         "max_body": 7,
+        "max_topics": 8,
         "expires_ms": None,
     }
+
+
+def test_token_names_its_limit_of_topics_only_if_it_has_one() -> None:
+    # A bridge that does not know the limit refuses a token with it, and takes one without.
+    limited, _ = create("limited", "--scope", "send", "--every-topic", "--max-topics", "8")
+    free, _ = create("free", "--scope", "send", "--every-topic")
+    listed = {one["id"]: one for one in orjson.loads(run("list", "--json").output)}
+    assert (listed[limited]["max_topics"], listed[free].keys() & {"max_topics"}) == (8, set())
+    (row,) = [line for line in run("list").output.splitlines() if line.startswith(limited)]
+    assert re.split(r"  +", row)[4] == "8 topics"
 
 
 def test_revoked_token_is_no_longer_listed() -> None:
@@ -95,6 +106,8 @@ def test_revoked_token_is_no_longer_listed() -> None:
         (("--scope", "send", "--every-topic", "--sends-per-s", "0"), ["--sends-per-s", "0", "1 to 100000"]),
         (("--scope", "send", "--every-topic", "--pulls-per-s", "100001"), ["--pulls-per-s", "100001"]),
         (("--scope", "send", "--every-topic", "--max-body", "16777217"), ["--max-body", "16777217", "16777216"]),
+        (("--scope", "send", "--every-topic", "--max-topics", "0"), ["--max-topics", "0", "1 to 1000"]),
+        (("--scope", "send", "--every-topic", "--max-topics", "1001"), ["--max-topics", "1001", "1 to 1000"]),
     ],
 )
 def test_invalid_option_is_refused_with_its_limit(arguments: tuple[str, ...], words: list[str]) -> None:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from bridge.access.access import Undecided, asks_for_tokens
 from bridge.access.caller import ANYBODY, Caller
 from bridge.access.decision import Need, may
-from bridge.access.errors import NotAllowed, TooManyRequests
+from bridge.access.errors import NotAllowed, TooManyRequests, TooManyTopics
 from bridge.access.token import (
     Scope,
     Token,
@@ -83,6 +83,7 @@ def test_caller_without_a_token_has_no_limits() -> None:
     ANYBODY.check("orders", "shop/orders")
     assert ANYBODY.sees("shop/orders")
     assert ANYBODY.max_body(7) == 7
+    assert ANYBODY.maker is None
 
 
 def test_caller_has_the_limits_of_its_token() -> None:
@@ -92,6 +93,15 @@ def test_caller_has_the_limits_of_its_token() -> None:
         caller.check("shop/a", "orders")
     assert [caller.sees(topic) for topic in ("shop/a", "a", "crm/a")] == [True, False, False]
     assert (caller.max_body(7), caller.max_body(3)) == (5, 3)
+    assert caller.maker is None
+
+
+def test_maker_of_topics_refuses_with_the_topic_the_number_and_the_limit() -> None:
+    maker = Caller(token("send", every_topic=True, max_topics=5), SEND).maker
+    assert maker is not None
+    assert (maker.token_id, maker.max_topics) == (ID, 5)
+    with pytest.raises(TooManyTopics, match=r"'orders' is new, and this token has made 7 topics.* its limit is 5"):
+        maker.refuse("orders", 7)
 
 
 def test_new_token_is_read_back_and_accepts_only_its_secret() -> None:
@@ -130,8 +140,8 @@ def test_only_a_well_formed_header_is_read_as_a_token(value: str, read: bool) ->
     "fields",
     [
         {"id": "short"}, {"sha256": SECRET[:-1]}, {"scopes": []}, {"scopes": ["all"]}, {"namespaces": ["a/b"]},
-        {"namespaces": [""]}, {"sends_per_s": 0}, {"pulls_per_s": 100_001}, {"max_body": 0}, {"name": " "},
-        {"name": ""}, {"secret": SECRET}, {"every_topic": "yes, all"},
+        {"namespaces": [""]}, {"sends_per_s": 0}, {"pulls_per_s": 100_001}, {"max_body": 0}, {"max_topics": 0},
+        {"max_topics": 1_001}, {"name": " "}, {"name": ""}, {"secret": SECRET}, {"every_topic": "yes, all"},
     ],
 )  # fmt: skip
 def test_token_with_an_invalid_field_is_refused(fields: dict[str, object]) -> None:

@@ -90,7 +90,7 @@ class StandIn:
         if self.error is not None:
             raise self.error
 
-    async def send(self, draft: Draft) -> Sent:
+    async def send(self, draft: Draft, maker: object) -> Sent:
         self._ask("send", draft)
         if draft.id in self.live:
             return Sent(message=self.live[draft.id], replayed=True)

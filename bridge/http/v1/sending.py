@@ -42,7 +42,7 @@ async def send(pools: Pools, call: ApiCall) -> Response:
     max_body_bytes = call.caller.max_body(pools.settings.max_body)
     topic = call.topic
     draft, plain = await call.read(lambda message: _draft(topic, message, max_body_bytes))
-    sent = await pools.serving(topic).sending.send(draft)
+    sent = await pools.serving(topic).sending.send(draft, call.caller.maker)
     if sent.replayed:
         return JsonAnswer(message_json(sent.message), headers=_REPLAYED)
     return JsonAnswer(message_json(sent.message, plain=plain), 201, [(b"location", _location(sent))])
@@ -56,7 +56,7 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
     topic, max_body_bytes = call.topic, call.caller.max_body(pools.settings.max_body)
     results, drafts = await call.read(lambda batch: _drafts(topic, batch, max_body_bytes, call.request_id))
     sending = pools.serving(topic).sending
-    outcomes = await sending.send_many([draft for draft, _ in drafts.values()]) if drafts else []
+    outcomes = await sending.send_many([draft for draft, _ in drafts.values()], call.caller.maker) if drafts else []
     for (index, (_, plain)), outcome in zip(drafts.items(), outcomes, strict=True):
         if isinstance(outcome, Sent) and outcome.replayed:
             results[index] = b'{"status":200,"message":%b}' % message_json(outcome.message)

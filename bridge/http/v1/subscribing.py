@@ -33,7 +33,8 @@ async def subscribe(pools: Pools, call: ApiCall) -> Response:
     if why := await why_not(wanted.url, pools.settings.push_allow or ()):
         raise InvalidRequest.of("url", str(wanted.url), "https, and public addresses", why)
     subscription = wanted.subscription(topic)
-    return json_answer(subscription_json(await pools.serving(topic).subscriptions.put(subscription)))
+    standing = await pools.serving(topic).subscriptions.put(subscription, call.caller.maker)
+    return json_answer(subscription_json(standing))
 
 
 async def look_at_subscription(pools: Pools, call: ApiCall) -> Response:

@@ -39,9 +39,13 @@ async def look_at_topic(pools: Pools, call: ApiCall) -> Response:
 async def put_policy(pools: Pools, call: ApiCall) -> Response:
     """Replaces the whole policy of the topic, and creates the topic if there is none.
 
-    A field that is left out or null takes the bridge's setting. All bridge processes follow within two seconds."""
+    A field that is left out or null takes the bridge's setting. All bridge processes follow within two seconds.
+
+    403: the token does not allow the request, or the topic is new and the token may make no more."""
     topic, wanted = call.topic, await call.body(PolicyRequest)
-    return json_answer(policy_json(await pools.serving(topic).topics.put_policy(topic, wanted.policy())))
+    return json_answer(
+        policy_json(await pools.serving(topic).topics.put_policy(topic, wanted.policy(), call.caller.maker))
+    )
 
 
 async def patch_policy(pools: Pools, call: ApiCall) -> Response:

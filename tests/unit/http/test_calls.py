@@ -226,7 +226,7 @@ async def test_a_policy_is_stored_as_requested(
     service.answers["topics.put_policy"] = policy
     response = await client.put(T, json=given)
     assert (response.status_code, response.json()) == (200, POLICY_JSON | answered)
-    assert service.calls == [("topics.put_policy", ("orders", policy), {})]
+    assert service.calls == [("topics.put_policy", ("orders", policy, None), {})]
 
 
 GROWING = Backoff(first_ms=1_000, factor=3.0, max_ms=600_000)

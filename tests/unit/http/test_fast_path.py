@@ -54,7 +54,7 @@ async def test_the_fast_path_answers_as_the_route_does(
 ) -> None:
     sent = Sent(message=service.message(), replayed=False)
 
-    async def send_many(drafts: Any) -> Any:
+    async def send_many(drafts: Any, maker: None) -> Any:
         return [sent, Conflict("no", state="dead")][: len(drafts)]
 
     service.answers |= {
@@ -76,6 +76,7 @@ async def test_the_fast_path_answers_as_the_route_does(
     )
     assert short.headers["x-request-id"] == "mine"
     assert calls == service.calls
+    assert short.status_code < 500
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), RuntimeError("a fault")])

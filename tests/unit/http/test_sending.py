@@ -22,7 +22,7 @@ RESERVED = "is reserved for RabbitMQ and the bridge: choose another name"
 
 
 def _draft(service: Any) -> Draft:
-    (_, (draft,), _) = service.calls[-1]
+    (_, (draft, _), _) = service.calls[-1]
     assert isinstance(draft, Draft)
     return draft
 
@@ -316,7 +316,7 @@ async def test_a_batch_answers_each_message_separately(
     ]
     assert results[7]["error"]["state"] == "acked"
     assert results[6]["error"]["retry_after_s"] == 1
-    (_, (drafts,), _) = service.calls[-1]
+    (_, (drafts, _), _) = service.calls[-1]
     assert [draft.envelope.body for draft in drafts] == [b"1", b"2", b"3", b"4", b"5"]
 
 

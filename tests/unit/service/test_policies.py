@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 import pytest
 
-from bridge.model.errors import StoreUnavailable
+from bridge.model.errors import BrokerUnavailable, Conflict, StoreUnavailable
 from bridge.model.values import Policy
 from bridge.service import policies as module
 from bridge.service.policies import Policies
+from bridge.store.calls import Call
 from bridge.store.keys import Keys
 from bridge.store.policies import write_policy
 
@@ -24,6 +25,7 @@ class Redis:
     def __init__(self) -> None:
         self.trips: list[int] = []
         self.away = False
+        self.taken = 0  # the answer of the script that counts topics
 
     async def command(self, *words: Any) -> Any:
         return (await self.commands([words]))[0]
@@ -34,11 +36,42 @@ class Redis:
         self.trips.append(len(commands))
         return [PAUSED if words == ("GET", KEYS.policy("paused")) else None for words in commands]
 
+    async def run(self, calls: Sequence[Call]) -> list[Any]:
+        await self.commands([(call.script.name,) for call in calls])
+        return [self.taken for _ in calls]
+
 
 class Broker:
+    """Has the queues of the topics in `queues`, except those that another process has removed."""
+
+    def __init__(self) -> None:
+        self.queues: set[str] = set()
+        self.removed: set[str] = set()
+        self.away = False
+
     def know_direct(self, topic: str, direct: bool) -> None: ...
 
-    async def ensure_topic(self, topic: str) -> None: ...
+    async def ensure_topic(self, topic: str) -> None:
+        self.queues.add(topic)
+
+    def forget_topics(self, topics: Iterable[str]) -> None:
+        self.queues -= self.removed & set(topics)
+
+    async def finds_topic(self, topic: str) -> bool:
+        if self.away:
+            raise BrokerUnavailable("away")
+        return topic in self.queues
+
+
+class Maker:
+    token_id = "0f4c19a2b7de"
+    max_topics = 5
+
+    def refuse(self, topic: str, made: int) -> NoReturn:
+        raise Conflict(f"{topic} {made}")
+
+
+MAKER = Maker()
 
 
 @pytest.fixture
@@ -47,8 +80,13 @@ def redis() -> Redis:
 
 
 @pytest.fixture
-def policies(redis: Redis) -> Policies:
-    return Policies(redis, KEYS, Broker())  # type: ignore[arg-type]
+def broker() -> Broker:
+    return Broker()
+
+
+@pytest.fixture
+def policies(redis: Redis, broker: Broker) -> Policies:
+    return Policies(redis, KEYS, broker)  # type: ignore[arg-type]
 
 
 async def test_policies_of_many_topics_are_read_a_thousand_in_a_round_trip(redis: Redis, policies: Policies) -> None:
@@ -83,3 +121,55 @@ async def test_process_remembers_a_limited_number_of_policies(redis: Redis, poli
 
     assert len(policies._seen) == module.MOST_POLICIES
     assert len(policies._used) == 10
+
+
+async def test_only_a_maker_costs_a_round_trip_and_only_while_its_topic_is_not_known(
+    redis: Redis, policies: Policies
+) -> None:
+    await policies.used("free")
+    assert redis.trips == [1, 1]
+    await policies.used("limited", MAKER)
+    assert redis.trips[2:] == [1, 2, 1]  # the count, the list with the place, the policy
+    for topic in ("free", "limited"):
+        await policies.used(topic, MAKER)
+    assert len(redis.trips) == 5
+
+
+async def test_topic_that_its_maker_may_not_make_is_not_made(redis: Redis, broker: Broker, policies: Policies) -> None:
+    redis.taken = 5
+    with pytest.raises(Conflict, match="new 5"):
+        await policies.used("new", MAKER)
+    assert (redis.trips, broker.queues) == ([1], set())
+
+    broker.away = True
+    with pytest.raises(BrokerUnavailable):
+        await policies.used("new", MAKER)
+
+
+async def test_topic_whose_queues_rabbitmq_has_is_no_new_one(redis: Redis, broker: Broker, policies: Policies) -> None:
+    redis.taken = 5
+    broker.queues = {"lost"}
+    assert await policies.used("lost", MAKER) == Policy()
+
+
+async def test_topic_that_another_process_removed_is_counted_again(
+    redis: Redis, broker: Broker, policies: Policies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await policies.used("known", MAKER)
+    monkeypatch.setattr(module, "_FRESH_S", -1)
+    redis.taken, broker.removed = 5, {"known"}
+    with pytest.raises(Conflict):
+        await policies.used("known", MAKER)
+
+
+async def test_topic_is_not_made_uncounted_while_redis_is_away(
+    redis: Redis, broker: Broker, policies: Policies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = await policies.used("paused", MAKER)
+    monkeypatch.setattr(module, "_FRESH_S", -1)
+    redis.away = True
+
+    assert await policies.used("paused", MAKER) == known
+    with pytest.raises(StoreUnavailable):
+        await policies.used("new", MAKER)
+    assert broker.queues == {"paused"}

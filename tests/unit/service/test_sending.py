@@ -53,7 +53,7 @@ class Servers:
         self.published += publications
         return [None] * len(publications)
 
-    async def used(self, topic: str) -> Policy:
+    async def used(self, topic: str, maker: object = None) -> Policy:
         return self.policy
 
     def unsettled(self, topic: str) -> bool:

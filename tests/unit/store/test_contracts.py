@@ -14,6 +14,7 @@ from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
 from bridge.store.lmstfy import LmstfyStore
+from bridge.store.made_topics import MadeTopics
 from bridge.store.policies import StoredPolicies
 from bridge.store.rates import Rate, Rates
 from bridge.store.records import Claim, Confirmation, Records
@@ -102,6 +103,7 @@ def calls_beside_records() -> dict[str, Call]:
         "give_back": lmstfy.return_unit(holder, "produce", ends_ms=1),
         "policy": StoredPolicies(store, keys).call("ns/orders", None, b"{}"),
         "place": TopicsById(store, keys).place("o-1", "ns/orders", keep_ms=1),
+        "count_topic": MadeTopics(store, keys).call("0f4c19a2b7de", "ns/orders", 5),
         "admit": Rates(store, keys).call("0f4c19a2b7de", "send", Rate(5)),
         "task_ids": TaskIds(store, keys).call(256),
     }
@@ -156,7 +158,7 @@ def test_a_call_sends_what_the_header_names(name: str) -> None:
     assert len(call.keys) == len(script.keys)
     endings = {"record": "/m/o-1", "envelope": "/b/o-1", **{index: f"/{index}" for index in (*INDEXES, "forget")}}
     endings |= {"place": "/places/o-1", "tokens": "/tokens", "rate": "/rates/0f4c19a2b7de/send", "task_id": "/task-id"}
-    endings["policy"] = "/policy"
+    endings |= {"policy": "/policy", "topics": "/topics", "made": "/made/{delay/topics}/0f4c19a2b7de"}
     endings["records..."] = endings["record"]
     endings["window"] = "/lmstfy/rates/default/shop/01ARZ3NDEKTSV4RRFFQ69G5FAV/produce"
     assert all(key.endswith(endings[name]) for key, name in zip(call.keys, script.keys, strict=True))

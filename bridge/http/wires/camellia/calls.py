@@ -79,7 +79,7 @@ class Calls:
             max_retry=max_retry if max_retry >= 0 else _MAX_RETRY,
             of_wire=True,
         )
-        sent = await self._service.serving(names.topic).sending.send(draft)
+        sent = await self._service.serving(names.topic).sending.send(draft, params.caller.maker)
         with suppress(Unavailable):  # the message is accepted, and a later send writes the name
             await self._service.default.given_names.keep(names.topic, names.given_topic)
         self._monitor.count(names.topic, "sendMsg")

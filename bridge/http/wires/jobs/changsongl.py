@@ -117,8 +117,8 @@ class _Calls:
             message = await self._find(topic, job.id)
             if message is None or message.record.state.ended:
                 raise _Failure("job is not exists")
-            await self._service.serving(draft.topic).replacing.put(draft)
-        elif (await self._service.serving(draft.topic).sending.send(draft)).replayed:
+            await self._service.serving(draft.topic).replacing.put(draft, caller.maker)
+        elif (await self._service.serving(draft.topic).sending.send(draft, caller.maker)).replayed:
             raise _Failure("job is exists")
         return {}
 

@@ -45,11 +45,12 @@ class GlobalJobs:
         """Sends the job, and deletes the living jobs of its id in other topics.
 
         Raises:
-            InvalidRequest, NotAllowed
+            InvalidRequest, NotAllowed, TooManyTopics
         """
         draft = job_messages.draft_of(job, max_body=caller.max_body(self._service.settings.max_body))
         caller.check(draft.topic)
         message_id, keep_ms = id_of(job.id), job.delay_s * 1_000 + _NOTED_MS
+        await self._service.serving(draft.topic).topics.admit(draft.topic, caller.maker)
         before = await self._elsewhere(message_id, draft.topic, keep_ms, caller)
         sent = await self._service.serving(draft.topic).replacing.put(draft)
         # Two clients may push the id to different topics at once. The push that looks last sees both jobs, and both

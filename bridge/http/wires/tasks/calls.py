@@ -61,6 +61,7 @@ class Calls:
         service = self._service.serving(topic)
         draft = Draft(topic=topic, envelope=envelope, deliver_at_ms=moment_s * 1_000, of_wire=True)
         await service.sending.check(draft)
+        await service.topics.admit(topic, caller.maker)
         if called_back:
             await service.subscriptions.add(Subscription(topic=topic, url=None))
         task_id = await self._service.default.task_ids.next()

@@ -1,0 +1,38 @@
+"""Counts the topics that each token with a limit has made, over all processes together."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bridge.store.calls import Call
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+from bridge.store.scripts import SCRIPTS
+
+MOST: Final = 1_000
+"""The highest limit. A count looks at each topic that the token has made, and Redis serves nobody else meanwhile."""
+_HOLD_MS: Final = 60_000  # longer than any declare of a topic's queues
+_KEEP_MS: Final = 365 * 86_400_000
+
+
+class MadeTopics:
+    """The topics that tokens have made, in the Redis of one pool."""
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._keys = keys
+
+    async def count(self, token_id: str, topic: str, limit: int) -> int:
+        """Counts the topic, if it is new. Returns 0 if the topic may be used. Otherwise it counts nothing, and returns
+        the number of topics that the token has made and that exist.
+
+        Raises:
+            StoreUnavailable: the topic may have been counted. The place is free again after a minute.
+        """
+        (taken,) = await self._store.run([self.call(token_id, topic, limit)])
+        return int(taken)
+
+    def call(self, token_id: str, topic: str, limit: int, *, hold_ms: int = _HOLD_MS) -> Call:
+        """Makes the script call. Only tests give `hold_ms`."""
+        keys = (self._keys.topics, self._keys.made_topics(token_id))
+        return Call(SCRIPTS["count_topic"], keys, (topic, limit, MOST, hold_ms, _KEEP_MS))
