@@ -20,6 +20,7 @@ from bridge.http.server.limits import BodyLimit
 from bridge.http.server.raw_path import RawPath
 from bridge.http.v1 import (
     dead,
+    docs_page,
     health,
     messages,
     openapi,
@@ -94,6 +95,7 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
         version=version("delaybridge"),
         description="Send a message now, and have it delivered later, through RabbitMQ.",
         openapi_tags=[{"name": name, "description": description} for name, description in _TAGS.items()],
+        docs_url=None,  # FastAPI's pages load scripts from other hosts
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
@@ -103,6 +105,7 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
         routed for operation in (OPERATIONS if api else health.OPERATIONS) for routed in in_both_forms(operation)
     ]
     app.router.add_route("/", home, methods=["GET"], include_in_schema=False)
+    docs_page.mount(app)
     for operation in operations:
         add(app, operation, guard.handler(pools, operation))
     if api:

@@ -21,6 +21,7 @@ from bridge.model.errors import StoreUnavailable, Unavailable
 from bridge.model.message import CopyKind, Envelope, Record, State, new_nonce
 from bridge.model.values import Release
 from bridge.service.context import Context
+from bridge.service.portions import portions
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import later, successor
 from bridge.service.supervisor import Loop, waiting
@@ -55,10 +56,6 @@ class _Lost:
 
     overdue: Overdue
     kept: Envelope | None
-
-    @property
-    def record(self) -> Record:
-        return self.overdue.record
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,11 +130,11 @@ class Audit:
         looked = 0
         while self._topics_left and looked < _PASS:
             topic = self._topics_left[0]
-            ids, lost = await self._page(topic)
-            found += await self._repair(lost) if repair else [message.overdue for message in lost]
-            looked += len(ids)
+            records, lost = await self._page(topic, repair=repair)
+            found += lost
+            looked += records
             self._counts[topic] += len(lost)
-            if len(ids) < _PAGE:
+            if records < _PAGE:
                 self._topics_left.popleft()
                 self._cursor = None
         if not self._topics_left:
@@ -154,8 +151,9 @@ class Audit:
             return True
         return await self._declared.checkpoint_depth() > 0
 
-    async def _page(self, topic: str) -> tuple[list[str], list[_Lost]]:
-        """Returns the next ids of the topic, and which of these messages are lost."""
+    async def _page(self, topic: str, *, repair: bool) -> tuple[int, list[Overdue]]:
+        """Looks at the next records of the topic. Returns how many there are, and which of their messages are lost. It
+        reads only the bodies of these, a portion at a time."""
         # No bridge sees the messages of a direct topic become ready.
         direct = (await self._topics.policy(topic)).release is Release.DIRECT
         states = (State.LEASED,) if direct else (State.WAITING, State.LEASED)
@@ -169,23 +167,33 @@ class Audit:
             cursor=self._cursor,
             limit=_PAGE,
         )
-        ids = [message_id for _, message_id in entries]
-        lost: list[_Lost] = []
-        if ids:
-            self._cursor = entries[-1]
-            looks = [self._records.look(topic, message_id) for message_id in ids]
-            answers = await self._store.run(looks)
-            for outcome in (outcome_of(look, answer) for look, answer in zip(looks, answers, strict=True)):
-                record = outcome.record
-                # A waiting record that is to be forgotten was sent while its topic had direct release.
-                if record is None or record.state not in states or record.forget_ms:
-                    continue
-                overdue_ms = outcome.now_ms - max(record.due_ms, record.arrives_ms, record.lease_until_ms)
-                if overdue_ms >= self._grace_ms:
-                    envelope = read_envelope(outcome)
-                    kept = None if envelope is None or envelope.body is None else envelope
-                    lost.append(_Lost(Overdue(record=record, overdue_ms=overdue_ms, body_kept=kept is not None), kept))
-        return ids, lost
+        if not entries:
+            return 0, []
+        self._cursor = entries[-1]
+        weighed = await self._overdue([self._records.weigh(topic, message_id) for _, message_id in entries], states)
+        found: list[Overdue] = []
+        for portion in portions([outcome.extra for outcome in weighed]):
+            ids = [outcome.found.id for outcome in weighed[portion]]
+            found += await self._look(topic, ids, states, repair=repair)
+        return len(entries), found
+
+    async def _look(self, topic: str, ids: Sequence[str], states: Sequence[State], *, repair: bool) -> list[Overdue]:
+        """Reads these messages again, with their bodies, and repairs them if asked to."""
+        looked = await self._overdue([self._records.look(topic, message_id) for message_id in ids], states)
+        lost = [_lost(outcome) for outcome in looked]
+        return await self._repair(lost) if repair else [message.overdue for message in lost]
+
+    async def _overdue(self, calls: Sequence[Call], states: Sequence[State]) -> list[Outcome]:
+        """Asks about messages. Returns the outcomes of those whose copy is late by more than the grace."""
+        answers = await self._store.run(calls)
+        outcomes = (outcome_of(call, answer) for call, answer in zip(calls, answers, strict=True))
+        return [
+            outcome
+            for outcome in outcomes
+            # A waiting record that is to be forgotten was sent while its topic had direct release.
+            if (record := outcome.record) is not None and record.state in states and not record.forget_ms
+            if _overdue_ms(record, outcome.now_ms) >= self._grace_ms
+        ]
 
     async def _repair(self, lost: Sequence[_Lost]) -> list[Overdue]:
         """Ends messages whose time to live has passed and sends the others again. Returns what was done with each."""
@@ -197,13 +205,13 @@ class Audit:
                 raise result
             done = _DONE.get(result.verdict) if isinstance(result, Outcome) else None
             if done is not None:
-                (metrics.RESENT if done == "resent" else metrics.EXPIRED).add(message.record.topic)
+                (metrics.RESENT if done == "resent" else metrics.EXPIRED).add(message.overdue.record.topic)
             repaired.append(replace(message.overdue, done=done))
         return repaired
 
     def _step(self, message: _Lost, now_ms: int) -> Step:
         """The repair of one message; an empty step where its body was not kept."""
-        record = message.record
+        record = message.overdue.record
         if 0 < record.expires_ms <= now_ms:
             return Step(name=self._expired(record))
         if message.kept is None:
@@ -227,3 +235,14 @@ class Audit:
         else."""
         copy = successor(record, Envelope(), nonce=record.nonce, attempt=record.attempts, due_ms=record.due_ms)
         return self._records.returned(replace(copy, epoch=record.epoch), by_ttl=False)
+
+
+def _overdue_ms(record: Record, now_ms: int) -> int:
+    return now_ms - max(record.due_ms, record.arrives_ms, record.lease_until_ms)
+
+
+def _lost(looked: Outcome) -> _Lost:
+    record, envelope = looked.found, read_envelope(looked)
+    kept = None if envelope is None or envelope.body is None else envelope
+    overdue_ms = _overdue_ms(record, looked.now_ms)
+    return _Lost(Overdue(record=record, overdue_ms=overdue_ms, body_kept=kept is not None), kept)

@@ -120,7 +120,8 @@ class Pulling:
                 # A paused topic may be resumed while a pull waits, so the pull looks again every second.
                 pause_ms = min(wait_ms, 1_000) if existing else wait_ms
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), pause_ms / 1_000)
+                    async with asyncio.timeout(pause_ms / 1_000):
+                        await woken.wait()
                 return []
             queues = {self._declared.ready_queue(topic): topic for topic in open_topics}
             arrived = await self._long_poll.wait(list(queues), wait_ms, woken)

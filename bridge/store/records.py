@@ -240,6 +240,9 @@ class Records:
     def look(self, topic: str, message_id: str) -> Call:
         return self._call("look", topic, message_id)
 
+    def weigh(self, topic: str, message_id: str) -> Call:
+        return self._call("weigh", topic, message_id)
+
     def superseded(self, copies: Sequence[Copy]) -> Call:
         """Asks which copies are ghosts by their epoch. All records must have one home, and no epoch may be 0."""
         keys = tuple(self.keys.record(copy.topic, copy.id)[0] for copy in copies)

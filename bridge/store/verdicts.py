@@ -54,7 +54,7 @@ class Verdict(StrEnum):
     DROPPED = "dropped"
     DELETED = "deleted"
 
-    # delete, look
+    # delete, look, weigh
     ENDED = "ended"
     OTHER = "other"
     FOUND = "found"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import uuid4
 
@@ -146,7 +147,10 @@ async def test_call_without_a_valid_token_changes_and_reveals_nothing(
 
 
 async def test_public_paths_are_answered_without_a_token(client: httpx2.AsyncClient) -> None:
-    for path in ("/health/live", "/health/ready", "/openapi.json", "/docs", "/camellia/health/check"):
+    files = re.findall(r'(?:href|src)="([^"]+)"', (await client.get("/docs")).text)
+    assert len(files) == 3
+    paths = ("/health/live", "/health/ready", "/openapi.json", "/docs", "/camellia/health/check")
+    for path in (*paths, *(f"/{file}" for file in files)):
         assert (await client.get(path)).status_code == 200, path
 
 

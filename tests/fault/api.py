@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from time import monotonic, time
 from typing import Any
 
 import httpx2
+
+from tests.waiting import pause
 
 PATIENCE_S = 180.0  # long enough for three nodes to restart on two cores
 _PAUSE_S = 0.2
@@ -52,7 +53,7 @@ class Api:
             self.refused += 1
             if monotonic() > give_up_at:
                 raise TimeoutError(f"{method} {path} is refused for {PATIENCE_S:.0f} s: {last}")
-            await asyncio.sleep(_PAUSE_S)
+            await pause(_PAUSE_S)
 
     async def send(self, topic: str, message_id: str, **fields: Any) -> httpx2.Response:
         """Sends once, without a retry."""

@@ -13,6 +13,7 @@ from aio_pika.exceptions import AMQPError, ChannelInvalidStateError
 from tests.events import What
 from tests.fault.api import Api, instant_ms
 from tests.history import History, now_ms
+from tests.waiting import pause
 
 _PAUSE_S = 0.1
 _LEFT_ALONE = 40  # of this many deliveries one gets no ack the first time; it is redelivered when its lease ends
@@ -64,7 +65,7 @@ async def over_amqp(urls: str, queue_name: str, history: History) -> None:
                 await gone.wait()
         except (AMQPError, ChannelInvalidStateError, OSError, TimeoutError):
             pass
-        await asyncio.sleep(_PAUSE_S)
+        await pause(_PAUSE_S)
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:

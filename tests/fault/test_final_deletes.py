@@ -10,20 +10,23 @@ from typing import Any
 import aio_pika
 import pytest
 import pytest_asyncio
+from redis.asyncio import Redis
 
 from bridge.broker.publications import Publication
 from bridge.model.errors import BrokerUnavailable, Conflict, NotFound, StoreUnavailable
 from bridge.model.message import CopyKind, State
+from bridge.service import policies
 from bridge.service.service import Service
+from bridge.store.scripts import SCRIPTS
 from tests.fault.crash import dies_in, draft, dying, of_kind, pull, send
-from tests.fault.inside import running
+from tests.fault.inside import fire_answered, running
 from tests.fault.stage import Stage
 from tests.proxy import Proxy
+from tests.waiting import pause
 
 HOUR_MS = 3_600_000
 ROUNDS = 60
 MARKER = "marker"
-POLICY_FRESH_S = 2.1  # a bridge asks for a topic's policy again after two seconds
 
 
 @pytest_asyncio.fixture
@@ -125,15 +128,16 @@ async def test_a_delete_between_a_successors_publish_and_its_naming_is_final(
 
 
 def after_next_publish(service: Service, do: Callable[[], Awaitable[object]]) -> None:
-    """Calls `do` once RabbitMQ has confirmed the next publications, and before a record names them."""
+    """Calls `do` between the next publications and their naming: RabbitMQ has confirmed them, and the checkpoint has
+    asked about them."""
     publisher = service.context.broker.copy_publisher
     publish = publisher.publish
 
     async def publish_and_do(publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
         publisher.publish = publish  # type: ignore[method-assign]
+        asked = asyncio.create_task(fire_answered(service))
         errors = await publish(publications)
-        # The checkpoint may ask about the copy first.
-        await asyncio.sleep(0.01)
+        await asked
         await do()
         return errors
 
@@ -149,7 +153,7 @@ async def test_a_delete_beside_a_move_to_now_is_final(stage: Stage, service: Ser
             message_id = f"m-{at}"
             await send(service, draft(topic, message_id=message_id, delay_ms=HOUR_MS))
             moving = asyncio.create_task(service.changing.move(topic, message_id, delay_ms=0, deliver_at_ms=None))
-            await asyncio.sleep(0.001 * (at % 5))
+            await pause(0.001 * (at % 5))  # each delete begins at another step of the move
             await service.changing.delete(topic, message_id, release=False)
             try:
                 await moving
@@ -187,14 +191,15 @@ async def test_a_delete_after_a_crash_between_a_successors_publish_and_its_namin
 
 
 async def test_a_refused_send_does_not_revive_a_message_that_was_deleted_meanwhile(
-    stage: Stage, service: Service
+    stage: Stage, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The network holds back each request to Redis. So the send is refused while its claim is on the way."""
     topic = "refused"
     what = draft(topic, delay_ms=1_000)
     async with Proxy(stage.redis.url) as proxy, running(stage, redis_url=proxy.url) as slow:
         await send(slow, draft(topic, message_id="first", delay_ms=HOUR_MS))
-        await asyncio.sleep(POLICY_FRESH_S)  # so that the send asks for the policy first
+        await slow.context.broker.declared.settled([topic], old=())  # a send to a young queue has more time
+        monkeypatch.setattr(policies, "_FRESH_S", 0)  # so that the send asks for the policy first
         proxy.request_latency_s = 0.8
         with pytest.raises(StoreUnavailable):
             await slow.sending.send(what)
@@ -224,6 +229,8 @@ async def test_a_refused_delete_or_ack_does_not_end_the_next_message_of_the_id(
             await end(cut_off, topic)
         await delete(service, topic)
         await send(service, draft(topic, delay_ms=HOUR_MS))
-        proxy.speak()
-        await asyncio.sleep(0.5)
+        async with Redis.from_url(stage.redis.url) as redis, redis.monitor() as running_now:
+            proxy.speak()
+            while SCRIPTS[end.__name__].sha not in (await running_now.next_command())["command"]:
+                pass
         assert (await service.lookup.get(topic, "it")).record.state is State.WAITING

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from bridge.local.redis import RedisNode
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
@@ -49,3 +51,19 @@ async def test_a_loop_does_not_wait_behind_a_thousand_requests(local_dir: Path, 
             proxy.latency_s = 0.0
             await asyncio.gather(*requests)
             await service.stop()
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_cancelled_call_ends_at_once(redis_node: RedisNode, turns: int) -> None:
+    """The call is cancelled after so many turns of the event loop: before, while and after it writes its command."""
+    store = Store(redis_node.url, timeout_ms=10_000)
+    try:
+        await store.command("ECHO", "1")  # it is connected from now on
+        call = asyncio.create_task(store.command("ECHO", "2"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert call.cancel() or call.done()
+        await asyncio.wait([call])
+        assert call.cancelled() or call.cancelling() == 0
+    finally:
+        await store.close()

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 
 # The links are relative, for proxies that serve the bridge below a path. The page loads nothing, so it works offline.
 _LINKS: Final = {
-    "docs": "every call, with examples (the page loads Swagger UI from cdn.jsdelivr.net)",
+    "docs": "every call, with examples",
     "openapi.json": "the same as an OpenAPI document",
     "health/ready": "whether the bridge is ready, and its findings",
     "metrics": "metrics for Prometheus",

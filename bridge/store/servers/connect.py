@@ -27,7 +27,9 @@ def connect(url: str, clock: StoreClock, *, timeout_s: float, tls: SSLContext | 
     """
     address = parse_redis_url(url)
     options: dict[str, Any] = {
-        "socket_timeout": timeout_s,
+        # `RedisServer` limits the whole call. With a limit here, redis-py writes in a task that it awaits by
+        # `asyncio.wait_for`, which on Python 3.11 loses a cancellation that comes as the task ends.
+        "socket_timeout": None,
         "socket_connect_timeout": timeout_s,
         "retry": Retry(NoBackoff(), 0),
         "protocol": 3,

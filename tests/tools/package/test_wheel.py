@@ -21,6 +21,7 @@ def test_the_package_contains_only_bridge_and_topology(tmp_path: Path) -> None:
         path.relative_to(PROJECT)
         for package in folders
         for path in (PROJECT / package).rglob("*")
-        if path.suffix in (".py", ".lua")
+        if path.suffix in (".py", ".lua") or path.parent.name == "swagger"
     }
     assert sources <= set(names)
+    assert {"swagger-ui-bundle.js", "swagger-ui.css", "LICENSE", "NOTICE"} <= {path.name for path in sources}

@@ -87,6 +87,7 @@ def calls() -> dict[str, Call]:
         "replay": records.replay(copy, next_nonce=9, max_retry=3, expires_ms=0),
         "drop": records.drop(topic, message_id, epoch=None),
         "look": records.look(topic, message_id),
+        "weigh": records.weigh(topic, message_id),
         "superseded": records.superseded([copy]),
         "page": records.page(topic, 0, states="1", due_from_ms=0, due_to_ms=1, cursor=None, limit=1),
         "counts": records.counts(topic, 0, edges_ms=(1, 2)),
