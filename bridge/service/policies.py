@@ -184,8 +184,13 @@ class Policies:
             await self._declared.set_direct(topic, False)
 
     async def _follow(self, topic: str, policy: Policy) -> None:
-        if _is_direct(policy):
-            await self._declared.set_direct(topic, True)
+        """Binds the topic as its new policy says, and again if another call has changed the policy meanwhile: then the
+        two bind in any order, and the last one binds by the policy that it reads afterwards."""
+        direct = None
+        while direct != _is_direct(policy):
+            direct = _is_direct(policy)
+            await self._declared.set_direct(topic, direct)
+            policy = read_policy(await self._stored.get(topic))
         self._note(topic, policy, self._used)
 
 

@@ -29,8 +29,8 @@ def sent(steps: Transitions, delay_ms: int = 0) -> None:
     steps.confirm(at=0, twice=False, kept=b"\n{}")
 
 
-def fire(steps: Transitions, at: int = 0, *, believed: bool = False, paused: bool = False) -> None:
-    steps.a_copy_comes_out_of_the_wheel(at=at, paused=paused, believed=believed, kept=b"", twice=False, dies="")
+def fire(steps: Transitions, at: int = 0, *, believed: bool = False, paused: bool = False, twice: bool = False) -> None:
+    steps.a_copy_comes_out_of_the_wheel(at=at, paused=paused, believed=believed, kept=b"", twice=twice, dies="")
 
 
 def returned(steps: Transitions, dies: str) -> None:
@@ -198,3 +198,11 @@ def test_a_dead_letter_whose_id_was_taken_can_be_replayed_beside_the_new_message
     replayed = steps.record(aside)
     assert replayed is not None
     assert replayed.state is state(steps) is State.WAITING
+
+
+def test_a_clients_copy_that_comes_again_may_be_another_message_beside_its_first(steps: Transitions) -> None:
+    steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=0, direct=False)
+    fire(steps, paused=True)
+    steps.a_client_delays_by_key_alone(name="a", delay_ms=1, max_retry=0, direct=False)
+    fire(steps, at=1, twice=True)
+    assert state(steps) is State.READY

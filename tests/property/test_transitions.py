@@ -109,7 +109,7 @@ class Transitions(RuleBasedStateMachine):
         self.kept[name] = self.world.kept(name)
         after = self.record(name)
         for second in again:
-            assert second.verdict in (first.verdict, model.SECOND_TIME.get(first.verdict))
+            assert second.verdict in {first.verdict, *model.SECOND_TIME.get(first.verdict, ())}
             if (first.verdict, second.verdict) == (Verdict.RELEASE, Verdict.MADE):
                 first = replace(first, record=second.record)  # it may be another message of a client under the id
             assert first.record is None or second.record == first.record

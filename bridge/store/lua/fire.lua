@@ -11,7 +11,8 @@
 --       | hold (extra: ms until it is due) | beside (as hold, for a client's copy; the record is that of the message
 --       before, which may be in the ready queue) | ahead (newer than the record of a live message or a dead letter: ask
 --       again later) | bury (its retries are used up) | expired | ghost
--- Promise: the record is ready before the copy is released. The same copy gets the same answer when it comes again.
+-- Promise: the record is ready before the copy is released. The same copy gets the same answer when it comes again,
+-- except a client's copy: once its message is ready, it may be a further message of the id.
 -- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch.
 local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, paused_ms, adopt)
   epoch, nonce, attempt = tonumber(epoch), tonumber(nonce), tonumber(attempt)
