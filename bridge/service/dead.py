@@ -192,7 +192,8 @@ class Dead:
         return self._dead_letter_search.find(self._declared.dead_queue(record.topic), is_named)
 
     def _drop(self, letter: Copy, delivery: Taken | None) -> Step:
-        return Step(name=self._records.drop(letter.topic, letter.id, epoch=letter.epoch), delivery=delivery)
+        drop = self._records.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce)
+        return Step(name=drop, delivery=delivery)
 
     def _replay(
         self, letter: Copy, delivery: Taken | None, *, max_retry: int | None = None, ttl_ms: int | None = None

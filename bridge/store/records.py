@@ -234,8 +234,8 @@ class Records:
             expires_ms=expires_ms,
         )
 
-    def drop(self, topic: str, message_id: str, *, epoch: int | None) -> Call:
-        return self._call("drop", topic, message_id, epoch=_given(epoch))
+    def drop(self, topic: str, message_id: str, *, epoch: int | None, nonce: int | None = None) -> Call:
+        return self._call("drop", topic, message_id, epoch=_given(epoch), nonce=_given(nonce))
 
     def look(self, topic: str, message_id: str) -> Call:
         return self._call("look", topic, message_id)

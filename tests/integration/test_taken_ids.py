@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from bridge.store.client import Store
+from bridge.store.keys import Keys
 from tests.integration.amqp import Amqp
 from tests.integration.dead_letters import bury_next, dead_ids, dead_letters, make_dead
 from tests.integration.topic import Json, Topic
@@ -81,3 +83,17 @@ async def test_dead_letters_whose_ids_were_taken_are_dropped_one_or_many(topic: 
     assert await dead_ids(topic) == []
     assert await topic.state(second) == "deleted"
     assert await topic.state("m-1") == "waiting"
+
+
+async def test_drop_of_an_unknown_letter_spares_the_record_of_a_later_one(
+    topic: Topic, amqp: Amqp, store: Store
+) -> None:
+    """Redis has lost the record of the first letter, so both have the same epoch."""
+    await make_dead(topic, "m-1")
+    await store.command("DEL", *Keys("delay").record(topic.name, "m-1")[:2])
+    await make_dead(topic, "m-1")
+    assert await topic.call("DELETE", "/dead?max=1") == {"dropped": 1}
+    assert await dead_ids(topic) == ["m-1"]
+    assert await topic.call("POST", "/dead/replay") == {"replayed": 1}
+    assert (await pulled(topic))["id"] == "m-1"
+    assert await amqp.count(topic.dead_queue) == 0

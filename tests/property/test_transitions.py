@@ -653,10 +653,11 @@ class Transitions(RuleBasedStateMachine):
 
     @rule(name=ids, at=at, fenced=st.booleans(), twice=twice)
     def drop(self, name: str, at: int, fenced: bool, twice: bool) -> None:
-        epoch = self.receipt(name, at)[0] if fenced else None
+        epoch, nonce = self.receipt(name, at) if fenced else (None, None)
         before = self.record(name)
-        outcome = self.run_script(name, self.world.records.drop(self.world.topic, name, epoch=epoch), twice=twice)
-        if before is not None and before.state is State.DEAD and epoch in (None, before.epoch):
+        call = self.world.records.drop(self.world.topic, name, epoch=epoch, nonce=nonce)
+        outcome = self.run_script(name, call, twice=twice)
+        if before is not None and before.state is State.DEAD and model.is_named(before, epoch, nonce):
             assert outcome.found.state is State.DELETED
         else:
             assert outcome.verdict in ("stale", "unknown")

@@ -83,7 +83,7 @@ local function ended(r) return r[STATE] >= ACKED end
 
 local function is(r, epoch, nonce) return r[EPOCH] == epoch and r[NONCE] == nonce end
 
--- Whether a receipt names the live copy. A receipt of an older bridge has no nonce, and passes ''.
+-- Whether epoch and nonce are those of the record's copy. A receipt of an older bridge has no nonce, and passes ''.
 local function named_by(r, epoch, nonce)
   return r[EPOCH] == tonumber(epoch) and (nonce == '' or r[NONCE] == tonumber(nonce))
 end

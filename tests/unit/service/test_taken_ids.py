@@ -43,7 +43,7 @@ LOOK, DROP, DROP_ASIDE = "look m-1~dead77", "drop m-1", "drop m-1~dead77"
 
 
 def drop(letter: Copy, delivery: Any) -> Step:
-    return Step(name=RECORDS.drop(letter.topic, letter.id, epoch=letter.epoch), delivery=delivery)
+    return Step(name=RECORDS.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce), delivery=delivery)
 
 
 def calls_of(step: Step | None, outcomes: list[Outcome]) -> list[str]:
