@@ -8,7 +8,7 @@ BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 
 .DEFAULT_GOAL := run
 .PHONY: help run all check lint types imports guard fmt test test-all test-unit test-clusters test-tools \
-    test-redis-cluster test-matrix coverage fuzz bench torture setup lock swagger clean
+    test-redis-cluster test-matrix coverage fuzz bench torture soak setup lock swagger clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +50,7 @@ test-unit: setup ## Run the tests that need no server, in seconds
 test-clusters: setup ## Run the tests that kill nodes of RabbitMQ and Redis clusters
 	@$(PYTHON) -m pytest tests/clusters $(ARGS)
 
-test-tools: setup ## Run the tests of commands: benchmark, torture, guard, local servers, topology's drain
+test-tools: setup ## Run the tests of commands: benchmark, torture, soak, guard, local servers, topology's drain
 	@$(PYTHON) -m pytest tests/tools $(ARGS)
 
 test-redis-cluster: setup ## Run the tests of a running bridge with its records on a Redis Cluster
@@ -73,7 +73,10 @@ bench: setup ## Measure the figures on this machine; ARGS="--only lone --json" p
 torture: setup ## Kill, freeze and slow down servers under load; ARGS="--minutes 2 --seed 1 --json" prints JSON alone
 	@exec $(PYTHON) -m tests.torture $(or $(ARGS),--minutes 10)
 
-# On standard error: the output of `make bench` and `make torture` may be JSON for a program.
+soak: setup ## Run two rounds of load, and name what is left after the second; ARGS="--minutes 2 --json" prints JSON alone
+	@exec $(PYTHON) -m tests.soak $(or $(ARGS),--minutes 60)
+
+# On standard error: the output of `make bench`, `make torture` and `make soak` may be JSON for a program.
 setup: ## Install Python packages into .venv, and RabbitMQ and Redis where they are missing
 	@sh deploy/setup.sh develop >&2
 

@@ -44,6 +44,7 @@ PROJECT = Path(__file__).parent.parent
 LONGEST = (
     "clusters/test_rabbit.py",
     "tools/benchmarks/test_quick.py",
+    "tools/soak/test_run.py",
     "clusters",
     "fault/test_outages.py",
     "fault/test_rolling_restarts.py",

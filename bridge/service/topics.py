@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -137,6 +137,9 @@ class Topics:
         await self._subscriptions.remove(topic)
         await self._end(topic, [State.WAITING, State.READY, State.LEASED], self._records.delete, release=True)
         await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
+        # The records expire themselves. Their entries would stay for ever: nobody counts a topic that is not listed.
+        async for ids in self._listed(topic, [State.ACKED, State.EXPIRED, State.DELETED]):
+            await self._unlist(topic, ids)
         await self._policies.remove(topic)
         # Before its queues: a poll that loses its queue looks at the list, and would declare them again.
         await self._store.command("SREM", self._keys.topics, topic)
@@ -156,32 +159,42 @@ class Topics:
         return depths
 
     async def _end(self, topic: str, states: Iterable[State], end: Any, **how: Any) -> None:
-        digits = "".join(str(int(state)) for state in states)
-        while True:
-            entries = await pages.page(
-                self._store,
-                self._records,
-                topic,
-                states=digits,
-                due_from_ms=0,
-                due_to_ms=2**53,
-                cursor=None,
-                limit=_REMOVE_PAGE,
-            )
-            if not entries:
-                return
-            ids = [message_id for _, message_id in entries]
+        async for ids in self._listed(topic, states):
             answers = await self._store.run([end(topic, message_id, **how) for message_id in ids])
             # Index entries of expired records remain. Without removal this loop would never end.
             pairs = zip(ids, answers, strict=True)
-            gone = [
-                message_id for message_id, answer in pairs if read(topic, message_id, answer).verdict is Verdict.UNKNOWN
-            ]
-            if gone:
-                keys = {message_id: self._keys.indexes(topic, self._keys.bucket(message_id)) for message_id in gone}
-                await self._store.commands(
-                    [("ZREM", key, message_id) for message_id in gone for key in keys[message_id]]
-                )
+            await self._unlist(
+                topic,
+                [
+                    message_id
+                    for message_id, answer in pairs
+                    if read(topic, message_id, answer).verdict is Verdict.UNKNOWN
+                ],
+            )
+
+    async def _listed(self, topic: str, states: Iterable[State]) -> AsyncIterator[list[str]]:
+        """Yields the ids of a page of messages again and again, until none has one of the states."""
+        digits = "".join(str(int(state)) for state in states)
+        while entries := await pages.page(
+            self._store,
+            self._records,
+            topic,
+            states=digits,
+            due_from_ms=0,
+            due_to_ms=2**53,
+            cursor=None,
+            limit=_REMOVE_PAGE,
+        ):
+            yield [message_id for _, message_id in entries]
+
+    async def _unlist(self, topic: str, ids: Iterable[str]) -> None:
+        """Removes messages from their indexes."""
+        by_bucket: dict[int, list[str]] = {}
+        for message_id in ids:
+            by_bucket.setdefault(self._keys.bucket(message_id), []).append(message_id)
+        await self._store.commands(
+            [("ZREM", key, *some) for bucket, some in by_bucket.items() for key in self._keys.indexes(topic, bucket)]
+        )
 
     async def _known(self, topic: str) -> None:
         if not await self._store.command("SISMEMBER", self._keys.topics, topic):

@@ -8,6 +8,7 @@ import re
 import orjson
 import pytest
 
+from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from tests.integration.amqp import Amqp
@@ -176,6 +177,25 @@ async def test_topic_with_messages_is_removed_only_by_force(topic: Topic, amqp: 
     assert await topic.state("waiting") == "deleted"
     await topic.send(id="marker", delay="1s")
     assert await topic.drain("marker") == []
+
+
+async def test_removed_topic_stays_removed_when_its_copies_come_due(
+    topic: Topic, amqp: Amqp, redis_node: RedisNode
+) -> None:
+    await topic.send(id="waiting", delay=500)
+    await topic.send(id="acked")
+    await topic.ack(await topic.pull_one(lease="1s"))
+    await topic.call("DELETE", "?force=true")
+    later = topic.beside("later")
+    await later.send(delay="2s")
+    await later.pull_one()
+    await topic.call("GET", expect=404)
+    assert [await amqp.count(queue) for queue in (topic.ready_queue, topic.dead_queue)] == [None, None]
+    store = Store(redis_node.url, timeout_ms=10_000)
+    left = [key for key in Keys("delay").indexes(topic.name, 0) if await store.command("EXISTS", key)]
+    await store.close()
+    assert left == []
+    assert await topic.state("waiting") == "deleted"
 
 
 async def test_topic_whose_queues_hold_messages_that_redis_does_not_know_is_removed_only_by_force(

@@ -100,7 +100,7 @@ async def running(folder: Path, set_up: SetUp, seed: int) -> AsyncIterator[Stage
     Raises:
         LocalError: another run uses the folder, or a server did not start.
     """
-    with _emptied(folder):
+    with emptied(folder):
         stage = Stage(folder, set_up, seed)
         try:
             await stage.start()
@@ -110,7 +110,12 @@ async def running(folder: Path, set_up: SetUp, seed: int) -> AsyncIterator[Stage
 
 
 @contextmanager
-def _emptied(folder: Path) -> Iterator[None]:
+def emptied(folder: Path) -> Iterator[None]:
+    """Empties the folder of what an earlier run left, and locks it until the context ends.
+
+    Raises:
+        LocalError: another run uses the folder.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:

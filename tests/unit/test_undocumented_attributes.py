@@ -67,8 +67,6 @@ RELIED_ON: list[tuple[Any, str, tuple[str, ...]]] = [
     (aio_pika.Connection, "__del__", (FAST_READER,)),
     (aio_pika.Connection, "transport", (CONNECTION,)),
     (aio_pika.abc.UnderlayConnection, "connection", (CONNECTION,)),
-    (aio_pika.Channel, "initialize", (CONNECTION,)),
-    (aio_pika.Channel, "get_underlay_channel", (CONNECTION,)),
     # aiormq: frames are written past its calls, and streams are read before it reads them.
     (aiormq.Channel, "number", (ACKNOWLEDGER, DELIVERY, FAST_READER, GETS, PUBLISHER)),
     (aiormq.Channel, "write_queue", (ACKNOWLEDGER, DELIVERY, GETS, PUBLISHER)),

@@ -23,6 +23,7 @@ from bridge.broker.client.fast_reader import FastReader, RawConnection
 from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.tls import tls_failure
+from topology.channels import open_channel
 from topology.closing import close_channel
 from topology.errors import TopologyError
 
@@ -145,10 +146,8 @@ class BrokerConnection:
         """
         raw = await self.raw_connection()
         async with self.asking(self._timeout_s):
-            channel = raw.channel(publisher_confirms=confirms, on_return_raises=confirms)
             try:
-                await channel.initialize()
-                return cast(aiormq.Channel, await channel.get_underlay_channel())
+                return cast(aiormq.Channel, await open_channel(raw, confirms=confirms))
             except RuntimeError as error:
                 if self.is_open:
                     raise

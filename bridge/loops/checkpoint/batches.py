@@ -83,7 +83,7 @@ class Batches:
         }
 
     async def _decide(self, items: Sequence[Item]) -> Done:
-        policies = {topic: await self._topics.used(topic) for topic in {item.copy.topic for item in items}}
+        policies = {topic: await self._topics.policy(topic) for topic in {item.copy.topic for item in items}}
         items = [self._completed(item, policies[item.copy.topic]) for item in items]
         for left_ms in {item.stranded_ms for item in items if isinstance(item, Due)} - {0}:
             await self._declared.renew_slots(self._lane, left_ms)
@@ -95,6 +95,10 @@ class Batches:
             self._decision(item, outcome, policies[item.copy.topic])
             for item, outcome in zip(items, outcomes, strict=True)
         ]
+        # Only for these: a ghost of a removed topic would bring the topic back, with its queues.
+        published = {step.publication.copy.topic for one in decisions if (step := one.step).publication is not None}
+        for topic in published:
+            await self._topics.used(topic)
         results = await self._succession.perform([decision.step for decision in decisions])
         done: list[int] = []
         held: list[tuple[Item, float]] = []
