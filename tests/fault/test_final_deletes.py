@@ -31,7 +31,8 @@ MARKER = "marker"
 
 @pytest_asyncio.fixture
 async def service(stage: Stage) -> AsyncIterator[Service]:
-    async with running(stage) as service:
+    # A busy machine may take longer than the default limit to open channels.
+    async with running(stage, broker_timeout=10_000, store_timeout=10_000) as service:
         yield service
 
 
