@@ -117,14 +117,23 @@ class StandIn:
         return Message(record=replace(RECORD, **changed), envelope=Envelope(content_type=content_type, body=body))
 
 
-@pytest.fixture
-def service() -> StandIn:
-    return StandIn()
+@pytest.fixture(scope="session")
+def whole() -> tuple[StandIn, FastPath[FastAPI]]:
+    """One application for all tests, as building it takes 10 ms."""
+    service = StandIn()
+    return service, create_app(cast(Any, service))
 
 
 @pytest.fixture
-def app(service: StandIn) -> FastPath[FastAPI]:
-    return create_app(cast(Any, service))
+def service(whole: tuple[StandIn, FastPath[FastAPI]]) -> StandIn:
+    service, _ = whole
+    vars(service).update(vars(StandIn()))
+    return service
+
+
+@pytest.fixture
+def app(service: StandIn, whole: tuple[StandIn, FastPath[FastAPI]]) -> FastPath[FastAPI]:
+    return whole[1]
 
 
 @pytest.fixture

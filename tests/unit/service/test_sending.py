@@ -107,8 +107,13 @@ async def test_a_send_whose_caller_was_answered_is_withdrawn_and_not_published(s
     ],
 )
 async def test_first_sends_to_a_new_topic_go_through_the_checkpoint(
-    servers: Servers, topic: str, release: Release, ways: list[tuple[Route, CopyKind]]
+    servers: Servers,
+    monkeypatch: pytest.MonkeyPatch,
+    topic: str,
+    release: Release,
+    ways: list[tuple[Route, CopyKind]],
 ) -> None:
+    monkeypatch.setattr("bridge.service.detours._RELEASED_WITHIN_S", 0.0)
     servers.policy = Policy(release=release)
     drafts = [replace(draft(f"o-{number}"), topic=topic) for number in range(3)]
     await sending(servers, answer_within_s=2).send_many(drafts)
