@@ -30,6 +30,7 @@ from tests.torture.topics import (
     PULLED,
     REMOVED,
     STEADY,
+    first,
 )
 
 RATE_PER_S: Final = 200.0
@@ -63,7 +64,7 @@ class Load:
     async def consuming(self) -> AsyncIterator[None]:
         """Sends each topic a first message, so that its queues exist, and consumes until the context ends. Begins when
         all dead letters are there."""
-        await asyncio.gather(*(self._sender.send(topic, f"first-{topic}", {"delay": 0}) for topic in ALL))
+        await asyncio.gather(*(self._sender.send(topic, first(topic), {"delay": 0}) for topic in ALL))
         pulled = (*PULLED, CHANGED_PULLED, CROWDED, REMOVED)
         pullers = [self._puller(topic).run() for topic in pulled for _ in range(_PULLERS)]
         subscribers = [self._subscriber(topic).run() for topic in (*CONSUMED, CHANGED_CONSUMED)]

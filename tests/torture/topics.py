@@ -16,3 +16,8 @@ CHECKED: Final = (*PULLED, *CONSUMED)
 CHANGED: Final = (CHANGED_PULLED, CHANGED_CONSUMED)
 STEADY: Final = (*CHECKED, *CHANGED)  # get messages for the whole run
 ALL: Final = (*STEADY, REMOVED, CROWDED, LETTERS)
+
+
+def first(topic: str) -> str:
+    """The key of the topic's first message."""
+    return f"first-{topic}"
