@@ -82,7 +82,7 @@ async def _purged(channel: AbstractChannel, queues: list[str]) -> bool:
     move on in the wheel meanwhile."""
     until_s = time.monotonic() + _EMPTY_WITHIN_S
     while time.monotonic() < until_s:
-        counts = [await (await channel.get_queue(name)).purge() for name in queues]
+        counts = [await (await channel.get_queue(name, ensure=False)).purge() for name in queues]
         looks = [(await channel.declare_queue(name, passive=True)).declaration_result for name in queues]
         if not any(count.message_count for count in counts) and not any(
             look.message_count or look.consumer_count for look in looks

@@ -10,12 +10,12 @@ from bridge.model.errors import InvalidRequest, NotFound
 from bridge.model.message import SHOWN_STATES, Message, State, valid_id
 from bridge.model.values import Page
 from bridge.service.context import Context
+from bridge.service.portions import PORTION_BYTES
 from bridge.store import pages
 from bridge.store.records import read, read_envelope
 
 _LATEST_MS = 2**53
 _READ_AT_ONCE = 32
-_PAGE_BYTES = 8 * 1024 * 1024
 
 
 class Lookup:
@@ -90,7 +90,7 @@ class Lookup:
         )
         items: list[Message] = []
         read_entries = 0
-        while read_entries < len(entries) and sum(map(_body_bytes, items)) < _PAGE_BYTES:
+        while read_entries < len(entries) and sum(map(_body_bytes, items)) < PORTION_BYTES:
             ids = [message_id for _, message_id in entries[read_entries : read_entries + _READ_AT_ONCE]]
             items += [message for message in await self.get_many(topic, ids) if message is not None]
             read_entries += len(ids)

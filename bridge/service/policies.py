@@ -149,6 +149,9 @@ class Policies:
                     await self._declared.ensure_topic(topic)
             if known is self._used and not await self.put_on_list(topic, maker):
                 known = self._seen
+            if (seen := self._seen.get(topic)) is not None and _is_fresh(seen):
+                known.note(topic, seen)
+                return seen[0]
             stored = await self._stored.get(topic)
         except StoreUnavailable:
             if last is None:

@@ -163,14 +163,11 @@ class Topics:
             answers = await self._store.run([end(topic, message_id, **how) for message_id in ids])
             # Index entries of expired records remain. Without removal this loop would never end.
             pairs = zip(ids, answers, strict=True)
-            await self._unlist(
-                topic,
-                [
-                    message_id
-                    for message_id, answer in pairs
-                    if read(topic, message_id, answer).verdict is Verdict.UNKNOWN
-                ],
-            )
+            gone = [
+                message_id for message_id, answer in pairs if read(topic, message_id, answer).verdict is Verdict.UNKNOWN
+            ]
+            if gone:
+                await self._unlist(topic, gone)
 
     async def _listed(self, topic: str, states: Iterable[State]) -> AsyncIterator[list[str]]:
         """Yields the ids of a page of messages again and again, until none has one of the states."""

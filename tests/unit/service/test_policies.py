@@ -123,6 +123,19 @@ async def test_process_remembers_a_limited_number_of_policies(redis: Redis, poli
     assert len(policies._used) == 10
 
 
+async def test_topic_that_is_used_after_its_policy_was_read_is_only_put_on_the_list(
+    redis: Redis, policies: Policies
+) -> None:
+    paused = await policies.seen("paused")
+    assert await policies.used("paused") is paused
+    assert redis.trips == [1, 1]  # the policy, the list
+    assert await policies.used("paused") is paused
+    assert redis.trips == [1, 1]
+
+    # Both reads count from the moment at which the policy was read.
+    assert policies._used.get("paused") == policies._seen.get("paused")
+
+
 async def test_only_a_maker_costs_a_round_trip_and_only_while_its_topic_is_not_known(
     redis: Redis, policies: Policies
 ) -> None:
