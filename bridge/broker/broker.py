@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import randrange
@@ -107,13 +107,16 @@ class Broker:
         """Returns `classify` for the deliveries of a lane's checkpoint; call it with the message and `now_ms`."""
         return partial(classify, self._names.in_lane(lane))
 
-    async def inspect(self, topics: Sequence[str], *, whole: bool) -> Inspection:
+    async def inspect(
+        self, topics: Sequence[str], listed: Callable[[], Awaitable[Collection[str]]], *, whole: bool
+    ) -> Inspection:
         """Checks the objects on the broker, and declares those that are missing.
 
-        `whole`: also checks what can't change in place.
+        `listed`: reads the list of topics again, before any queue is declared. `whole`: also checks what can't change
+        in place.
 
         Raises:
-            BrokerUnavailable
+            Unavailable
         """
         wanted = self.declared.wanted(topics)
         await self.declared.lanes.refresh()
@@ -127,7 +130,7 @@ class Broker:
         unbound = [finding for finding in findings if finding.found == "missing"]
         findings += await self._refused()
         try:
-            mended = await self.declared.mend(wanted) + [finding.name for finding in unbound]
+            mended = await self.declared.mend(topics, listed) + [finding.name for finding in unbound]
         except NotAllowed:
             return Inspection(findings=in_words(findings), mended=[])
         self.declared.note_existing(topics)

@@ -65,7 +65,7 @@ class Watch:
             Unavailable: `findings` are those of the inspection before.
         """
         topics = await self._topics.read_policies()  # which notes for the broker whether a topic is direct
-        inspection = await self._broker.inspect(topics, whole=self._whole)
+        inspection = await self._broker.inspect(topics, self._topics.names, whole=self._whole)
         # Somebody may have declared a missing object with other arguments, just before this did.
         self._whole = bool(inspection.mended)
         if inspection.mended:

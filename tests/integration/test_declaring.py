@@ -76,6 +76,20 @@ async def test_topic_queue_deleted_during_its_declare_is_declared_again(
     assert objects.unsettled("orders")  # it is a new one, whose confirms do not count yet
 
 
+async def test_inspection_declares_no_queues_of_a_topic_that_is_removed_meanwhile(
+    objects: Declared, amqp: Amqp
+) -> None:
+    await amqp.delete_queue(objects.dead_queue("orders"))
+
+    async def listed() -> list[str]:
+        return ["orders"]
+
+    wanted = {objects.ready_queue("removed"), objects.dead_queue("removed"), objects.dead_queue("orders")}
+    assert set(await objects.mend(["orders", "removed"], listed)) == {objects.dead_queue("orders")}
+    existing = [queue for queue in wanted if await amqp.count(queue) is not None]
+    assert existing == [objects.dead_queue("orders")]
+
+
 async def test_topic_is_listed_once_its_queues_are_declared(
     objects: Declared, prefix: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

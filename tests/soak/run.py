@@ -34,7 +34,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`states`: after each round. `left`: what the last round left, and the errors of the bridge."""
+    """`states`: after each round. `left`: what the rounds left, and the errors of the bridge."""
 
     states: list[State]
     left: list[str]
@@ -69,8 +69,9 @@ async def soak(folder: Path, wanted: Wanted, said: Callable[[str], None]) -> Out
                 stage, f"round{number}", calls_per_s=wanted.calls_per_s, seconds=seconds, seed=wanted.seed
             )
             said(f"round {number}: every message has ended; waiting for what expires")
-            state, left = await _rest(stage, states[-1] if states else None)
+            state, remainder = await _rest(stage, states[-1] if states else None)
             states.append(state)
+            left += remainder
         return Outcome(states, [*left, *stage.bridge.errors()], busy)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final
 
+from tests.soak.topics import PASSING
+
 
 class Kind(StrEnum):
     """What is counted. The value begins the line that names a remainder."""
@@ -61,7 +63,9 @@ def _of_kind(kind: Kind, before: Counter[str], after: Counter[str], allowed: All
 
 
 def unfinished(state: State) -> list[str]:
-    """Returns a line for each record and each queue's messages, which do not exist after everything has expired."""
+    """Returns a line for each record, each queue's messages and each queue of a removed topic. None of them exists
+    after everything has expired."""
     records = [f"{Kind.KEY} {name}" for name in state[Kind.KEY] if "/m/" in name or "/b/" in name]
     queued = [f"{Kind.QUEUE} {name}: {count - 1:,} messages" for name, count in state[Kind.QUEUE].items() if count > 1]
-    return [*records[:_SHOWN], *queued]
+    removed = [f"{Kind.QUEUE} {name} of a removed topic" for name in state[Kind.QUEUE] if f".{PASSING}" in name]
+    return [*records[:_SHOWN], *queued, *removed]

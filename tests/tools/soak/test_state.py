@@ -54,9 +54,14 @@ def test_memory_may_grow_by_its_allowance(kind: Kind, name: str, growth: int, le
     assert len(remainders(before, after, allowed)) == left
 
 
-def test_records_and_queued_messages_are_unfinished() -> None:
-    state = {**NOTHING, Kind.KEY: {"delay/{a}/m/1": 1, "delay/topics a": 1}, Kind.QUEUE: {"ready.a": 3, "dead.a": 1}}
-    assert unfinished(state) == ["Redis key delay/{a}/m/1", "queue ready.a: 2 messages"]
+def test_records_queued_messages_and_removed_topics_are_unfinished() -> None:
+    queues = {"ready.a": 3, "dead.a": 1, "dead.passing-1": 1}
+    state = {**NOTHING, Kind.KEY: {"delay/{a}/m/1": 1, "delay/topics a": 1}, Kind.QUEUE: queues}
+    assert unfinished(state) == [
+        "Redis key delay/{a}/m/1",
+        "queue ready.a: 2 messages",
+        "queue dead.passing-1 of a removed topic",
+    ]
 
 
 def test_topics_with_new_labels_are_allowed_their_memory() -> None:
