@@ -65,7 +65,7 @@ coverage: setup ## Run the tests of the bridge, or those of FILE, and list the l
 fuzz: SEED ?= $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 fuzz: setup ## Run the fuzz and property tests with many more examples, from a new seed or SEED=number
 	@echo "make fuzz SEED=$(SEED)"
-	@HYPOTHESIS_PROFILE=long $(PYTHON) -m pytest tests/fuzz tests/property -n 2 --hypothesis-seed=$(SEED) --timeout=3600
+	@HYPOTHESIS_PROFILE=long $(PYTHON) -m pytest tests/fuzz tests/property tests/unit/broker -n 2 --hypothesis-seed=$(SEED) --timeout=3600
 
 bench: setup ## Measure the figures on this machine; ARGS="--only lone --json" prints JSON alone
 	@exec $(PYTHON) -m benchmarks $(ARGS)

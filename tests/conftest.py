@@ -188,6 +188,7 @@ def bridge(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterat
             "BRIDGE_AMQP_URL": rabbit.amqp_url,
             "BRIDGE_REDIS_URL": redis_node.url,
             "BRIDGE_MANAGEMENT_URL": rabbit.management_url,
+            "BRIDGE_VERIFY_EVERY": "0",  # the tests of a run leave hundreds of topics
             **PATIENT,
         },
     )

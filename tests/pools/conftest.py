@@ -79,6 +79,7 @@ async def pooled(
         "BRIDGE_POOLS": json.dumps(pools),
         "BRIDGE_LMSTFY_PORT": str(port),
         "BRIDGE_LMSTFY_ADMIN_PORT": str(admin_port),
+        "BRIDGE_STORE_TIMEOUT": "4s",  # a frozen Redis takes it several times
     }
     async with own_bridge(rabbit, redis_node.url, local_dir / "pools", **further) as own:
         yield Pooled(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
@@ -18,6 +18,7 @@ from bridge.broker.client.encode_properties import CopyProperties, encode_proper
 from bridge.broker.copies import properties as own
 from bridge.broker.copies.copies import from_properties
 from bridge.broker.copies.properties import UNREADABLE, Properties, UnreadDeaths
+from tests.examples import examples
 from topology.deaths import deaths, latest_death
 
 pamqp_patch.install()
@@ -102,7 +103,7 @@ def written(properties: Basic.Properties) -> bytes:
     return ContentHeader(properties=properties, body_size=7).marshal()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(properties_with(HEADERS))
 def test_properties_are_decoded_as_pamqp_decodes_them(properties: Basic.Properties) -> None:
     content = written(properties)
@@ -110,7 +111,7 @@ def test_properties_are_decoded_as_pamqp_decodes_them(properties: Basic.Properti
     assert shown(decode_properties(content)) == shown_pamqp(by_pamqp(content))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(properties_with(PLAIN), st.data())
 def test_malformed_bytes_are_decoded_as_pamqp_decodes_them(properties: Basic.Properties, data: st.DataObject) -> None:
     content = bytearray(written(properties))
@@ -119,7 +120,7 @@ def test_malformed_bytes_are_decoded_as_pamqp_decodes_them(properties: Basic.Pro
     assert shown(decode_properties(bytes(content))) == shown_pamqp(by_pamqp(bytes(content)))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(properties_with(PLAIN))
 def test_decoded_properties_are_encoded_to_the_same_bytes(properties: Basic.Properties) -> None:
     content = written(properties)
@@ -159,7 +160,7 @@ def test_header_of_a_client_has_the_same_type_in_every_copy(value: bytes, applic
         assert b"\5typed" + value in content
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(HEADERS)
 def test_deaths_are_those_that_pamqp_decodes(headers: dict[str, Any]) -> None:
     content = written(Basic.Properties(headers=headers))

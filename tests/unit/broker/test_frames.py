@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pamqp import commands as spec
 from pamqp.body import ContentBody
@@ -19,6 +19,7 @@ from bridge.broker.client.encode_properties import CopyProperties, encode_proper
 from bridge.broker.copies.copies import to_properties
 from bridge.broker.copies.properties import Properties
 from bridge.model.message import Copy, Envelope
+from tests.examples import examples
 
 pamqp_patch.install()
 
@@ -89,7 +90,7 @@ def packed(properties: Properties | CopyProperties) -> bytes | None:
         return None
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(COPIES, st.booleans(), st.integers(0, 2**33), st.just("") | st.text(max_size=20))
 @example(PLAIN, True, 0, "")
 @example(PLAIN, False, 1, "rejected")
