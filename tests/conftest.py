@@ -9,6 +9,7 @@ BRIDGE_TEST_REDIS chooses how Redis runs: single, sentinel or cluster. Only a si
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -75,12 +76,18 @@ EARLY = pytest.StashKey[ExitStack]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Chooses the folder of the run's servers: the process that starts the workers names it to them."""
+    gc.disable()  # until all tests are collected, which makes a million objects that stay
     given = getattr(config, "workerinput", {}).get("run_folder")
     config.stash[RUN_FOLDER] = Path(given) if given else run_folder()
     config.stash[EARLY] = ExitStack()
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if whole and not given and getattr(config.option, "numprocesses", None):
         prepare(config)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def prepare(config: pytest.Config) -> None:

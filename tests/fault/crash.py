@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from bridge.broker.publications import Publication, Route
-from bridge.cli.assembly import assemble
+from bridge.loops.checkpoint.lanes import Checkpoints
+from bridge.loops.recorded_acks import AckListener
 from bridge.model.errors import BrokerUnavailable, Unavailable
 from bridge.model.message import CopyKind, Envelope, State
 from bridge.model.values import Draft, Leased
 from bridge.service.service import Service
+from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 from bridge.store.calls import Call
 from tests.fault.api import now_ms
@@ -41,8 +43,11 @@ class Mortal:
         await self._amqp.__aenter__()
         await self._redis.__aenter__()
         settings = Settings(amqp_url=self._amqp.url, redis_url=self._redis.url, **self._settings)
-        self.service = assemble(settings).default
-        await self.service.start()
+        self.service = service = Service(settings, pool=DEFAULT)
+        # Without the watch and the audit: their first passes would take most of the CPU of a start.
+        service.add(Checkpoints(service.loops_context))
+        service.add(AckListener(service.loops_context))
+        await service.start()
         return self.service
 
     def dies_before_script(self, name: str) -> None:
