@@ -18,6 +18,7 @@ from bridge.local.installation import HERE, Installation
 from bridge.local.ports import is_free
 
 POLL_SECONDS = 0.05
+_STOP_POLL_SECONDS = 0.001
 
 # The kernel sends the parent-death signal when the *thread* that started the child ends. So one thread, which lives as
 # long as this process, starts every child.
@@ -42,6 +43,15 @@ def spawn(command: Sequence[str], environment: Mapping[str, str], log_file: Path
             stderr=subprocess.STDOUT,
             start_new_session=True,
         ).result()
+
+
+def all_stopped(pid: int) -> bool:
+    """Returns whether every thread of the process is stopped or has ended."""
+    try:
+        stats = [stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:  # a thread has ended meanwhile
+        return False
+    return all(stat.rpartition(")")[2].split()[0] in "TZX" for stat in stats)
 
 
 class Child(Protocol):
@@ -180,8 +190,15 @@ class Server(ABC):
             os.close(server)
 
     def freeze(self) -> None:
-        """Suspends the server (SIGSTOP): its connections stay open, and it does not answer."""
-        os.kill(self.pid, signal.SIGSTOP)
+        """Suspends the server (SIGSTOP): its connections stay open, and it does not answer.
+
+        One thread receives the signal and stops the others. On a busy machine these may answer calls until then, so
+        this returns once every thread has stopped.
+        """
+        pid = self.pid
+        os.kill(pid, signal.SIGSTOP)
+        while not all_stopped(pid):
+            time.sleep(_STOP_POLL_SECONDS)
 
     def thaw(self) -> None:
         """Resumes a frozen server (SIGCONT)."""
