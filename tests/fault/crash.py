@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import pytest
+
 from bridge.broker.publications import Publication, Route
 from bridge.loops.checkpoint.lanes import Checkpoints
 from bridge.loops.recorded_acks import AckListener
@@ -168,8 +170,12 @@ async def restarted(stage: Stage) -> AsyncIterator[Service]:
 
 
 async def dies_in(mortal: Mortal, work: Coroutine[Any, Any, object]) -> None:
-    """Runs the work until the process dies in it."""
-    task = asyncio.create_task(work)
+    """Runs the work until the process dies in it. Raises what the work raises before."""
+    task, reached = asyncio.create_task(work), asyncio.create_task(mortal.reached.wait())
+    await asyncio.wait((task, reached), timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+    reached.cancel()
+    if task.done():
+        pytest.fail(f"the work ended before the step at which the process dies: {task.result()}")
     await mortal.die()
     task.cancel()
     with suppress(asyncio.CancelledError):
