@@ -76,7 +76,6 @@ EARLY = pytest.StashKey[ExitStack]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Chooses the folder of the run's servers: the process that starts the workers names it to them."""
-    gc.disable()  # until all tests are collected, which makes a million objects that stay
     given = getattr(config, "workerinput", {}).get("run_folder")
     config.stash[RUN_FOLDER] = Path(given) if given else run_folder()
     config.stash[EARLY] = ExitStack()
@@ -85,9 +84,15 @@ def pytest_configure(config: pytest.Config) -> None:
         prepare(config)
 
 
-def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collects the tests without the garbage collector: they are a million objects that stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def prepare(config: pytest.Config) -> None:

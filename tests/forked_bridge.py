@@ -22,8 +22,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from typer.main import get_command
-
 from bridge.local.bridge import BridgeProcess
 
 PROJECT = Path(__file__).parent.parent
@@ -109,7 +107,6 @@ def fork_bridges() -> None:
     gc.disable()
     from bridge.cli.app import app  # noqa: PLC0415 - a pytest worker needs it only in this process
 
-    command = get_command(app)  # reads the annotations of all commands, which takes 80 ms
     gc.freeze()
     for line in sys.stdin:
         request = json.loads(line)
@@ -119,11 +116,11 @@ def fork_bridges() -> None:
         else:
             answer = os.fork()
             if answer == 0:
-                _become(command, request["environment"], request["log"])
+                _become(app, request["environment"], request["log"])
         print(json.dumps(answer), flush=True)
 
 
-def _become(command: Any, environment: Mapping[str, str], log_file: str) -> NoReturn:
+def _become(app: Any, environment: Mapping[str, str], log_file: str) -> NoReturn:
     """Runs `delaybridge serve` to its end and exits the process."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
@@ -135,7 +132,7 @@ def _become(command: Any, environment: Mapping[str, str], log_file: str) -> NoRe
     gc.enable()
     code: object = 1
     try:
-        command(["serve"])
+        app(["serve"])
     except SystemExit as ended:
         code = ended.code
     except BaseException:  # noqa: BLE001 - a bridge must not continue with the parent's code

@@ -130,7 +130,7 @@ class Broker:
         unbound = [finding for finding in findings if finding.found == "missing"]
         findings += await self._refused()
         try:
-            mended = await self.declared.mend(topics, listed) + [finding.name for finding in unbound]
+            mended = await self.declared.mend(wanted, listed) + [finding.name for finding in unbound]
         except NotAllowed:
             return Inspection(findings=in_words(findings), mended=[])
         self.declared.note_existing(topics)

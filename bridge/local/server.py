@@ -45,7 +45,7 @@ def spawn(command: Sequence[str], environment: Mapping[str, str], log_file: Path
         ).result()
 
 
-def all_stopped(pid: int) -> bool:
+def _all_stopped(pid: int) -> bool:
     """Returns whether every thread of the process is stopped or has ended."""
     try:
         stats = [stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
@@ -197,7 +197,7 @@ class Server(ABC):
         """
         pid = self.pid
         os.kill(pid, signal.SIGSTOP)
-        while not all_stopped(pid):
+        while not _all_stopped(pid):
             time.sleep(_STOP_POLL_SECONDS)
 
     def thaw(self) -> None:

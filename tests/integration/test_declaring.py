@@ -84,10 +84,9 @@ async def test_inspection_declares_no_queues_of_a_topic_that_is_removed_meanwhil
     async def listed() -> list[str]:
         return ["orders"]
 
-    wanted = {objects.ready_queue("removed"), objects.dead_queue("removed"), objects.dead_queue("orders")}
-    assert set(await objects.mend(["orders", "removed"], listed)) == {objects.dead_queue("orders")}
-    existing = [queue for queue in wanted if await amqp.count(queue) is not None]
-    assert existing == [objects.dead_queue("orders")]
+    assert await objects.mend(objects.wanted(["orders", "removed"]), listed) == [objects.dead_queue("orders")]
+    assert await amqp.count(objects.dead_queue("orders")) == 0
+    assert [await amqp.count(of("removed")) for of in (objects.ready_queue, objects.dead_queue)] == [None, None]
 
 
 async def test_topic_is_listed_once_its_queues_are_declared(

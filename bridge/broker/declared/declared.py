@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -192,21 +192,18 @@ class Declared:
         of_topics = (self._plan(topic, direct=topic in self._direct) for topic in topics)
         return plan.merged((plan.core(self._names), plan.slots(self._names), *of_topics))
 
-    async def mend(self, topics: Sequence[str], listed: Callable[[], Awaitable[Collection[str]]]) -> list[str]:
-        """Declares the missing objects of the wheel and of the topics, and binds all objects again. Returns the names
-        of the missing ones.
+    async def mend(self, wanted: plan.Plan, listed: Callable[[], Awaitable[Collection[str]]]) -> list[str]:
+        """Declares the missing objects of the plan, and binds all objects again. Returns the names of the missing ones.
 
-        `listed`: reads the list of topics. It runs after the search, and what the list no longer names stays missing: a
-        removal takes the topic off the list before it deletes the queues.
+        `listed`: reads the list of topics, after the search for missing queues. Queues of other topics stay missing: a
+        removal takes its topic off the list before it deletes the queues.
 
         Raises:
             Unavailable
         """
-        wanted = self.wanted(topics)
         missing = await self._declarer.missing(wanted)
         if missing.queues:
-            still, gone = set(await listed()), set(missing.queues)
-            wanted = self.wanted(topic for topic in topics if topic in still)
+            wanted, gone = self.wanted(await listed()), set(missing.queues)
             missing = replace(missing, queues=tuple(queue for queue in wanted.queues if queue in gone))
         names = [exchange.name for exchange in missing.exchanges] + [queue.name for queue in missing.queues]
         unmet = replace(wanted, exchanges=missing.exchanges, queues=missing.queues)
