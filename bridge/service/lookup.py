@@ -10,12 +10,11 @@ from bridge.model.errors import InvalidRequest, NotFound
 from bridge.model.message import SHOWN_STATES, Message, State, valid_id
 from bridge.model.values import Page
 from bridge.service.context import Context
-from bridge.service.portions import PORTION_BYTES
+from bridge.service.portions import portions
 from bridge.store import pages
 from bridge.store.records import read, read_envelope
 
 _LATEST_MS = 2**53
-_READ_AT_ONCE = 32
 
 
 class Lookup:
@@ -68,7 +67,7 @@ class Lookup:
         limit: int,
         cursor: str | None,
     ) -> Page:
-        """A page of messages by due time. It ends early where its bodies reach 8 MiB.
+        """A page of messages by due time. It ends before its bodies exceed 8 MiB, or after one larger body.
 
         Args:
             states: empty for all states.
@@ -88,18 +87,13 @@ class Lookup:
             cursor=None if cursor is None else _read_cursor(cursor),
             limit=limit,
         )
-        items: list[Message] = []
-        read_entries = 0
-        while read_entries < len(entries) and sum(map(_body_bytes, items)) < PORTION_BYTES:
-            ids = [message_id for _, message_id in entries[read_entries : read_entries + _READ_AT_ONCE]]
-            items += [message for message in await self.get_many(topic, ids) if message is not None]
-            read_entries += len(ids)
-        more = read_entries < len(entries) or len(entries) == limit
-        return Page(items=items, next_cursor=_make_cursor(*entries[read_entries - 1]) if more else None)
-
-
-def _body_bytes(message: Message) -> int:
-    return len(message.envelope.body or b"") if message.envelope is not None else 0
+        ids = [message_id for _, message_id in entries]
+        weighed = await self._store.run([self._records.weigh(topic, message_id) for message_id in ids])
+        sizes = [read(topic, message_id, answer).extra for message_id, answer in zip(ids, weighed, strict=True)]
+        first = next(portions(sizes), slice(0, 0))
+        items = [message for message in await self.get_many(topic, ids[first]) if message is not None]
+        more = first.stop < len(entries) or len(entries) == limit
+        return Page(items=items, next_cursor=_make_cursor(*entries[first.stop - 1]) if more else None)
 
 
 def _make_cursor(due_ms: int, message_id: str) -> str:

@@ -91,5 +91,5 @@ async def test_a_page_of_large_messages_ends_early_and_none_is_left_out(topic: T
         answer = await topic.call("GET", f"/messages?limit=100{following}")
         pages.append([one["id"] for one in answer["items"]])
         following = answer["next_cursor"] and f"&cursor={answer['next_cursor']}"
-    assert len(pages[0]) == 32
+    assert {len(page) for page in pages} == {7, 5}  # the next body of 1 MiB would exceed 8 MiB
     assert sorted(one for page in pages for one in page) == sorted(ids)
