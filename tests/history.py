@@ -51,7 +51,7 @@ class History:
 
     def verdict(self) -> Verdict:
         """Judges the events so far."""
-        return judge(tuple(self.events), max_retry=self.max_retry, forgetful=self.forgetful)
+        return judge(tuple(self.events), now_ms=now_ms(), max_retry=self.max_retry, forgetful=self.forgetful)
 
     async def more_accepted(self, count: int, *, within_s: float) -> None:
         """Waits until `count` more sends are accepted. Raises TimeoutError after `within_s`."""

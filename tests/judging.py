@@ -60,8 +60,8 @@ class _Clock:
         return max(offsets) - min(offsets)
 
 
-def judge(events: Iterable[Event], *, max_retry: int, forgetful: bool = False) -> Verdict:
-    """Judges each message by its events. Events come in the order in which they were seen.
+def judge(events: Iterable[Event], *, now_ms: int, max_retry: int, forgetful: bool = False) -> Verdict:
+    """Judges each message at `now_ms` by its events. Events come in the order in which they were seen.
 
     `forgetful`: Redis may forget its latest changes, as at a failover. Then a message may come at any moment that was
     asked for, and only `lost` and `early` break a promise.
@@ -83,7 +83,7 @@ def judge(events: Iterable[Event], *, max_retry: int, forgetful: bool = False) -
         accepted=ids(lambda life: life.accepted),
         delivered=ids(lambda life: bool(life.deliveries)),
         duplicated=ids(lambda life: life.duplicated),
-        lost=ids(lambda life: life.lost),
+        lost=ids(lambda life: life.lost(now_ms)),
         early=ids(lambda life: life.early),
         deleted_but_delivered=ids(lambda life: life.deleted_but_delivered),
         over_limit=ids(lambda life: life.over_limit(max_retry)),

@@ -32,12 +32,15 @@ class Life:
     owed: bool = False  # a delivery has to come
     early: bool = False
     slack_ms: int = 0
+    placed_slack_ms: int = 0  # `slack_ms` when it last entered the wheel
     forgetful: bool = False  # Redis may forget its latest changes, as after a failover
     during_pause: bool = False
 
     def take(self, event: Event, max_retry: int, slack_ms: int = 0) -> None:
         """Takes the next event. `slack_ms`: how far the clock of Redis has been set during this life."""
         self.slack_ms = max(self.slack_ms, slack_ms)
+        if event.what in (What.ACCEPTED, What.MOVED):
+            self.placed_slack_ms = self.slack_ms
         match event.what:
             case What.SENDING | What.UNANSWERED | What.BESIDE | What.UNCHECKED | What.ACCEPTED:
                 self._send(event)
@@ -117,11 +120,15 @@ class Life:
             return min(self.not_before_ms, self.moving_to_ms)
         return self.not_before_ms
 
-    @property
-    def lost(self) -> bool:
+    def lost(self, now_ms: int) -> bool:
+        """Returns whether a delivery has to come, and no clock explains its delay.
+
+        On direct release a message is late by as much as the clock of Redis was wrong when it entered the wheel.
+        """
         # An ack or a delete without an answer may have ended it.
         ended = self.acking or self.dead or self.deletion in (What.DELETING, What.DELETED)
-        return self.accepted and self.owed and not ended
+        late = self.unchecked and now_ms < self.not_before_ms + self.placed_slack_ms
+        return self.accepted and self.owed and not ended and not late
 
     @property
     def duplicated(self) -> bool:

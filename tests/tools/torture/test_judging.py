@@ -10,6 +10,7 @@ from tests.events import Event, What
 from tests.judging import PROMISES, Verdict, judge
 
 MAX_RETRY = 1
+NOW_MS = 100
 IT = ("it",)
 
 
@@ -178,6 +179,19 @@ HISTORIES = {
         (clock(5, -20), *SENT, clock(20, 0), replace(PULLED, at_ms=31), ACKED),
         CLEAN,
     ),
+    "sent to a direct topic while the clock was behind, and late by less": (
+        (clock(5, -60), *SENT, UNCHECKED, clock(20, 0)),
+        UNDELIVERED,
+    ),
+    "sent to a direct topic while the clock was behind, and late by more": (
+        (clock(5, -40), *SENT, UNCHECKED, clock(20, 0)),
+        LOST,
+    ),
+    "sent to a direct topic before the clock was set back": (
+        (*SENT, UNCHECKED, clock(20, -60), clock(40, 0)),
+        LOST,
+    ),
+    "sent to a checked topic while the clock was behind": ((clock(5, -60), *SENT, clock(20, 0)), LOST),
     "deleted while the clock was ahead, and delivered": (
         (*SENT, clock(15, 40), *DELETED, clock(30, 0), PULLED),
         CLEAN,
@@ -204,12 +218,12 @@ HISTORIES = {
 
 @pytest.mark.parametrize(("events", "verdict"), HISTORIES.values(), ids=HISTORIES)
 def test_each_history_gets_its_verdict(events: tuple[Event, ...], verdict: Verdict) -> None:
-    assert judge(events, max_retry=MAX_RETRY) == verdict
+    assert judge(events, now_ms=NOW_MS, max_retry=MAX_RETRY) == verdict
 
 
 def test_each_message_is_judged_separately() -> None:
     others = [replace(one, message_id="another") for one in (*SENT, PULLED, ACKED)]
-    verdict = judge([*SENT, *others], max_retry=MAX_RETRY)
+    verdict = judge([*SENT, *others], now_ms=NOW_MS, max_retry=MAX_RETRY)
     assert verdict == Verdict(accepted=("another", "it"), delivered=("another",), lost=IT)
 
 
