@@ -6,6 +6,7 @@ Examples are an operator's policy, a changed argument, and a Redis that evicts k
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 
 import structlog
 
@@ -14,11 +15,13 @@ from bridge.broker.declared.findings import Finding
 from bridge.model.errors import StoreUnfit, Unavailable
 from bridge.service.context import Context
 from bridge.service.supervisor import waiting
+from bridge.store.clock import ClockStep
 from bridge.store.eviction import evicting
 
 log = structlog.get_logger(__name__)
 
 _RETRY_S = 1.0
+_STEP_SHOWN_S = 3_600.0
 
 
 class Watch:
@@ -84,6 +87,8 @@ class Watch:
                     " topics' policies; it must be noeviction",
                 )
             )
+        since_s = monotonic() - _STEP_SHOWN_S
+        findings += dict.fromkeys(_of_step(step) for step in self._store.clock.steps if step.at_s > since_s)
         self._report(tuple(findings))
 
     def _report(self, findings: tuple[Finding, ...]) -> None:
@@ -98,3 +103,15 @@ class Watch:
             before, now = (sum(one.severity == severity for one in some) for some in (self.findings, findings))
             metrics.FINDINGS.labels(severity).inc(now - before)
         self.findings = findings
+
+
+def _of_step(step: ClockStep) -> Finding:
+    server, seconds = f" {step.server}" if step.server else "", f"{abs(step.ahead_ms) / 1_000:,.0f} s"
+    if step.ahead_ms > 0:
+        says = f"the clock of Redis{server} was set ahead by {seconds}: what was due within that time came early"
+    else:
+        says = (
+            f"the clock of Redis{server} was set back by {seconds}: due messages waited, and those with deliver_at may"
+        )
+        says += " be late by as much on direct release"
+    return Finding("warning", f"{says}; let NTP correct it slowly (the finding stays for an hour)")

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
+from dataclasses import dataclass
 from math import inf
 from time import monotonic
+from typing import Final
+
+_LEAST_STEP_MS: Final = 1_000
+_MOST_STEPS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ClockStep:
+    """A step of a server's clock. `ahead_ms` is negative for a step back, and `at_s` is a moment of `monotonic()`."""
+
+    server: str
+    ahead_ms: float
+    at_s: float
 
 
 class StoreClock:
@@ -13,6 +28,8 @@ class StoreClock:
     `now_ms` is never ahead of Redis, so a message that is due by it is due in Redis too. After a jump of Redis' clock,
     the next answer corrects it. With several servers, `now_ms` is the slowest of their clocks, so a message due by it
     is due on all of them. `fastest_ms` is the fastest, so a moment that has not passed by it has passed on none.
+
+    `steps`: the latest steps of a second or more. A correction by NTP is slower, and is none.
     """
 
     def __init__(self) -> None:
@@ -20,6 +37,7 @@ class StoreClock:
         self._bounds_ms: dict[str, tuple[float, float]] = {}
         self._low_ms: float | None = None
         self._fastest_ms = 0.0
+        self.steps: deque[ClockStep] = deque(maxlen=_MOST_STEPS)
 
     @property
     def known(self) -> bool:
@@ -32,6 +50,8 @@ class StoreClock:
         known = self._bounds_ms.get(server)
         if known is not None and low <= known[1] and high >= known[0]:
             low, high = max(low, known[0]), min(high, known[1])
+        elif known is not None and known[1] > -inf:
+            self._note_step(server, low - known[1] if low > known[1] else high - known[0])
         self._bounds_ms[server] = (low, high)
         if len(self._bounds_ms) == 1:
             self._low_ms = self._fastest_ms = low
@@ -62,6 +82,11 @@ class StoreClock:
     def fastest_ms(self, moment_s: float) -> float:
         """Returns Unix milliseconds by the fastest of Redis' clocks, or a little less, at a moment of `monotonic()`."""
         return moment_s * 1_000 + self._fastest_ms
+
+    def _note_step(self, server: str, ahead_ms: float) -> None:
+        """`ahead_ms`: the least step that explains the answer."""
+        if abs(ahead_ms) >= _LEAST_STEP_MS:
+            self.steps.append(ClockStep(server, ahead_ms, monotonic()))
 
     def _compare(self) -> None:
         lows_ms = [low_ms for low_ms, _ in self._bounds_ms.values()]

@@ -1,7 +1,11 @@
-"""Tests that a clock of Redis which is wrong for a while delays no message beyond that time."""
+"""Tests that a clock of Redis which is wrong for a while delays no message beyond that time, and that the watch reports
+it."""
 
 from __future__ import annotations
 
+import pytest
+
+from bridge.loops.watch import Watch
 from bridge.model.message import Envelope
 from bridge.model.values import Draft
 from bridge.service.service import Service
@@ -27,3 +31,16 @@ async def test_message_due_while_the_clock_is_a_day_back_comes_when_the_clock_is
         (leased,) = await service.pulling.pull([TOPIC], limit=1, wait_ms=30_000, lease_ms=30_000)
 
         assert leased.message.record.id == "late"
+
+
+@pytest.mark.parametrize(("step_ms", "direction"), [(-3_600_000, "back"), (3_600_000, "ahead")])
+async def test_watch_reports_a_step_of_the_clock(stage: Stage, step_ms: int, direction: str) -> None:
+    async with running(stage, verify_every=0) as service:
+        await service.lookup.get_many(TOPIC, ["unknown"])
+        set_clock(service, int(service.context.store.clock.now_ms()) + step_ms)
+        await service.lookup.get_many(TOPIC, ["unknown"])
+        watch = Watch(service.loops_context)
+        await watch.run_once()
+    # Other commands saw the true clock meanwhile, so there are steps in both directions.
+    found = [finding for finding in watch.findings if f"set {direction} by 3,600 s" in finding.says]
+    assert [finding.severity for finding in found] == ["warning"]

@@ -88,3 +88,29 @@ def test_only_answers_of_the_new_master_count_after_a_failover() -> None:
     # This answer fits the earlier bounds, so without `replaced()` the earlier, tighter bound would stay.
     clock.heard(5_000, 0, 0.001)
     assert difference_ms(clock)[1] == pytest.approx(4_999, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("jump_ms", "steps_ms"),
+    [(3_600_000, [3_599_997]), (-3_600_000, [-3_599_997]), (1_100, [1_097]), (900, []), (-900, [])],
+)
+def test_clock_notes_a_step_of_a_second_or_more(jump_ms: int, steps_ms: list[int]) -> None:
+    clock = StoreClock()
+    for sent_ms, offset_ms in ((0, 0), (1_000, jump_ms), (2_000, jump_ms)):
+        hear(clock, offset_ms=offset_ms, sent_ms=sent_ms, there_ms=1, back_ms=1)
+    assert [step.ahead_ms for step in clock.steps] == pytest.approx(steps_ms)
+
+
+def test_another_server_in_the_place_of_the_first_is_no_step() -> None:
+    clock = StoreClock()
+    clock.heard(5_000, 0, 0)
+    clock.replaced()
+    clock.heard(3_605_000, 0, 0)
+    assert not clock.steps
+
+
+def test_clock_keeps_the_four_latest_steps() -> None:
+    clock = StoreClock()
+    for number in range(10):
+        clock.heard(number * 5_000, 0, 0, "one")
+    assert [step.server for step in clock.steps] == ["one"] * 4
