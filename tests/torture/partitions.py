@@ -12,6 +12,7 @@ from random import Random
 from typing import Final
 
 from bridge.local.epmd import Epmd
+from bridge.local.installation import Installation
 from bridge.local.rabbit_cluster import RabbitCluster
 from bridge.local.rabbitmq import ADVANCED_CONFIGURATION
 from bridge.local.server import Server
@@ -27,12 +28,18 @@ _ALIVE, _VISIBLE_NODE, _TCP, _VERSION = 120, 77, 0, 5  # epmd's protocol
 
 
 class Cluster(Part):
-    """Three nodes, each behind a proxy for AMQP clients. A fault hits any of them."""
+    """Three nodes of a version, each behind a proxy for AMQP clients. A fault hits any of them."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, installation: Installation) -> None:
         self._random = Random(seed)
-        self._epmds = [Epmd(folder / f"epmd{number}") for number in range(_SIZE)]
-        self._cluster = RabbitCluster(folder / "rabbitmq", settings=_SETTINGS, advanced=_ADVANCED, epmds=self._epmds)
+        self._epmds = [Epmd(folder / f"epmd{number}", installation=installation) for number in range(_SIZE)]
+        self._cluster = RabbitCluster(
+            folder / "rabbitmq",
+            installation=installation,
+            settings=_SETTINGS,
+            advanced=_ADVANCED,
+            epmds=self._epmds,
+        )
         self.servers = self._cluster.nodes
         self._by_node = [Proxy(node.amqp_url) for node in self._cluster.nodes]
         # By the node that connects and the node it connects to.

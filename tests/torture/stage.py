@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bridge.local.errors import LocalError
 from bridge.local.ports import free_ports
+from tests.matrix.servers import Servers
 from tests.torture.partitions import Cluster
 from tests.torture.parts import Failover, OneServer, Part, one_rabbit, one_redis
 from tests.torture.plan import BRIDGES, BROKER, REDIS
@@ -32,7 +33,8 @@ class Stage:
 
     def __init__(self, folder: Path, set_up: SetUp, seed: int) -> None:
         self._folder = folder
-        broker = Cluster(folder, seed) if set_up is SetUp.CLUSTER else one_rabbit(folder)
+        installation = Servers.from_environment().rabbitmq_installation
+        broker = Cluster(folder, seed, installation) if set_up is SetUp.CLUSTER else one_rabbit(folder)
         redis = Failover(folder / "redis") if set_up is SetUp.SENTINEL else one_redis(folder)
         self.parts: dict[str, Part] = {BROKER: broker, REDIS: redis}
         settings = {
