@@ -14,12 +14,13 @@ from bridge.broker.copies.classify import Arrival, classify
 from bridge.broker.declared.declare import NotAllowed
 from bridge.broker.declared.declared import Declared
 from bridge.broker.declared.findings import Finding, in_words, not_empty
+from bridge.broker.declared.refused import oldest_reason
 from bridge.broker.publications import CopyPublisher
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.long_poll import LongPoll
 from bridge.broker.ready.taker import Taker
 from bridge.model.breaker import Breaker, BreakerState
-from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
+from bridge.model.errors import BrokerUnavailable, BrokerUnfit
 from bridge.settings.settings import Settings
 from topology import plan
 from topology.names import Names
@@ -128,20 +129,14 @@ class Broker:
                 self._answers |= await managed(url, vhost, wanted, often=not whole, tls=tls)
         findings = [finding for answer in self._answers.values() for finding in answer]
         unbound = [finding for finding in findings if finding.found == "missing"]
-        findings += await self._refused()
+        if (reason := await oldest_reason(self.consuming, self._names.refused)) is not None:
+            findings.append(not_empty(self._names.refused, reason))
         try:
             mended = await self.declared.mend(wanted, listed) + [finding.name for finding in unbound]
         except NotAllowed:
             return Inspection(findings=in_words(findings), mended=[])
         self.declared.note_existing(topics)
         return Inspection(findings=in_words(one for one in findings if one not in unbound), mended=mended)
-
-    async def _refused(self) -> list[TopologyFinding]:
-        try:
-            depth = await self.declared.depth(self._names.refused)
-        except QueueMissing:
-            depth = 0
-        return [not_empty(self._names.refused)] if depth else []
 
     async def check(self) -> None:
         """Checks that RabbitMQ takes messages. Asks it only if a call has timed out since its last answer.

@@ -15,6 +15,8 @@ from topology.wheel import parse_key
 
 _ON_TIME_MS = 1_000  # a copy that is due sooner has missed no slot worth declaring again, so its deaths are not read
 
+_OF_PLUGIN = "; the header x-delay has no effect here: put its delay into the key"
+
 # The errors of malformed properties and bodies. Raised in the consumer's callback, they would lose the delivery.
 _FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, OSError)
 
@@ -134,7 +136,7 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
     parsed = parse_key(routing_key)
     if parsed is None:
         reason = f"{routing_key!r} is not a key of the wheel: seven digits and a topic, 0.0.0.0.30.5.2.orders"
-        return Unusable(tag, message, reason)
+        return Unusable(tag, message, reason + (_OF_PLUGIN if headers and "x-delay" in headers else ""))
     if bundles.is_of_bundle(parsed.kind):
         due_ms, left_ms = bundles.due_ms(properties), 0
         if due_ms - now_ms > _ON_TIME_MS:

@@ -26,12 +26,16 @@ def in_words(findings: Iterable[TopologyFinding]) -> list[Finding]:
     return sorted(map(_of_group, groups.values()), key=lambda finding: finding.severity)
 
 
-def not_empty(refused_queue: str) -> TopologyFinding:
-    """Returns the finding that clients have sent messages which the checkpoint had to refuse."""
+def not_empty(refused_queue: str, reason: str) -> TopologyFinding:
+    """Returns the finding that clients have sent messages which the checkpoint had to refuse.
+
+    `reason`: of one of them.
+    """
     return warning(
         refused_queue,
         found="not empty",
-        effect="no consumer gets its messages; x-delay-reason says why; mend the producer, then publish or purge them",
+        effect=f"no consumer gets its messages (x-delay-reason of the oldest: {reason}); mend the producer, then "
+        "publish or purge them",
         required="empty",
     )
 

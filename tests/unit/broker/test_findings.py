@@ -36,10 +36,10 @@ def test_different_values_are_different_findings_and_errors_come_first() -> None
 
 
 def test_refused_messages_are_a_warning_that_says_what_to_do() -> None:
-    assert in_words([not_empty("delay.refused")]) == [
+    assert in_words([not_empty("delay.refused", "'1.a' is no key")]) == [
         Finding(
             "warning",
-            "delay.refused is not empty: no consumer gets its messages; x-delay-reason says why; mend the producer,"
-            " then publish or purge them; it must be empty",
+            "delay.refused is not empty: no consumer gets its messages (x-delay-reason of the oldest: '1.a' is no key);"
+            " mend the producer, then publish or purge them; it must be empty",
         )
     ]

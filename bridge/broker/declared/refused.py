@@ -1,0 +1,40 @@
+"""Reads why messages are in `delay.refused`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bridge.broker.client.connection import BrokerConnection, translated
+from bridge.model.errors import BrokerUnavailable, QueueMissing
+
+_LIMIT_S: Final = 5.0
+_MOST_CHARACTERS: Final = 300
+
+
+async def oldest_reason(connection: BrokerConnection, queue: str) -> str | None:
+    """Returns why the checkpoint put the queue's oldest message aside, and leaves the message there. None: the queue is
+    empty or missing.
+
+    Raises:
+        BrokerUnavailable
+    """
+    channel = await connection.channel()
+    try:
+        async with translated(_LIMIT_S):
+            if not await channel.depth(queue):
+                return None
+        try:
+            async with translated(_LIMIT_S):
+                delivery, _ = await channel.get(queue)
+        except BrokerUnavailable:
+            return "not readable"  # perhaps the bridge's user has no right to read this queue
+    except QueueMissing:
+        return None
+    finally:
+        if not channel.is_closed:
+            async with translated(_LIMIT_S):
+                await channel.close()  # which requeues the message
+    if delivery is None:
+        return None
+    headers = delivery.properties.headers or {}
+    return str(headers.get("x-delay-reason", "none"))[:_MOST_CHARACTERS]
