@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 from enum import IntEnum, StrEnum
+from hashlib import sha256
 from random import getrandbits
 from typing import Any, Final
 
@@ -29,6 +30,16 @@ def valid_topic(topic: str) -> bool:
 
 def valid_id(message_id: str) -> bool:
     return _ID.match(message_id) is not None
+
+
+def id_of(name: str) -> str:
+    """Returns the id for a client's id of any text: the text, or a digest of it if no id can be that text."""
+    return name if valid_id(name) else f"job-{digest(name)}"
+
+
+def digest(name: str) -> str:
+    """Returns what stands for a name that the bridge does not allow: 32 hexadecimal digits of its SHA-256."""
+    return sha256(name.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def aside_id(message_id: str, nonce: int) -> str:

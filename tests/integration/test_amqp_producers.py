@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -88,9 +89,12 @@ async def test_consumers_get_what_a_client_put_in(topic: Topic, amqp: Amqp, monk
             await message.reject(requeue=False)
 
 
-async def test_message_whose_id_is_replaced_has_the_clients_id_in_a_header(topic: Topic, amqp: Amqp) -> None:
+async def test_message_whose_id_is_no_id_is_known_by_its_digest_and_has_the_clients_id_in_a_header(
+    topic: Topic, amqp: Amqp
+) -> None:
     await amqp.publish("delay", f"0.0.0.0.0.0.1.{topic.name}", message_id="orders/7")
     pulled = await topic.pull_one()
+    assert pulled["id"] == "job-" + sha256(b"orders/7").hexdigest()[:32]
     assert pulled["headers"] == {"x-delay-message-id": "orders/7"}
     assert (await topic.look(pulled["id"]))["headers"] == pulled["headers"]
     await topic.nack(pulled)

@@ -24,7 +24,7 @@ from ulid import ULID
 
 from bridge.broker.copies.properties import Properties
 from bridge.model.durations import LATEST_INSTANT_MS
-from bridge.model.message import UNSET, Copy, Envelope, valid_id
+from bridge.model.message import UNSET, Copy, Envelope, id_of
 from topology.deaths import BROKER_HEADERS, strip
 from topology.wheel import MAX_DELAY_MS
 
@@ -82,17 +82,17 @@ def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: 
     headers: Mapping[str, Any] = properties.headers or {}
     epoch, nonce = _copy_of(headers)
     created_ms = now_ms if properties.timestamp_ms is None else properties.timestamp_ms
-    message_id = properties.message_id or ""
-    valid = valid_id(message_id)
+    given_id = properties.message_id or ""
+    message_id = id_of(given_id) if given_id else str(ULID())
     restored = {
         name: value for name, value in headers.items() if not name.startswith(OWN_PREFIX) and name not in NEVER_RESTORED
     }
-    if clients_id := headers.get(_CLIENTS_ID) if valid else message_id:
+    if clients_id := headers.get(_CLIENTS_ID) if message_id == given_id else given_id:
         restored[_CLIENTS_ID] = clients_id
     written = properties.written or {}
     return Copy(
         topic=topic,
-        id=message_id if valid else str(ULID()),
+        id=message_id,
         epoch=epoch,
         nonce=nonce,
         attempt=max(1, min(_whole(headers, "x-delay-attempt", 1), _MOST)),

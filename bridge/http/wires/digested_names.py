@@ -7,18 +7,16 @@ wires derive alike, so a job of one is a message of the other.
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from typing import Final
 
 from bridge.model.errors import InvalidRequest
-from bridge.model.message import Envelope, Record, valid_id, valid_topic
+from bridge.model.message import Envelope, Record, digest, id_of, valid_topic
 
 LONGEST: Final = 1_000
 """The most bytes of a name."""
 
 _TOPIC, _ID = "job-topic", "job-id"
 _FORBIDDEN: Final = re.compile(r"[^A-Za-z0-9_.-]+")
-_DIGITS: Final = 32
 
 
 def check(field: str, name: str) -> None:
@@ -34,12 +32,7 @@ def check(field: str, name: str) -> None:
 
 def topic_of(name: str) -> str:
     """Returns the bridge's topic for a topic's name."""
-    return name if valid_topic(name) else f"{_FORBIDDEN.sub('-', name)[:60]}.{_digest(name)}"
-
-
-def id_of(name: str) -> str:
-    """Returns the bridge's id for an id."""
-    return name if valid_id(name) else f"job-{_digest(name)}"
+    return name if valid_topic(name) else f"{_FORBIDDEN.sub('-', name)[:60]}.{digest(name)}"
 
 
 def headers_of(topic: str, message_id: str) -> dict[str, str]:
@@ -56,7 +49,3 @@ def shown(record: Record, envelope: Envelope | None) -> tuple[str, str]:
     """Returns the names of a message's topic and id as its client gave them."""
     headers = envelope.headers if envelope is not None else {}
     return str(headers.get(_TOPIC, record.topic)), str(headers.get(_ID, record.id))
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:_DIGITS]

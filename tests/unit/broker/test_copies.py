@@ -8,7 +8,7 @@ import pytest
 
 from bridge.broker.copies.copies import from_properties, to_properties
 from bridge.broker.copies.properties import Properties
-from bridge.model.message import UNSET, Copy, Envelope
+from bridge.model.message import UNSET, Copy, Envelope, digest
 
 NOW_MS = 1_769_850_000_000
 COPY = Copy(
@@ -103,11 +103,11 @@ def test_content_type_that_a_client_left_out_stays_absent() -> None:
 
 
 @pytest.mark.parametrize("message_id", ["a/b", "ä", "x" * 201, "a\n"])
-def test_invalid_id_is_replaced_and_every_copy_has_the_clients(message_id: str) -> None:
+def test_invalid_id_is_replaced_by_its_digest_and_every_copy_has_the_clients(message_id: str) -> None:
     first = read(Properties(message_id=message_id))
     second = read(to_properties(first))
 
-    assert len(first.id) == 26
+    assert first.id == read(Properties(message_id=message_id)).id == f"job-{digest(message_id)}"
     assert second.id == first.id
     assert (to_properties(second).headers or {})["x-delay-message-id"] == message_id
 

@@ -13,7 +13,7 @@ from bridge.http.wires.camellia.monitor import Monitor
 from bridge.http.wires.camellia.spring import Params
 from bridge.http.wires.cancel_on_disconnect import unless_gone
 from bridge.model.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from bridge.model.message import Envelope, Message
+from bridge.model.message import Envelope, Message, id_of
 from bridge.model.values import MAX_DELAY_MS, Draft, Leased
 from bridge.service.horizon import check_horizon
 
@@ -48,7 +48,7 @@ class _Names:
 
     @property
     def id(self) -> str:
-        return digested_names.id_of(self.given_id)
+        return id_of(self.given_id)
 
     def shown(self, message: Message) -> Answer:
         """Returns the message as its client sees it. A released message has no envelope with its names."""

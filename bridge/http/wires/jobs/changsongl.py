@@ -28,12 +28,12 @@ from bridge.access.token import Scope
 from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
 from bridge.http.wires.cancel_on_disconnect import unless_gone
-from bridge.http.wires.digested_names import id_of, topic_of
+from bridge.http.wires.digested_names import topic_of
 from bridge.http.wires.jobs import go_json, job_messages
 from bridge.http.wires.jobs.go_json import BOOL, STRING, UINT, GoJsonError, GoType
 from bridge.http.wires.jobs.job_messages import LONGEST_S, Job
 from bridge.model.errors import BridgeError, Conflict, NotFound
-from bridge.model.message import Message, State
+from bridge.model.message import Message, State, id_of
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools

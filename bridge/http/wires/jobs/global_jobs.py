@@ -20,11 +20,11 @@ from fastapi import Request
 
 from bridge.access.caller import Caller
 from bridge.http.wires.cancel_on_disconnect import unless_gone
-from bridge.http.wires.digested_names import id_of, topic_of
+from bridge.http.wires.digested_names import topic_of
 from bridge.http.wires.jobs import job_messages
 from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import Conflict, NotFound, Unavailable
-from bridge.model.message import Message
+from bridge.model.message import Message, id_of
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools

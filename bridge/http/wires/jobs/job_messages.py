@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridge.http.wires import digested_names
-from bridge.http.wires.digested_names import id_of, topic_of
+from bridge.http.wires.digested_names import topic_of
 from bridge.model.errors import InvalidRequest
-from bridge.model.message import Envelope, Message
+from bridge.model.message import Envelope, Message, id_of
 from bridge.model.values import MAX_DELAY_MS, Draft
 
 FOR_EVER: Final = (1 << 31) - 1
