@@ -69,7 +69,7 @@ class Server(ABC):
     """A server program with a data folder. All calls are synchronous; a stopped server can be started again."""
 
     title: ClassVar[str]
-    start_timeout_seconds: ClassVar[float] = 90.0
+    start_timeout_seconds: float = 90.0
     stop_timeout_seconds: ClassVar[float] = 30.0
 
     def __init__(self, data_dir: Path, installation: Installation = HERE) -> None:

@@ -19,6 +19,7 @@ from bridge.local.server import Server
 from tests.proxy import Proxy
 from tests.torture.parts import OF_PROCESS, Part
 from tests.torture.plan import Kind
+from tests.torture.servers import START_TIMEOUT_S
 
 _SIZE: Final = 3
 _SETTINGS: Final = ("cluster_partition_handling = pause_minority",)
@@ -41,6 +42,8 @@ class Cluster(Part):
             epmds=self._epmds,
         )
         self.servers = self._cluster.nodes
+        for node in self._cluster.nodes:
+            node.start_timeout_seconds = START_TIMEOUT_S
         self._by_node = [Proxy(node.amqp_url) for node in self._cluster.nodes]
         # By the node that connects and the node it connects to.
         self._between = {

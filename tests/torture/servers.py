@@ -7,7 +7,6 @@ import os
 import signal
 from pathlib import Path
 from time import monotonic
-from typing import ClassVar
 
 from bridge.local.bridge import BridgeProcess
 from bridge.local.rabbitmq import RabbitNode
@@ -16,12 +15,12 @@ from tests.small_disk import SmallDisk
 from tests.torture.shim import Shim
 
 # A starved machine starts a server in minutes.
-_START_TIMEOUT_S = 300.0
+START_TIMEOUT_S = 300.0
 _STOPPED_S, _RUNNING_S = 0.08, 0.02
 
 
 class TormentedRedis(SmallDisk):
-    start_timeout_seconds: ClassVar[float] = _START_TIMEOUT_S
+    start_timeout_seconds: float = START_TIMEOUT_S
 
     def __init__(self, data_dir: Path, shim: Shim) -> None:
         super().__init__(data_dir, appendfsync="always")
@@ -37,7 +36,7 @@ class TormentedRedis(SmallDisk):
 
 
 class TormentedRabbit(RabbitNode):
-    start_timeout_seconds: ClassVar[float] = _START_TIMEOUT_S
+    start_timeout_seconds: float = START_TIMEOUT_S
 
     def __init__(self, data_dir: Path, shim: Shim) -> None:
         super().__init__(data_dir)
@@ -58,7 +57,7 @@ class TormentedRabbit(RabbitNode):
 class TormentedBridge(BridgeProcess):
     """A bridge. A freeze suspends its workers too."""
 
-    start_timeout_seconds: ClassVar[float] = _START_TIMEOUT_S
+    start_timeout_seconds: float = START_TIMEOUT_S
 
     def freeze(self) -> None:
         os.killpg(self.pid, signal.SIGSTOP)
