@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(500)
 def test_second_round_of_load_leaves_nothing_behind(local_dir: Path) -> None:
-    command = [sys.executable, "-m", "tests.soak", "--json", "--minutes", "1", "--rate", "20"]
+    command = [sys.executable, "-m", "tests.soak", "--json", "--minutes", "2", "--rate", "20"]
     done = subprocess.run(
-        [*command, "--folder", str(local_dir / "soak")], capture_output=True, text=True, timeout=380, check=False
+        [*command, "--folder", str(local_dir / "soak")], capture_output=True, text=True, timeout=480, check=False
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
