@@ -10,7 +10,7 @@ x-delay-created    when the message was created, in Unix ms; `timestamp` has who
 x-delay-expires    when its time to live ends, in Unix ms; absent: never
 x-delay-asked      how often the checkpoint found it newer than its record; absent: never
 x-delay-reason     in a dead letter: why it is one
-x-delay-message-id the message_id that an AMQP client gave, if it can't be an id and the bridge made another
+x-delay-message-id the message_id that an AMQP client gave, if it can't be an id and a digest of it is the id
 """
 
 from __future__ import annotations
