@@ -106,6 +106,24 @@ async def test_sigterm_answers_a_long_poll_and_closes_its_connection(stage: Stag
     assert ending.exit_code == 0
 
 
+async def test_call_that_outlasts_the_grace_period_is_refused(stage: Stage, http: httpx2.AsyncClient) -> None:
+    ending = stage.bridge(drain="2s", grace="0s", store_timeout="30s")
+    await started(ending)
+    api = Api(http, ending.url)
+    await api.sent("outlasting", "before", delay=60_000)
+    stage.redis.freeze()
+    try:
+        send = asyncio.create_task(api.send("outlasting", "meanwhile", delay=60_000))
+        ending.ask_to_stop()
+        response = await send  # which arrives while the bridge drains
+        await asyncio.to_thread(ending.wait_until_stopped)
+    finally:
+        stage.redis.thaw()
+    assert (response.status_code, response.json()["detail"]) == (503, "the bridge is stopping; try again")
+    assert response.headers["retry-after"] == "1"
+    assert "Exception in ASGI application" not in ending.log_file.read_text()
+
+
 async def test_draining_bridge_is_not_ready_and_still_answers_calls(stage: Stage, http: httpx2.AsyncClient) -> None:
     ending = stage.bridge(drain="10m")
     await started(ending)

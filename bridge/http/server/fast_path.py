@@ -8,6 +8,7 @@ size or a large one, or a port that belongs to another wire.
 from __future__ import annotations
 
 import re
+from asyncio import CancelledError
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -21,7 +22,7 @@ from bridge.http.guard import Handler
 from bridge.http.server.body_budget import SMALL_BYTES
 from bridge.http.server.raw_path import as_written
 from bridge.http.v1.call import ApiCall
-from bridge.model.errors import BridgeError
+from bridge.model.errors import BridgeError, Unavailable
 
 _PATH = re.compile(
     r"/v1/(?:topics/(?P<topic>[^/]+)|namespaces/(?P<namespace>[^/]+)/topics/(?P<name>[^/]+))(?P<rest>/.*)"
@@ -84,6 +85,9 @@ class FastPath(Generic[App]):
             response = problems.answer(Request(scope), error)
         except ClientDisconnect:
             return  # nobody reads an answer
+        except CancelledError:
+            # uvicorn cancels the calls that still run when the grace period after SIGTERM has passed.
+            response = problems.answer(Request(scope), Unavailable("the bridge is stopping; try again"))
         except Exception:
             await _respond(send, problems.unforeseen(Request(scope)), identity)
             raise
