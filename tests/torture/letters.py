@@ -76,8 +76,10 @@ class Letters:
                 break
             await self._sender.api.pause()
         status = None if response is None else response.status_code
-        replayed = status == OK or (status == NOT_FOUND and tries > 1)  # by an earlier try
-        self._history.note(key, What.REPLAYED if replayed else What.FORGOTTEN)
+        if status == OK or (status == NOT_FOUND and tries > 1):  # then by an earlier try
+            self._history.note(key, What.REPLAYED)
+        elif status == NOT_FOUND:
+            self._history.note(key, What.FORGOTTEN)
 
     async def _replay_many(self) -> bool:
         """Replays all letters by calls for many. Returns False once none is left."""
