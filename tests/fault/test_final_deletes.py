@@ -25,6 +25,7 @@ from tests.proxy import Proxy
 from tests.waiting import pause
 
 HOUR_MS = 3_600_000
+LATER_MS = 15_000
 ROUNDS = 60
 MARKER = "marker"
 
@@ -166,29 +167,32 @@ async def test_a_delete_beside_a_move_to_now_is_final(stage: Stage, service: Ser
 
 
 async def nack_later(service: Service, topic: str) -> object:
-    return await service.settling.nack(topic, "it", receipt=None, delay_ms=6_000, reason=None)
+    return await service.settling.nack(topic, "it", receipt=None, delay_ms=LATER_MS, reason=None)
 
 
 async def replace_later(service: Service, topic: str) -> object:
     record = (await service.lookup.get(topic, "it")).record
-    return await service.replacing._replace(record, draft(topic, delay_ms=6_000))
+    return await service.replacing._replace(record, draft(topic, delay_ms=LATER_MS))
 
 
 @pytest.mark.parametrize(("change", "kind"), [(nack_later, CopyKind.RETRY), (replace_later, CopyKind.MOVE)])
 async def test_a_delete_after_a_crash_between_a_successors_publish_and_its_naming_is_final(
     stage: Stage, change: Call, kind: CopyKind
 ) -> None:
-    """Without an announcement Redis forgets the tombstone a second after the lease, and so before the successor."""
-    topic, settings = f"unnamed-{kind}", {"retention": 1_000, "tombstone_retention": 1_000}
+    """Without an announcement Redis forgets the tombstone four seconds after the lease, and so before the successor.
+
+    A busy machine needs these seconds: the nack must come before the lease ends, and the checkpoint may be late.
+    """
+    topic, settings = f"unnamed-{kind}", {"retention": 4_000, "tombstone_retention": 4_000}
     async with dying(stage, **settings) as (mortal, dying_service), running(stage, **settings) as service:
         await send(service, draft(topic))
-        (leased,) = await pull(service, topic, lease_ms=3_000)
+        (leased,) = await pull(service, topic, lease_ms=8_000)
         of_kind(kind)(mortal)
         await dies_in(mortal, change(dying_service, topic))
         deleted = await service.changing.delete(topic, "it", release=False)
         assert (deleted.record.state, deleted.record.epoch) == (State.DELETED, leased.message.record.epoch)
         async with consuming(stage, topic) as arrived:
-            assert await arrivals_before_marker(service, topic, arrived, delay_ms=6_000) == []
+            assert await arrivals_before_marker(service, topic, arrived, delay_ms=LATER_MS) == []
 
 
 async def test_a_refused_send_does_not_revive_a_message_that_was_deleted_meanwhile(

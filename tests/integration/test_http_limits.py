@@ -436,15 +436,19 @@ async def test_others_are_served_while_a_large_body_is_parsed(strict: ForkedBrid
     # A long number makes the slower parser read all of them.
     body = b'{"messages":[123456789012345678901%b]}' % (b",1" * 480_000)
     head = b"POST /v1/topics/%b/messages/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
-    async with connected(strict) as raw, connected(strict) as other:
-        raw.write(head % (target.encode(), len(body)) + body)
-        answering, served = asyncio.create_task(raw.answer()), 0
-        while not answering.done():
-            other.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert (await other.answer())[0] == 200
-            served += 1
-        assert (await answering)[0] == 422
-        assert served >= 5
+    served = [0]
+    # If the event loop parsed the body, it would serve three at most. A busy machine may need several tries.
+    while max(served) < 5:
+        assert len(served) <= 10
+        async with connected(strict) as raw, connected(strict) as other:
+            raw.write(head % (target.encode(), len(body)) + body)
+            answering = asyncio.create_task(raw.answer())
+            served.append(0)
+            while not answering.done():
+                other.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert (await other.answer())[0] == 200
+                served[-1] += 1
+            assert (await answering)[0] == 422
 
 
 async def test_memory_does_not_grow_under_refused_requests(strict: ForkedBridge) -> None:
