@@ -108,10 +108,9 @@ class Watch:
 def _of_step(step: ClockStep) -> Finding:
     server, seconds = f" {step.server}" if step.server else "", f"{abs(step.ahead_ms) / 1_000:,.0f} s"
     if step.ahead_ms > 0:
-        says = f"the clock of Redis{server} was set ahead by {seconds}: what was due within that time came early"
+        change, effect = f"ahead by {seconds}", "what was due within that time came early"
     else:
-        says = (
-            f"the clock of Redis{server} was set back by {seconds}: due messages waited, and those with deliver_at may"
-        )
-        says += " be late by as much on direct release"
-    return Finding("warning", f"{says}; let NTP correct it slowly (the finding stays for an hour)")
+        change = f"back by {seconds}"
+        effect = "due messages waited, and those with deliver_at may be late by as much on direct release"
+    mending = "let NTP correct it slowly (the finding stays for an hour)"
+    return Finding("warning", f"the clock of Redis{server} was set {change}: {effect}; {mending}")

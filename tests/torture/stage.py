@@ -33,8 +33,7 @@ class Stage:
 
     def __init__(self, folder: Path, set_up: SetUp, seed: int) -> None:
         self._folder = folder
-        installation = Servers.from_environment().rabbitmq_installation
-        broker = Cluster(folder, seed, installation) if set_up is SetUp.CLUSTER else one_rabbit(folder)
+        broker = _cluster(folder, seed) if set_up is SetUp.CLUSTER else one_rabbit(folder)
         redis = Failover(folder / "redis") if set_up is SetUp.SENTINEL else one_redis(folder)
         self.parts: dict[str, Part] = {BROKER: broker, REDIS: redis}
         settings = {
@@ -93,6 +92,10 @@ class Stage:
         for part in self.parts.values():
             for proxy in part.proxies:
                 await proxy.stop()
+
+
+def _cluster(folder: Path, seed: int) -> Cluster:
+    return Cluster(folder, seed, Servers.from_environment().rabbitmq_installation)
 
 
 @asynccontextmanager
