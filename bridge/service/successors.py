@@ -81,13 +81,18 @@ def successor(record: Record, envelope: Envelope, *, nonce: int, attempt: int, d
 
 def lease_copy(copy: Copy, due_ms: int, *, counted: bool) -> Copy:
     """The copy that comes due when the lease ends. With `counted` it makes the next delivery, else the same again."""
-    return replace(
-        copy,
+    # `replace` would take 4 us, and every pulled message needs this copy.
+    return Copy(
+        topic=copy.topic,
+        id=copy.id,
         epoch=max(copy.epoch, 1) + 1,
         nonce=new_nonce(),
         attempt=copy.attempt + counted,
+        max_retry=copy.max_retry,
         due_ms=due_ms,
-        asked=0,
+        expires_ms=copy.expires_ms,
+        created_ms=copy.created_ms,
+        envelope=copy.envelope,
     )
 
 

@@ -21,8 +21,18 @@ def look(message_id: str) -> Call:
     return RECORDS.look("orders", message_id)
 
 
+def announce(message_id: str) -> Call:
+    call = RECORDS.announce(copy_of(message_id), arrives_ms=1, now_ms=0)
+    assert call is not None
+    return call
+
+
 def superseded(message_id: str) -> Call:
-    copy = Copy(
+    return RECORDS.superseded([copy_of(message_id)])
+
+
+def copy_of(message_id: str) -> Copy:
+    return Copy(
         topic="orders",
         id=message_id,
         epoch=1,
@@ -34,7 +44,6 @@ def superseded(message_id: str) -> Call:
         created_ms=3,
         envelope=Envelope(),
     )
-    return RECORDS.superseded([copy])
 
 
 def test_sample_ids_have_the_homes_their_names_say() -> None:
@@ -50,6 +59,7 @@ def test_sample_ids_have_the_homes_their_names_say() -> None:
         ([ack(HERE), ack(HERE), ack(ALSO_HERE)], [[0, 1, 2]]),
         ([ack(HERE), ack(ELSEWHERE), ack(ALSO_HERE), ack(ELSEWHERE)], [[0, 2], [1, 3]]),
         ([ack(HERE), ack(HERE, "others")], [[0], [1]]),
+        ([announce(HERE), announce(ALSO_HERE), announce(ELSEWHERE)], [[0, 1], [2]]),
         # A script for one message is never merged, and calls of its home keep their order around it.
         ([look(HERE), look(HERE)], [[0], [1]]),
         ([ack(HERE), look(HERE), ack(HERE), ack(ELSEWHERE)], [[0], [1], [2], [3]]),
