@@ -205,6 +205,20 @@ HISTORIES = {
         (*SENT, PULLED, ACKED, replace(ACKED, what=What.ACKED), replace(PULLED_AGAIN, asked_ms=53)),
         replace(DUPLICATED, back_after_ack=IT),
     ),
+    "pulled again after an ack, and the clock has come back from an hour back": (
+        (
+            *(clock(5, -3_600_000), *SENT, PULLED, ACKED, replace(ACKED, what=What.ACKED), clock(55, 0)),
+            replace(PULLED_AGAIN, asked_ms=56),
+        ),
+        DUPLICATED,
+    ),
+    "pulled again after an ack, and the clock has come back from less than an hour back": (
+        (
+            *(clock(5, -3_599_999), *SENT, PULLED, ACKED, replace(ACKED, what=What.ACKED), clock(55, 0)),
+            replace(PULLED_AGAIN, asked_ms=56),
+        ),
+        replace(DUPLICATED, back_after_ack=IT),
+    ),
     "sent twice, and pulled again after the ack was answered": (
         (*SENT, SENT[0], PULLED, ACKED, replace(ACKED, what=What.ACKED), replace(PULLED_AGAIN, asked_ms=53)),
         DUPLICATED,
