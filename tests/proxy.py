@@ -1,6 +1,6 @@
 """Passes TCP connections on to a server on loopback, and disturbs them when a test says so.
 
-It can cut connections, slow them down, hold them up, and lose the answer to one request.
+It can cut connections, slow them down, hold them up, lose the answer to one request, and keep what clients sent.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ _CHUNK_BYTES = 65_536
 
 class Proxy:
     """A proxy in front of the server at `url`. `latency_s` is added to every chunk in either direction,
-    `request_latency_s` to every chunk for the server."""
+    `request_latency_s` to every chunk for the server. With `overhears` all that clients sent is in `overheard`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, overhears: bool = False) -> None:
         self._target = urlsplit(url)
+        self._overhears = overhears
+        self.overheard = bytearray()
         self._port = free_ports(1)[0]
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
@@ -129,6 +131,8 @@ class Proxy:
 
     async def _requests(self, reader: asyncio.StreamReader, to: asyncio.StreamWriter, asked: asyncio.Event) -> None:
         while chunk := await reader.read(_CHUNK_BYTES):
+            if self._overhears:
+                self.overheard += chunk
             if self._trigger is not None and self._trigger in chunk:
                 self._trigger = None
                 asked.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from bridge.local.redis import RedisNode
 from tests.command import command
 from tests.forked_bridge import ForkedBridge
 from tests.matrix.servers import Servers
+from tests.proxy import Proxy
 from tests.waiting import pause
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -192,6 +193,7 @@ async def test_expired_certificate_is_not_trusted(secured: Secured) -> None:
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         received.extend(await reader.read())
+        writer.close()
 
     server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
     async with server:
@@ -205,36 +207,17 @@ async def test_expired_certificate_is_not_trusted(secured: Secured) -> None:
     assert not received
 
 
-@asynccontextmanager
-async def overheard(port: int) -> AsyncIterator[tuple[int, bytearray]]:
-    """Proxies a port. Yields the proxy's port and the bytes that clients sent."""
-    sent = bytearray()
-
-    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, log: bytearray) -> None:
-        with suppress(OSError):
-            while chunk := await reader.read(65_536):
-                log.extend(chunk)
-                writer.write(chunk)
-        writer.close()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        back, forth = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(forward(reader, forth, sent), forward(back, writer, bytearray()))
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1], sent
-
-
 async def test_server_without_tls_is_reported_and_gets_no_password(secured: Secured) -> None:
-    async with overheard(secured.rabbit.port) as (amqp, to_rabbit), overheard(secured.redis.port) as (redis, to_redis):
+    ports = secured.rabbit.port, secured.redis.port
+    amqp, redis = (Proxy(f"tcp://127.0.0.1:{port}", overhears=True) for port in ports)
+    async with amqp, redis:
         settings = secured.settings(
-            BRIDGE_AMQP_URL=f"amqps://guest:open-sesame@localhost:{amqp}/",
-            BRIDGE_REDIS_URL=f"rediss://:open-sesame@localhost:{redis}/0",
+            BRIDGE_AMQP_URL=f"amqps://guest:open-sesame@localhost:{amqp.port}/",
+            BRIDGE_REDIS_URL=f"rediss://:open-sesame@localhost:{redis.port}/0",
         )
         await assert_refused(secured, settings, "does not speak TLS", "over TLS did not answer")
     client_hello = b"\x16\x03\x01"
-    for sent in (to_rabbit, to_redis):
+    for sent in (amqp.overheard, redis.overheard):
         assert sent.startswith(client_hello)
         assert b"AMQP" not in sent
         assert b"AUTH" not in sent
