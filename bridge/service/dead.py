@@ -111,7 +111,7 @@ class Dead:
                 raise BodyNotKept("its copy is no longer in the dead-letter queue, and its body was not kept")
             outcome = await self._succession.perform_one(followed(self._records, copy, taken, self._replay))
         if outcome.verdict is not Verdict.REPLAYED:
-            raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
+            raise _no_letter(topic, message_id)
         return Message(record=outcome.found, envelope=copy.envelope)
 
     async def replay_many(
@@ -141,6 +141,8 @@ class Dead:
         letter = first_copy(record, Envelope())
         async with self._find(record) as taken:
             outcome = await self._succession.perform_one(followed(self._records, letter, taken, self._drop))
+        if outcome.verdict is not Verdict.DROPPED:
+            raise _no_letter(topic, message_id)
         return Message(record=outcome.found, envelope=None)
 
     async def drop_many(self, topic: str, limit: int) -> int:
@@ -179,7 +181,7 @@ class Dead:
     async def _dead(self, topic: str, message_id: str) -> Message:
         message = await self._lookup.get(topic, message_id)
         if not message.record.is_letter:
-            raise NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")
+            raise _no_letter(topic, message_id)
         return message
 
     def _find(self, record: Record) -> AbstractAsyncContextManager[Taken | None]:
@@ -210,3 +212,7 @@ class Dead:
     def _copy(self, topic: str, taken: Taken) -> Copy:
         now_ms = int(self._store.clock.now_ms())
         return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)
+
+
+def _no_letter(topic: str, message_id: str) -> NotFound:
+    return NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")

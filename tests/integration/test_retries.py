@@ -93,6 +93,16 @@ async def test_dead_letters_are_dropped_one_or_many(topic: Topic, amqp: Amqp) ->
     assert await topic.drain("marker") == []
 
 
+async def test_only_one_of_several_calls_at_once_drops_or_replays_a_letter(topic: Topic) -> None:
+    ids = [f"m-{number}" for number in range(10)]
+    await make_dead(topic, *ids)
+    for one in ids:
+        path = f"/v1/topics/{topic.name}/dead/{one}"
+        calls = [("DELETE", path), ("POST", f"{path}/replay"), ("DELETE", path)]
+        answers = await asyncio.gather(*(topic.client.request(*call) for call in calls))
+        assert sorted(answer.status_code for answer in answers) == [200, 404, 404], [one.text for one in answers]
+
+
 async def test_message_not_consumed_within_its_ttl_expires(topic: Topic, amqp: Amqp) -> None:
     now, later = await asyncio.gather(topic.send(ttl=300), topic.send(delay=300, ttl=300))
     assert due_ms({"due_at": later["expires_at"]}) == due_ms(later) + 300
