@@ -15,7 +15,7 @@ from bridge.broker.declared.declare import NotAllowed
 from bridge.broker.declared.declared import Declared
 from bridge.broker.declared.findings import Finding, in_words, not_empty
 from bridge.broker.declared.refused import oldest_reason
-from bridge.broker.publications import CopyPublisher
+from bridge.broker.publications import CopyPublisher, Existing
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.long_poll import LongPoll
 from bridge.broker.ready.taker import Taker
@@ -48,7 +48,8 @@ class Broker:
     Clients decide how many long polls there are, and the checkpoint has to go on.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, listed: Existing) -> None:
+        """`listed`: returns those of the topics that are on the list. Loops publish only to these."""
         self._names = Names(
             prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix, lanes=settings.lanes
         )
@@ -80,16 +81,16 @@ class Broker:
         self.declared = Declared(
             self._publishing, self._names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
         )
-        self.copy_publisher = self._copy_publisher(Publisher(self._publishing, timeout_ms=timeout_ms))
-        self.releases = self._copy_publisher(Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS))
+        self.copy_publisher = self._copy_publisher(Publisher(self._publishing, timeout_ms=timeout_ms), _all)
+        self.releases = self._copy_publisher(Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS), listed)
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
         self.long_poll = LongPoll(self._polling, timeout_ms=timeout_ms)
         self.dead_letter_search = DeadLetterSearch(self.consuming)
         # The latest answers of the management API, by question: some are asked only once.
         self._answers: dict[str, list[TopologyFinding]] = {}
 
-    def _copy_publisher(self, publisher: Publisher) -> CopyPublisher:
-        return CopyPublisher(self.declared, self._names, publisher, bundles=self._settings.bundles)
+    def _copy_publisher(self, publisher: Publisher, existing: Existing) -> CopyPublisher:
+        return CopyPublisher(self.declared, self._names, publisher, existing, bundles=self._settings.bundles)
 
     async def start(self) -> None:
         """Declares everything but topics, and checks the broker.
@@ -167,3 +168,8 @@ class Broker:
         await self._polling.drop()
         await self._releasing.drop()
         await self._publishing.drop()
+
+
+async def _all(topics: Collection[str]) -> Collection[str]:
+    """Calls of clients may make topics."""
+    return topics

@@ -6,7 +6,7 @@ message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from enum import Enum
 
 from ulid import ULID
@@ -17,7 +17,7 @@ from bridge.broker.copies import bundles
 from bridge.broker.copies.copies import as_refused
 from bridge.broker.copies.properties import Message, Properties
 from bridge.broker.declared.declared import Declared
-from bridge.model.errors import BrokerUnavailable, NotPublished, Unpublishable, Unroutable
+from bridge.model.errors import BrokerUnavailable, NotPublished, Unavailable, Unpublishable, Unroutable
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind
 from topology.names import Names
@@ -27,6 +27,9 @@ LEAD_MS = 100
 """How much short of due the wheel aims, so that the checkpoint can release at the exact moment."""
 
 _OLD_AFTER_MS = 3_000  # twice what a new queue takes to settle; a copy's `created_ms` is in whole seconds
+
+Existing = Callable[[Collection[str]], Awaitable[Collection[str]]]
+"""Returns those of the topics whose queues may be declared. Raises Unavailable."""
 
 _BundleKey = tuple[str, CopyKind, int]
 """Topic, kind and stay in the wheel (ms), which copies of one bundle have in common."""
@@ -72,21 +75,30 @@ def parked_ms(left_ms: float, *, exact: bool) -> int:
 class CopyPublisher:
     """Publishes copies, and first declares the queues that they need."""
 
-    def __init__(self, declared: Declared, names: Names, publisher: Publisher, *, bundles: bool) -> None:
+    def __init__(
+        self, declared: Declared, names: Names, publisher: Publisher, existing: Existing, *, bundles: bool
+    ) -> None:
         """Without `bundles` every copy travels alone."""
         self._declared = declared
         self._names = names
         self._publisher = publisher
+        self._existing = existing
         self._bundles = bundles
 
     async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
         """Publishes all copies in one burst. Returns for each copy None once its confirm counts, or the error. A
         `NotPublished` means that no queue has the copy."""
         try:
-            for topic in {publication.copy.topic for publication in publications}:
-                await self._declared.ensure_topic(topic)
-        except BrokerUnavailable as error:
+            removed = await self._declare({publication.copy.topic for publication in publications})
+        except Unavailable as error:
             return [NotPublished(str(error))] * len(publications)
+        if not removed:
+            return await self._publish(publications)
+        topics = [publication.copy.topic for publication in publications]
+        left = [publication for publication in publications if publication.copy.topic not in removed]
+        return _with_removed(topics, removed, await self._publish(left))
+
+    async def _publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
         messages = list(_messages(self._names, publications, bundled=self._bundles))
         results = await self._publisher.publish([outgoing for _, outgoing in messages])
         missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
@@ -139,11 +151,29 @@ class CopyPublisher:
             if any(publication.route is not Route.DEAD for publication in publications):
                 # An exchange of the wheel may have lost its bindings.
                 await self._declared.renew_wheel()
-            for topic in {publication.copy.topic for publication in publications}:
-                await self._declared.renew_topic(topic)
-        except BrokerUnavailable as error:
+            topics = [publication.copy.topic for publication in publications]
+            self._declared.forget_topics(topics)
+            removed = await self._declare(set(topics))
+        except Unavailable as error:
             return [NotPublished(str(error))] * len(outgoing)
-        return await self._publisher.publish(outgoing)
+        left = [one for topic, one in zip(topics, outgoing, strict=True) if topic not in removed]
+        return _with_removed(topics, removed, await self._publisher.publish(left))
+
+    async def _declare(self, topics: set[str]) -> set[str]:
+        """Declares the queues of the topics, but not of those that were removed, which it returns."""
+        undeclared = {topic for topic in topics if not self._declared.has_topic(topic)}
+        removed = undeclared.difference(await self._existing(undeclared)) if undeclared else set()
+        for topic in topics - removed:
+            await self._declared.ensure_topic(topic)
+        return removed
+
+
+def _with_removed(
+    topics: Sequence[str], removed: Collection[str], results: Sequence[BrokerUnavailable | None]
+) -> list[BrokerUnavailable | None]:
+    """Returns a result for each topic: an error for a removed one, and for the others, in order, the given results."""
+    others = iter(results)
+    return [NotPublished(f"there is no topic {topic!r}") if topic in removed else next(others) for topic in topics]
 
 
 def _sent_long_before(copy: Copy) -> bool:

@@ -53,8 +53,8 @@ def audit(
 
 async def _find_overdue(settings: Settings, repair: bool) -> list[Overdue] | None:
     """Returns all overdue messages after the audit. None: the checkpoint is behind."""
-    context = Service(settings).context
-    audit_pass = Audit(context)
+    service = Service(settings)
+    audit_pass = Audit(service.context)
     overdue: list[Overdue] = []
     try:
         while (page := await audit_pass.run_once(repair=repair)) is not None:
@@ -63,8 +63,7 @@ async def _find_overdue(settings: Settings, repair: bool) -> list[Overdue] | Non
                 return overdue
         return None
     finally:
-        await context.broker.close()
-        await context.store.close()
+        await service.close()
 
 
 def _row(message: Overdue) -> dict[str, object]:

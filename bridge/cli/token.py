@@ -153,11 +153,11 @@ def _writable() -> Settings:
 
 def _run(settings: Settings, work: Callable[[StoredTokens], Awaitable[Result]]) -> Result:
     async def connected() -> Result:
-        context = Service(settings).context
+        service = Service(settings)
         try:
-            return await work(StoredTokens(context.store, context.records.keys))
+            return await work(StoredTokens(service.context.store, service.context.records.keys))
         finally:
-            await context.store.close()
+            await service.close()
 
     try:
         return asyncio.run(connected())

@@ -13,6 +13,7 @@ from time import monotonic
 from bridge.model.errors import StoreUnavailable
 from bridge.model.recent import Recent
 from bridge.service.context import Context
+from bridge.store.topic_list import TopicList
 
 _LOOK_EVERY_S = 0.02
 _IDLE_SHARE = 9  # after a look that took a while, pauses this many times as long
@@ -26,8 +27,7 @@ class KnownTopics:
     """The topics of one pool. One task looks at the list for all polls of the process."""
 
     def __init__(self, context: Context) -> None:
-        self._store = context.store
-        self._list = context.records.keys.topics
+        self._list = TopicList(context.store, context.records.keys)
         self._declared = context.broker.declared
         self._polls: dict[asyncio.Event, Collection[str]] = {}  # the events of polls, with the topics they miss
         self._looking: asyncio.Task[None] | None = None
@@ -108,12 +108,11 @@ class KnownTopics:
                 if not topics.isdisjoint(missing):
                     woken.set()
 
-    async def _listed(self, topics: Sequence[str]) -> set[str]:
+    async def _listed(self, topics: Collection[str]) -> set[str]:
         """Returns those that the list names: none while the list's server is away and others answer."""
         try:
-            found = await self._store.command("SMISMEMBER", self._list, *topics)
+            return await self._list.listed(topics)
         except StoreUnavailable as error:
             if not error.partly:
                 raise
             return set()
-        return {topic for topic, is_listed in zip(topics, found, strict=True) if is_listed}

@@ -36,6 +36,7 @@ from bridge.store.keys import Keys
 from bridge.store.lmstfy import LmstfyStore
 from bridge.store.records import Records
 from bridge.store.task_ids import TaskIds
+from bridge.store.topic_list import TopicList
 from bridge.store.topics_by_id import TopicsById
 
 log = structlog.get_logger(__name__)
@@ -47,7 +48,6 @@ class Service:
     def __init__(self, settings: Settings, *, pool: str = DEFAULT) -> None:
         """`settings`: the pool's settings."""
         self.settings = settings
-        self._broker = Broker(settings)
         keys = Keys(settings.redis_prefix, settings.index_buckets)
         # The loops have connections of their own, so that they never wait behind requests. The clock is shared: it
         # gets more exact with each answer, and the loops ask seldom.
@@ -56,6 +56,7 @@ class Service:
             Store(settings.redis_url, timeout_ms=settings.store_timeout, tls=settings.tls, keys=keys, clock=clock)
             for _ in range(2)
         )
+        self._broker = Broker(settings, TopicList(self._loops_store, keys).not_removed)
         records = Records(
             keys=keys,
             retention_ms=settings.retention,
@@ -135,10 +136,14 @@ class Service:
         for task in late:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
+        await self.close()
+        log.info("service.stopped")
+
+    async def close(self) -> None:
+        """Closes the connections of a service that has not started, or has stopped its loops."""
         await self._broker.close()
         for store in (self._store, self._loops_store):
             await store.close()
-        log.info("service.stopped")
 
     async def health(self) -> Health:
         """The health of this pool in this process. It asks RabbitMQ and Redis now."""

@@ -17,6 +17,7 @@ from bridge.store import pages
 from bridge.store.client import Store
 from bridge.store.records import Records, read
 from bridge.store.subscriptions import StoredSubscriptions
+from bridge.store.topic_list import TopicList
 from bridge.store.verdicts import Verdict
 
 _MINUTE_MS = 60_000
@@ -42,6 +43,7 @@ class Topics:
         self._keys = records.keys
         self._declared = declared
         self._policies = policies
+        self._list = TopicList(store, records.keys)
         self._subscriptions = StoredSubscriptions(store, records.keys)
 
     def over(self, store: Store) -> Topics:
@@ -86,7 +88,7 @@ class Topics:
         Raises:
             StoreUnavailable
         """
-        return sorted(name.decode() for name in await self._store.command("SMEMBERS", self._keys.topics))
+        return await self._list.names()
 
     async def read_policies(self) -> list[str]:
         """Reads the policies of all topics, and notes for the broker which are direct. Returns the topics, sorted.
@@ -130,7 +132,12 @@ class Topics:
             NotFound, Unavailable
             TopicNotEmpty: the topic's records or queues have messages, and `force` is not set.
         """
-        info = await self.info(topic)
+        if not await self._list.listed([topic]):
+            # A removal that got no answer may have taken the topic off the list, and not deleted its queues.
+            self._declared.forget_topics([topic])
+            if not await self._declared.finds_topic(topic):
+                raise _no_topic(topic)
+        (info,) = await self._infos([topic])
         # Redis may not know a queue's messages: it lost its records, or an AMQP client published them.
         if not force and (left := _left(info.counts, await self._depths(topic))):
             raise TopicNotEmpty(f"the topic {topic!r} still has messages: {left}; add force=true to delete them")
@@ -194,8 +201,8 @@ class Topics:
         )
 
     async def _known(self, topic: str) -> None:
-        if not await self._store.command("SISMEMBER", self._keys.topics, topic):
-            raise NotFound(f"there is no topic {topic!r}")
+        if not await self._list.listed([topic]):
+            raise _no_topic(topic)
 
     async def _infos(self, topics: list[str]) -> list[TopicInfo]:
         if not topics:
@@ -229,3 +236,7 @@ def _left(counts: Mapping[str, int], depths: Mapping[str, int]) -> str:
     """Names the messages that keep a topic from being removed: by state, and by queue. Empty: there are none."""
     by_state = [f"{counts[state]} {state}" for state in ("waiting", "ready", "leased", "dead") if counts[state]]
     return ", ".join(by_state + [f"{depth} in the queue {queue}" for queue, depth in depths.items() if depth])
+
+
+def _no_topic(topic: str) -> NotFound:
+    return NotFound(f"there is no topic {topic!r}")

@@ -70,7 +70,8 @@ async def test_topic_queue_deleted_during_its_declare_is_declared_again(
     await objects.settled(["orders"], old=())
     assert not objects.unsettled("orders")
     deleted_before_bound(monkeypatch, amqp, objects.ready_queue("orders"), times=1)
-    await objects.renew_topic("orders")
+    objects.forget_topics(["orders"])
+    await objects.ensure_topic("orders")
     await amqp.publish(f"{prefix}.ready", "orders")
     assert await objects.depth(objects.ready_queue("orders")) == 1
     assert objects.unsettled("orders")  # it is a new one, whose confirms do not count yet
@@ -122,7 +123,8 @@ async def test_queue_deleted_during_every_declare_is_an_error(
 ) -> None:
     queue = objects.ready_queue("orders")
     deleted_before_bound(monkeypatch, amqp, queue, times=2)
+    objects.forget_topics(["orders"])
     with pytest.raises(BrokerUnavailable, match=queue):
-        await objects.renew_topic("orders")
-    await objects.renew_topic("orders")
+        await objects.ensure_topic("orders")
+    await objects.ensure_topic("orders")
     assert await objects.depth(queue) == 0

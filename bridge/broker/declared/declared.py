@@ -178,15 +178,6 @@ class Declared:
             await _once_more(partial(self._declare_wheel, binds=True))
         self._young.declared(_WHEEL)
 
-    async def renew_topic(self, topic: str) -> None:
-        """Declares a topic's queues again, because one was gone.
-
-        Raises:
-            BrokerUnavailable
-        """
-        self.forget_topics([topic])
-        await self.ensure_topic(topic)
-
     def wanted(self, topics: Iterable[str]) -> plan.Plan:
         """Returns the plan of everything that has to exist with these topics."""
         of_topics = (self._plan(topic, direct=topic in self._direct) for topic in topics)

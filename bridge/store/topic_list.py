@@ -1,0 +1,36 @@
+"""Reads the list of topics: a send, or a release, puts its topic on the list, and a removal takes it off."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from bridge.model.errors import StoreUnavailable
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+
+
+class TopicList:
+    """The list of one pool. Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._key = keys.topics
+
+    async def names(self) -> list[str]:
+        """Returns all topics, sorted."""
+        return sorted(name.decode() for name in await self._store.command("SMEMBERS", self._key))
+
+    async def listed(self, topics: Collection[str]) -> set[str]:
+        """Returns those that are on the list."""
+        topics = list(topics)
+        found = await self._store.command("SMISMEMBER", self._key, *topics)
+        return {topic for topic, is_listed in zip(topics, found, strict=True) if is_listed}
+
+    async def not_removed(self, topics: Collection[str]) -> Collection[str]:
+        """Returns those that are on the list, or all of them while the list's server is away and others answer."""
+        try:
+            return await self.listed(topics)
+        except StoreUnavailable as error:
+            if not error.partly:
+                raise
+            return topics

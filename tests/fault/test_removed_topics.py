@@ -1,0 +1,121 @@
+"""Tests that a removed topic stays away, whatever the checkpoint and the removal were doing meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from bridge.broker.publications import Publication, Route
+from bridge.model.errors import BrokerUnavailable, NotFound, StoreUnavailable
+from bridge.service.service import Service
+from tests.fault.crash import draft, pull, send
+from tests.fault.inside import running
+from tests.fault.stage import Stage
+from tests.forked_bridge import PATIENCE_MS
+
+SETTINGS = {"broker_timeout": PATIENCE_MS, "store_timeout": PATIENCE_MS}
+
+
+@pytest_asyncio.fixture
+async def service(stage: Stage) -> AsyncIterator[Service]:
+    async with running(stage, **SETTINGS) as service:
+        yield service
+
+
+@asynccontextmanager
+async def before_next(service: Service, route: Route, do: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Calls `do` before the checkpoint's next publication of this route, and waits for the end of that publication."""
+    releases, done = service.context.broker.releases, asyncio.Event()
+    publish = releases.publish
+
+    async def do_and_publish(publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+        if not any(publication.route is route for publication in publications):
+            return await publish(publications)
+        releases.publish = publish  # type: ignore[method-assign]
+        await do()
+        errors = await publish(publications)
+        done.set()
+        return errors
+
+    releases.publish = do_and_publish  # type: ignore[method-assign]
+    yield
+    await done.wait()
+
+
+async def exists(service: Service, topic: str) -> bool:
+    """Whether the list or RabbitMQ has the topic."""
+    declared = service.context.broker.declared
+    declared.forget_topics([topic])
+    return topic in await service.topics.names() or await declared.finds_topic(topic)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
+async def test_topic_that_is_removed_before_a_release_does_not_come_back(
+    stage: Stage, service: Service, elsewhere: bool
+) -> None:
+    topic = f"released-{elsewhere}"
+    async with running(stage, roles="api", **SETTINGS) as other:
+        topics = (other if elsewhere else service).topics
+        async with before_next(service, Route.READY, lambda: topics.remove(topic, force=True)):
+            await send(service, draft(topic, delay_ms=500))
+        assert not await exists(service, topic)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
+async def test_topic_that_is_removed_before_a_letter_is_dead_does_not_come_back(
+    stage: Stage, service: Service, elsewhere: bool
+) -> None:
+    topic = f"buried-{elsewhere}"
+    async with running(stage, roles="api", **SETTINGS) as other:
+        topics = (other if elsewhere else service).topics
+        await send(service, draft(topic, max_retry=0))
+        async with before_next(service, Route.DEAD, lambda: topics.remove(topic, force=True)):
+            assert await pull(service, topic, lease_ms=1_000)
+        assert not await exists(service, topic)
+
+
+async def test_topic_whose_queues_are_deleted_before_a_release_gets_them_again(service: Service) -> None:
+    topic = "deleted"
+
+    async def delete() -> None:
+        connection = await service.context.broker.consuming.raw_connection()
+        channel = await connection.channel()
+        await channel.queue_delete(f"ready.{topic}")
+        await channel.close()
+
+    async with before_next(service, Route.READY, delete):
+        await send(service, draft(topic, delay_ms=500))
+    assert [one.message.record.id for one in await pull(service, topic)] == ["it"]
+
+
+async def test_removal_whose_answer_was_lost_is_finished_by_the_next_one(service: Service) -> None:
+    topic = "removed-twice"
+    await send(service, draft(topic, delay_ms=3_600_000))
+    lost_answer(service, "SREM")
+    with pytest.raises(StoreUnavailable):
+        await service.topics.remove(topic, force=True)
+    assert await exists(service, topic)
+    await service.topics.remove(topic, force=True)
+    assert not await exists(service, topic)
+    with pytest.raises(NotFound):
+        await service.topics.remove(topic, force=True)
+
+
+def lost_answer(service: Service, name: str) -> None:
+    """Loses the answer of the next command of this name."""
+    store = service.context.store
+    command = store.command
+
+    async def losing(*args: Any) -> Any:
+        answer = await command(*args)
+        if args[0] == name:
+            store.command = command  # type: ignore[method-assign]
+            raise StoreUnavailable("the answer was lost")
+        return answer
+
+    store.command = losing  # type: ignore[method-assign]
