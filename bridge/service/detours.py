@@ -87,6 +87,7 @@ class Detours:
                 created_ms=record.created_ms,
                 ready=0,
                 direct=0,
+                answer_by_ms=0,
                 envelope=b"",
             ),
         )

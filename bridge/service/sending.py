@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
+from math import inf
 from time import monotonic
 
 from bridge import metrics
@@ -38,6 +39,7 @@ _GROUPS_AT_ONCE = 3
 _LATE = "Redis or RabbitMQ did not answer in time"
 _BUSY_PAUSE_S = 0.05
 _BUSY_TRIES = 36  # the first send to a new topic takes over a second
+_ANSWER_TAKES_S = 0.1  # from Redis to the caller
 _NEW_TOPIC_WITHIN_S = 10.0
 """The time limit of a send to a new topic, which declares queues and waits until they settle. A claim lasts as long:
 another send may then take the id over (`schedule.lua`)."""
@@ -46,13 +48,15 @@ another send may then take the id over (`schedule.lua`)."""
 @fast_dataclass(frozen=True, slots=True)
 class _Request:
     """A draft with its topic's policy, the claim of its id, and the home of its record (`Keys.home`). `until_s`: the
-    moment of `monotonic()` by which its caller is answered. It is neither claimed nor published after that."""
+    moment of `monotonic()` after which it is neither claimed nor published. `answer_by_s`: the moment after which its
+    caller is told that it is not accepted; infinite for a caller that waits."""
 
     draft: Draft
     policy: Policy
     claim: Claim
     home: str
     until_s: float
+    answer_by_s: float = inf
 
 
 class Sending:
@@ -80,12 +84,14 @@ class Sending:
         until_s = self._until_s()
         # A new queue confirms late, and other sends should not wait for that.
         alone = self._declared.unsettled(draft.topic)
+        within_s = _NEW_TOPIC_WITHIN_S if alone else self._answer_within_s
+        answer_by_s = monotonic() + within_s
         try:
-            async with asyncio.timeout(_NEW_TOPIC_WITHIN_S if alone else self._answer_within_s):
+            async with asyncio.timeout(within_s):
                 await self.check(draft)
                 policy = await self._topics.used(draft.topic, maker)
                 # The declare of a new topic may take longer than an answer. A send alone ends with its caller anyway.
-                request = self._request(draft, policy, self._until_s() if alone else until_s)
+                request = self._request(draft, policy, self._until_s() if alone else until_s, answer_by_s)
                 if alone:
                     (result,) = await self._commit([request])
                 else:
@@ -151,7 +157,7 @@ class Sending:
     def _until_s(self) -> float:
         return monotonic() + self._answer_within_s
 
-    def _request(self, draft: Draft, policy: Policy, until_s: float) -> _Request:
+    def _request(self, draft: Draft, policy: Policy, until_s: float, answer_by_s: float = inf) -> _Request:
         ttl_ms = draft.ttl_ms if draft.ttl_ms is not None else policy.ttl_ms
         max_retry = draft.max_retry if draft.max_retry is not None else policy.max_retry
         absolute = draft.deliver_at_ms is not None
@@ -164,7 +170,7 @@ class Sending:
             nonce=new_nonce(),
             fresh=int(not draft.id),
         )
-        return _Request(draft, policy, claim, self._records.keys.home(draft.topic, claim.id), until_s)
+        return _Request(draft, policy, claim, self._records.keys.home(draft.topic, claim.id), until_s, answer_by_s)
 
     async def _insist(self, requests: list[_Request]) -> list[Sent | BridgeError]:
         """Sends again until the other sends of the same ids have ended; their messages then answer these requests. All
@@ -174,7 +180,7 @@ class Sending:
         for _ in range(_BUSY_TRIES):
             for start in range(0, len(left), _GROUP):
                 group = left[start : start + _GROUP]
-                again = [replace(requests[at], until_s=self._until_s()) for at in group]
+                again = [replace(requests[at], until_s=self._until_s(), answer_by_s=inf) for at in group]
                 results |= zip(group, await self._commit(again), strict=True)
             left = [at for at in left if isinstance(results[at], SendUnderWay)]
             if not left:
@@ -251,6 +257,7 @@ class Sending:
             created_ms=record.created_ms,
             ready=int(publication.route is Route.READY),
             direct=int(publication.kind is CopyKind.PLAIN),
+            answer_by_ms=self._answer_by_ms(request),
             envelope=envelopes.pack(envelope, keep_body_max(self._settings, policy, of_wire=request.draft.of_wire)),
         )
         return Step(
@@ -258,6 +265,11 @@ class Sending:
             name=self._records.confirm(record.topic, confirmation),
             instead=lambda error: Step(name=self._given_up(record, error)),
         )
+
+    def _answer_by_ms(self, request: _Request) -> int:
+        """The moment, by Redis' clock, after which a confirmation would be answered too late."""
+        left_s = request.answer_by_s - monotonic() - _ANSWER_TAKES_S
+        return 0 if left_s == inf else int(self._store.clock.now_ms() + left_s * 1_000)
 
     def _given_up(self, record: Record, error: Unavailable) -> Call:
         if isinstance(error, NotPublished):
@@ -273,7 +285,7 @@ def _answer(request: _Request, result: Result) -> Sent | BridgeError:
     if outcome.verdict is Verdict.CONFIRMED:
         metrics.ACCEPTED.add(outcome.found.topic)
         return Sent(message=Message(record=outcome.found, envelope=request.draft.envelope), replayed=False)
-    if outcome.verdict in (Verdict.WITHDRAWN, Verdict.KEPT):
+    if outcome.verdict in (Verdict.WITHDRAWN, Verdict.KEPT, Verdict.UNANSWERED):
         return StoreUnavailable(_LATE)
     if outcome.verdict is Verdict.SUPERSEDED:
         return SendUnderWay(f"another send took over the id {request.claim.id!r}: send again")

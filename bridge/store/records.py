@@ -60,6 +60,7 @@ class Confirmation(NamedTuple):
     created_ms: int
     ready: int
     direct: int
+    answer_by_ms: int
     envelope: bytes
 
 

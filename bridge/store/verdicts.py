@@ -27,6 +27,7 @@ class Verdict(StrEnum):
     EXISTS = "exists"
     BUSY = "busy"
     CONFIRMED = "confirmed"
+    UNANSWERED = "unanswered"
     SUPERSEDED = "superseded"
     MISSING = "missing"
     ABANDONED = "abandoned"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 import aio_pika
 import pytest
 
-from bridge.model.errors import BrokerUnavailable
+from bridge.broker.publications import Publication
+from bridge.model.errors import BrokerUnavailable, StoreUnavailable
 from bridge.service.service import Service
 from tests.fault.crash import draft, pull, send
 from tests.fault.inside import running
@@ -66,3 +70,29 @@ async def test_a_refused_send_does_not_hold_back_an_amqp_clients_message_of_its_
         assert leased.message.record.id == "the-one"
         assert leased.message.envelope is not None
         assert leased.message.envelope.body == b'"of a client"'
+
+
+async def test_a_message_whose_send_was_confirmed_too_late_answers_the_next_send(stage: Stage) -> None:
+    """RabbitMQ confirms the message after its caller was answered 503, and a consumer gets it before the next send."""
+    topic, wanted = "too-late", draft("too-late", delay_ms=500)
+    async with running(stage, store_timeout=10_000) as service:
+        await send(service, draft(topic, message_id="first", delay_ms=30 * DAY_MS))
+        await service.context.broker.declared.settled([topic], old=())  # sends to a new topic end with their callers
+        publisher, refused = service.context.broker.copy_publisher, asyncio.Event()
+        publish = publisher.publish
+
+        async def publish_until_refused(publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+            errors = await publish(publications)
+            await refused.wait()
+            return errors
+
+        publisher.publish = publish_until_refused  # type: ignore[method-assign]
+        service.sending._answer_within_s = 1.0
+        with pytest.raises(StoreUnavailable):
+            await service.sending.send(wanted)
+        refused.set()
+        await service.sending.finish()
+        (leased,) = await pull(service, topic)
+        assert [one.verdict for one in await service.settling.ack_receipts(topic, [leased.receipt])] == ["acked"]
+        assert (await service.sending.send(wanted)).replayed
+        assert await pull(service, topic, wait_ms=1_000) == []

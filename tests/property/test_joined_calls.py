@@ -36,7 +36,9 @@ claims = st.builds(
     nonce=st.integers(1, 3),
     fresh=st.just(0),
 )
-ready_direct_envelope = st.tuples(st.integers(0, 1), st.integers(0, 1), envelopes)
+ready_direct_answer_by_envelope = st.tuples(
+    st.integers(0, 1), st.integers(0, 1), st.sampled_from([0, BORN_MS - 1, BORN_MS]), envelopes
+)
 moments_ms = st.integers(-2_000, 2_000).map(lambda ms: BORN_MS + ms)
 copies = st.builds(
     Copy,
@@ -69,9 +71,12 @@ def ack(records: Records, copy: Copy) -> Call:
 Act = Callable[[Records, Copy], Call]
 acts = st.tuples(st.sampled_from((fire, lease, ack)), copies)
 rounds = st.tuples(
-    st.lists(claims, max_size=5), st.lists(ready_direct_envelope, max_size=5), st.lists(acts, max_size=8), lost_ids
+    st.lists(claims, max_size=5),
+    st.lists(ready_direct_answer_by_envelope, max_size=5),
+    st.lists(acts, max_size=8),
+    lost_ids,
 )
-Rounds = list[tuple[list[Claim], list[tuple[int, int, bytes]], list[tuple[Act, Copy]], set[str]]]
+Rounds = list[tuple[list[Claim], list[tuple[int, int, int, bytes]], list[tuple[Act, Copy]], set[str]]]
 
 
 @pytest.fixture(scope="module")

@@ -259,12 +259,12 @@ class Transitions(RuleBasedStateMachine):
             self.put_together(publications)
 
     @precondition(lambda self: any(claim.published for claim in self.claims))
-    @rule(at=at, twice=twice, kept=envelopes)
-    def confirm(self, at: int, twice: bool, kept: bytes) -> None:
+    @rule(at=at, twice=twice, late=st.booleans(), kept=envelopes)
+    def confirm(self, at: int, twice: bool, kept: bytes, *, late: bool = False) -> None:
         claim = one_of([claim for claim in self.claims if claim.published], at)
         self.claims.remove(claim)
         name = claim.record.id
-        before, shown = self.record(name), self.shown(name)
+        before, shown, claimed_ms = self.record(name), self.shown(name), self.kept[name].claimed_ms
         confirmation = Confirmation(
             id=name,
             epoch=claim.record.epoch,
@@ -272,14 +272,17 @@ class Transitions(RuleBasedStateMachine):
             created_ms=claim.record.created_ms,
             ready=int(claim.ready),
             direct=int(claim.direct),
+            answer_by_ms=self.world.now_ms - 1 if late else self.world.now_ms,
             envelope=kept,
         )
         outcome = self.run_script(name, self.world.records.confirm(self.world.topic, confirmation), twice=twice)
         if before is None:
             assert outcome.verdict == "missing"
-        elif outcome.verdict == "confirmed":
+        elif outcome.verdict in ("confirmed", "unanswered"):
             assert outcome.found.state is not State.UNCONFIRMED
             assert self.shown(name) == (shown or kept)
+            assert self.kept[name].claimed_ms == (claimed_ms if late else 0)
+            assert (outcome.verdict == "confirmed") == (self.kept[name].claimed_ms == 0)
         else:
             assert outcome.verdict == "superseded"
             assert before.nonce != claim.record.nonce

@@ -106,7 +106,7 @@ class Scale:
         schedule, confirm = partial(records.schedule, TOPIC), partial(records.confirm, TOPIC)
         created = await self.each(f"schedule{named}", claims, schedule, "created", at_once)
         confirmations = [
-            Confirmation(one.id, one.epoch, one.nonce, one.created_ms, ready=0, direct=0, envelope=body)
+            Confirmation(one.id, one.epoch, one.nonce, one.created_ms, ready=0, direct=0, answer_by_ms=0, envelope=body)
             for one in created
         ]
         return await self.each(f"confirm{named}", confirmations, confirm, "confirmed", at_once)

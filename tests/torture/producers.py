@@ -44,7 +44,7 @@ class Producers:
         key, when = f"single-{number}", self._when(by_instant=number % 2 == 0)
         topic = self._random.choice(self._topics)
         # A try without an answer may create the message after its delete or its move.
-        if not await self._sender.send(topic, key, when):
+        if None in await self._sender.send(topic, key, when):
             return
         fate = self._random.random() - _DELETED
         if fate < 0:

@@ -45,8 +45,8 @@ class Reuse:
         for time in range(_TIMES):
             key, deleted = f"{message_id}#{time}", self._random.random() < 0.5
             delay_ms = self._random.randint(*(_LONG_MS if deleted else _SHORT_MS))
-            if not await self._sender.send(topic, key, {"delay": delay_ms}, message_id=message_id):
-                return  # a try without an answer may create a message after the end of the others
+            if await self._sender.send(topic, key, {"delay": delay_ms}, message_id=message_id):
+                return  # a failed try may have made a message beside the accepted one, which answers the next send
             if deleted:
                 await asyncio.sleep(self._random.uniform(0, delay_ms) / 1_000)
                 ended = await self._sender.delete(topic, key, message_id=message_id)
@@ -86,7 +86,7 @@ class Reuse:
             )
             await asyncio.sleep(self._random.uniform(*_LIFE_S))
             # A try without an answer may create its message after the topic's end.
-            known = [key for key, answered in zip(keys.values(), sent, strict=True) if answered]
+            known = [key for key, failed in zip(keys.values(), sent, strict=True) if None not in failed]
             # The topic's first message may have been returned, and wait for its next delivery.
             await self._remove(known, [*keys.values(), first(REMOVED)])
             time += 1

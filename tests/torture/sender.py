@@ -31,15 +31,13 @@ class Sender:
         self._publisher = publisher
         self._policies = policies
 
-    async def send(self, topic: str, key: str, when: When, *, message_id: str = "") -> bool:
-        """Sends until the message is accepted. Returns whether every try got an answer."""
-        answered = True
-        while True:
-            status = await self.try_to_send(topic, key, when, message_id=message_id)
-            if status in (OK, CREATED):
-                return answered
-            answered &= status is not None
+    async def send(self, topic: str, key: str, when: When, *, message_id: str = "") -> list[int | None]:
+        """Sends until the message is accepted. Returns the statuses of the tries before: None for no answer."""
+        failed: list[int | None] = []
+        while (status := await self.try_to_send(topic, key, when, message_id=message_id)) not in (OK, CREATED):
+            failed.append(status)
             await self.api.pause()
+        return failed
 
     async def try_to_send(self, topic: str, key: str, when: When, *, message_id: str = "") -> int | None:
         """Sends once. Returns the status, or None without an answer."""
