@@ -39,17 +39,22 @@ def prefix() -> str:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def objects(rabbit: RabbitNode, amqp: Amqp, prefix: str) -> AsyncIterator[Declared]:
-    """Declares the wheel and a topic's queues."""
+async def link(rabbit: RabbitNode) -> AsyncIterator[BrokerConnection]:
     link = BrokerConnection(
         [rabbit.amqp_url], purpose="test", timeout_ms=30_000, check=lambda _: None, breaker=Breaker()
     )
+    yield link
+    await link.drop()
+
+
+@pytest_asyncio.fixture(scope="module")
+async def objects(link: BrokerConnection, amqp: Amqp, prefix: str) -> AsyncIterator[Declared]:
+    """Declares the wheel and a topic's queues."""
     names = Names(prefix=prefix, ready=f"{prefix}-ready.", dead=f"{prefix}-dead.")
     objects = Declared(link, names, delivery_limit=20, publishers=())
     await objects.ensure_topic("orders")
     yield objects
     await declare.remove(amqp.connection, objects.wanted(["orders"]))
-    await link.drop()
 
 
 def deleted_before_bound(monkeypatch: pytest.MonkeyPatch, amqp: Amqp, queue: str, *, times: int) -> None:
@@ -75,6 +80,34 @@ async def test_topic_queue_deleted_during_its_declare_is_declared_again(
     await amqp.publish(f"{prefix}.ready", "orders")
     assert await objects.depth(objects.ready_queue("orders")) == 1
     assert objects.unsettled("orders")  # it is a new one, whose confirms do not count yet
+
+
+async def test_topic_is_not_declared_again_after_a_reconnect(
+    objects: Declared, link: BrokerConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = declare.apply
+    declared: set[str] = set()
+
+    async def applied(connection: aio_pika.abc.AbstractConnection, plan: Plan, *, timeout_s: float) -> None:
+        declared.update(queue.name for queue in plan.queues)
+        await apply(connection, plan, timeout_s=timeout_s)
+
+    monkeypatch.setattr(declare, "apply", applied)
+    await link.drop()
+    await objects.ensure_topic("orders")
+    assert objects.checkpoint_queue(0) in declared
+    assert objects.ready_queue("orders") not in declared
+
+
+async def test_topic_is_declared_again_after_a_reconnect_if_the_wheel_is_gone(
+    objects: Declared, link: BrokerConnection, amqp: Amqp
+) -> None:
+    wheel, ready_queue = objects.wanted([]), objects.ready_queue("orders")
+    await declare.remove(amqp.connection, wheel)
+    await amqp.delete_queue(ready_queue)
+    await link.drop()
+    await objects.ensure_topic("orders")
+    assert await objects.depth(ready_queue) == 0
 
 
 async def test_inspection_declares_no_queues_of_a_topic_that_is_removed_meanwhile(

@@ -25,9 +25,10 @@ MOST_TOPICS = 20_000
 
 
 class Declared:
-    """Declares objects before they are published to, once a connection.
+    """Declares objects before they are published to: the wheel once a connection, and a topic once.
 
-    It forgets what it has declared with the connection, so a broker that lost its objects gets them again.
+    A broker that lost the wheel with its objects gets all of them again. While the wheel exists, the topics are taken
+    to exist too. A publish that finds no queue has its topic declared again (`CopyPublisher`).
     """
 
     def __init__(
@@ -255,7 +256,8 @@ class Declared:
             log.info("topology.not_allowed", detail="declared by another user")
         if self._young.begun(_WHEEL):
             self._young.declared(_WHEEL)
-        self._topics.clear()
+        if binds or not exists:
+            self._topics.clear()
         await self.lanes.refresh(now=True)
         self._generation = generation
 
