@@ -6,6 +6,7 @@ message.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from enum import Enum
 
@@ -162,9 +163,11 @@ class CopyPublisher:
     async def _declare(self, topics: set[str]) -> set[str]:
         """Declares the queues of the topics, but not of those that were removed, which it returns."""
         undeclared = {topic for topic in topics if not self._declared.has_topic(topic)}
-        removed = undeclared.difference(await self._existing(undeclared)) if undeclared else set()
-        for topic in topics - removed:
-            await self._declared.ensure_topic(topic)
+        if not undeclared:
+            await self._declared.ensure_wheel()
+            return set()
+        removed = undeclared.difference(await self._existing(undeclared))
+        await asyncio.gather(*map(self._declared.ensure_topic, undeclared - removed))
         return removed
 
 

@@ -42,11 +42,11 @@ class KnownTopics:
         if all(map(self._declared.has_topic, topics)):
             return list(topics)
         listed = await self._listed(topics)
+        await asyncio.gather(*(self._declared.ensure_topic(topic) for topic in listed))
         existing: list[str] = []
         found: set[str] = set()
         for topic in topics:
             if topic in listed:
-                await self._declared.ensure_topic(topic)
                 existing.append(topic)
             elif await self._declared.finds_topic(topic):
                 # Not declared: RabbitMQ also finds a queue that it is deleting, and a declaration would make it again.

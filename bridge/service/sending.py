@@ -18,12 +18,12 @@ from bridge import metrics
 from bridge.broker.publications import Route
 from bridge.model.errors import BridgeError, NotPublished, SendUnderWay, StoreUnavailable, Unavailable
 from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.group_commit import GroupCommit
 from bridge.model.message import CopyKind, Message, Record, new_nonce
 from bridge.model.ulids import new_ulid
 from bridge.model.values import Draft, Policy, Sent
 from bridge.service.context import Context
 from bridge.service.detours import Detours
-from bridge.service.group_commit import GroupCommit
 from bridge.service.horizon import check_horizon
 from bridge.service.kept_bodies import keep_body_max
 from bridge.service.maker import Maker

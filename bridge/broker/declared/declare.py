@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from time import monotonic
 
 import structlog
@@ -114,3 +115,15 @@ class Declarer:
             if "ACCESS_REFUSED" in str(error):
                 raise NotAllowed(str(error)) from error
             raise BrokerUnavailable(str(error)) from error
+
+
+async def once_more(declare: Callable[[], Awaitable[None]]) -> None:
+    """Declares, and declares a second time if an object vanished.
+
+    RabbitMQ notifies the consumers of a deleted queue before the queue is gone. Until then a declare of the queue
+    succeeds.
+    """
+    try:
+        await declare()
+    except Vanished:
+        await declare()

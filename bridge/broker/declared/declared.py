@@ -10,18 +10,15 @@ from functools import partial
 import structlog
 
 from bridge.broker.client.connection import BrokerConnection
-from bridge.broker.declared.declare import Declarer, NotAllowed, Vanished
+from bridge.broker.declared.declare import Declarer, NotAllowed, once_more
 from bridge.broker.declared.lanes import Lanes
-from bridge.broker.declared.young_queues import YoungQueues
+from bridge.broker.declared.topic_queues import TopicQueues
+from bridge.broker.declared.young_queues import WHEEL, YoungQueues
 from topology import plan
 from topology.names import Names
 from topology.wheel import route
 
 log = structlog.get_logger(__name__)
-
-_WHEEL = ""  # the name of the wheel's group of queues; the other groups are topics
-MOST_TOPICS = 20_000
-"""The declared topics that a process remembers. Beyond that it forgets all, and declares each again when needed."""
 
 
 class Declared:
@@ -44,14 +41,14 @@ class Declared:
         self._names = names
         self._connection = connection
         self._publishers = publishers
-        self._delivery_limit = delivery_limit
         self._declarer = Declarer(connection, lanes=names.lanes)
         self._one_at_a_time = asyncio.Lock()
         self._looking = asyncio.Lock()  # one channel at a time: anybody may ask about any number of topics
         self._generation = 0
-        self._topics: set[str] = set()
-        self._direct: set[str] = set()
         self._young = YoungQueues()
+        self._topics = TopicQueues(
+            self._declarer, names, self._young, self._one_at_a_time, delivery_limit=delivery_limit
+        )
 
     @property
     def acks_queue(self) -> str:
@@ -81,7 +78,7 @@ class Declared:
             return
         async with self._one_at_a_time:
             if self._generation != self._generations:
-                await _once_more(partial(self._declare_wheel, binds=False))
+                await once_more(partial(self._declare_wheel, binds=False))
 
     async def ensure_topic(self, topic: str) -> None:
         """Declares a topic's ready and dead-letter queues, unless this connection has done so.
@@ -90,15 +87,11 @@ class Declared:
             BrokerUnavailable
         """
         await self.ensure_wheel()
-        if topic in self._topics:
-            return
-        async with self._one_at_a_time:
-            if topic not in self._topics:
-                await _once_more(partial(self._declare_topic, topic))
+        await self._topics.declare(topic)
 
     def has_topic(self, topic: str) -> bool:
         """Returns whether this connection has declared the topic's queues."""
-        return self._generation == self._generations and topic in self._topics
+        return self._generation == self._generations and topic in self._topics.declared
 
     async def finds_topic(self, topic: str) -> bool:
         """Returns whether the topic has a ready queue, and declares nothing.
@@ -111,7 +104,7 @@ class Declared:
 
     def forget_topics(self, topics: Iterable[str]) -> None:
         """Forgets that topics were declared, because a queue was gone."""
-        self._topics.difference_update(topics)
+        self._topics.declared.difference_update(topics)
 
     @property
     def _generations(self) -> int:
@@ -133,7 +126,7 @@ class Declared:
         """
         for topic in old:
             self._young.old(topic)
-        await self._young.settled((_WHEEL, *topics))
+        await self._young.settled((WHEEL, *topics))
 
     async def depth(self, queue: str) -> int:
         """Returns how many messages are ready in the queue, without those that consumers hold.
@@ -166,7 +159,7 @@ class Declared:
         slots = route(names, left_ms, "").slots
         async with self._one_at_a_time:
             await self._declarer.apply(plan.merged(plan.slot(names, hand, value) for hand, value in slots))
-        self._young.declared(_WHEEL)
+        self._young.declared(WHEEL)
 
     async def renew_wheel(self) -> None:
         """Declares everything but topics again, because an object was gone.
@@ -176,12 +169,12 @@ class Declared:
         """
         await self.ensure_wheel()
         async with self._one_at_a_time:
-            await _once_more(partial(self._declare_wheel, binds=True))
-        self._young.declared(_WHEEL)
+            await once_more(partial(self._declare_wheel, binds=True))
+        self._young.declared(WHEEL)
 
     def wanted(self, topics: Iterable[str]) -> plan.Plan:
         """Returns the plan of everything that has to exist with these topics."""
-        of_topics = (self._plan(topic, direct=topic in self._direct) for topic in topics)
+        of_topics = (self._topics.plan(topic, direct=topic in self._topics.direct) for topic in topics)
         return plan.merged((plan.core(self._names), plan.slots(self._names), *of_topics))
 
     async def mend(self, wanted: plan.Plan, listed: Callable[[], Awaitable[Collection[str]]]) -> list[str]:
@@ -201,12 +194,12 @@ class Declared:
         unmet = replace(wanted, exchanges=missing.exchanges, queues=missing.queues)
         await self._declarer.apply(unmet, existed=not names)
         if names:
-            self._young.declared(_WHEEL)
+            self._young.declared(WHEEL)
         return names
 
     def know_direct(self, topic: str, direct: bool) -> None:
         """Notes whether a topic is direct, for when its queues are declared again."""
-        (self._direct.add if direct else self._direct.discard)(topic)
+        (self._topics.direct.add if direct else self._topics.direct.discard)(topic)
 
     async def set_direct(self, topic: str, direct: bool) -> None:
         """Binds the topic's due messages past the checkpoint, or to it.
@@ -214,7 +207,7 @@ class Declared:
         Raises:
             BrokerUnavailable
         """
-        was_direct = topic in self._direct
+        was_direct = topic in self._topics.direct
         self.know_direct(topic, direct)
         await self.ensure_topic(topic)
         if was_direct and not direct:
@@ -232,10 +225,10 @@ class Declared:
             BrokerUnavailable
         """
         await self.ensure_wheel()
-        self._topics.discard(topic)
-        self._direct.discard(topic)
+        self._topics.declared.discard(topic)
+        self._topics.direct.discard(topic)
         self._young.forget(topic)
-        await self._declarer.remove(self._plan(topic, direct=True))
+        await self._declarer.remove(self._topics.plan(topic, direct=True))
 
     async def _declare_wheel(self, *, binds: bool) -> None:
         """Declares the wheel. Without `binds` it leaves the bindings of an existing wheel to the watch and to publishes
@@ -245,7 +238,7 @@ class Declared:
         # Queues are declared in the plan's order: if the last one exists, all do.
         exists = await self._declarer.exists(whole.queues[-1].name)
         if not exists:
-            self._young.declaring(_WHEEL)
+            self._young.declaring(WHEEL)
         try:
             wanted = whole if binds or not exists else replace(whole, bindings=(), former=())
             await self._declarer.apply(wanted, existed=exists)
@@ -254,35 +247,9 @@ class Declared:
                 raise
             # Another user has declared it, as an operator may want.
             log.info("topology.not_allowed", detail="declared by another user")
-        if self._young.begun(_WHEEL):
-            self._young.declared(_WHEEL)
+        if self._young.begun(WHEEL):
+            self._young.declared(WHEEL)
         if binds or not exists:
-            self._topics.clear()
+            self._topics.declared.clear()
         await self.lanes.refresh(now=True)
         self._generation = generation
-
-    async def _declare_topic(self, topic: str) -> None:
-        exists = await self._declarer.exists(self._names.ready_queue(topic))
-        if not exists:
-            self._young.declaring(topic)
-        await self._declarer.apply(self._plan(topic, direct=topic in self._direct), existed=exists)
-        if len(self._topics) >= MOST_TOPICS:
-            self._topics.clear()
-            self._young.forget_settled(_WHEEL)
-        (self._young.declared if self._young.begun(topic) else self._young.exists)(topic)
-        self._topics.add(topic)
-
-    def _plan(self, topic: str, *, direct: bool) -> plan.Plan:
-        return plan.topic(self._names, topic, direct=direct, delivery_limit=self._delivery_limit)
-
-
-async def _once_more(declare: Callable[[], Awaitable[None]]) -> None:
-    """Declares, and declares a second time if an object vanished.
-
-    RabbitMQ notifies the consumers of a deleted queue before the queue is gone. Until then a declare of the queue
-    succeeds.
-    """
-    try:
-        await declare()
-    except Vanished:
-        await declare()

@@ -14,6 +14,9 @@ from time import monotonic
 
 _SETTLES_AFTER_S = 1.5
 
+WHEEL = ""
+"""The name of the wheel's group of queues. The other groups are topics."""
+
 
 class YoungQueues:
     """The ages of groups of queues that are declared together: the wheel, or a topic's queues."""

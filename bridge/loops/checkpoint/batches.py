@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -97,8 +98,11 @@ class Batches:
         ]
         # Only for these: a ghost of a removed topic would bring the topic back, with its queues.
         published = {step.publication.copy.topic for one in decisions if (step := one.step).publication is not None}
-        for topic in published:
-            await self._topics.used(topic)
+        if len(published) > 1:
+            await asyncio.gather(*map(self._topics.used, published))
+        else:
+            for topic in published:
+                await self._topics.used(topic)
         results = await self._succession.perform([decision.step for decision in decisions])
         done: list[int] = []
         held: list[tuple[Item, float]] = []

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bridge.service.group_commit import GroupCommit
+from bridge.model.group_commit import GroupCommit
 
 
 class Commits:
