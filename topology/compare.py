@@ -23,6 +23,14 @@ it."""
 
 _REPLACE: Final = "It can't be changed: move to another prefix with `delaybridge topology drain`"
 
+_MOST_EXPIRED: Final = (
+    1_000  # a slot dead-letters 2,000 to 5,000 a second, so these are late by some tenths of a second
+)
+_DEAD_LETTER_FASTER: Final = (
+    "Install deploy/rabbitmq-advanced.config: RabbitMQ's default for dead_letter_worker_consumer_prefetch is 32. If it "
+    "is installed, add lanes (BRIDGE_LANES)"
+)
+
 _QUEUE_POLICIES: Final = ("all", "queues", "quorum_queues")
 _EXCHANGE_POLICIES: Final = ("all", "exchanges")
 _BREAKING: Final = frozenset(
@@ -77,6 +85,24 @@ def queues(plan: Plan, rows: Rows) -> list[Finding]:
             findings += _durability(queue.name, row)
             findings += _arguments(queue.name, row["arguments"], queue.arguments)
     return findings
+
+
+def expired(plan: Plan, rows: Rows) -> list[Finding]:
+    """Checks the column `messages_dlx` of rows of /api/queues/VHOST: how many messages of a slot have expired and are
+    not dead-lettered yet. RabbitMQ counts them every five seconds."""
+    slots = {queue.name for queue in plan.queues if "x-message-ttl" in queue.arguments}
+    counts = {str(row["name"]): int(row.get("messages_dlx", 0)) for row in rows}
+    return [
+        warning(
+            f"{name}: number of expired messages",
+            found=f"{count:,}",
+            required=f"below {_MOST_EXPIRED:,}",
+            effect="they wait to be dead-lettered, so they are late",
+            remedy=_DEAD_LETTER_FASTER,
+        )
+        for name, count in counts.items()
+        if name in slots and count >= _MOST_EXPIRED
+    ]
 
 
 def bindings(plan: Plan, rows: Rows) -> list[Finding]:

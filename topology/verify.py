@@ -37,6 +37,7 @@ CAPABILITIES: Final = ("publisher_confirms", "exchange_exchange_bindings", "basi
 
 _SUPPORTED: Final = "Use a RabbitMQ that docs/versions.md lists"
 _UNREAD: Final = ", as the management API did not answer"
+_MOST_EXPIRED: Final = "columns=name,messages_dlx&page=1&page_size=20&sort=messages_dlx&sort_reverse=true"
 _DECLARE: Final = "Declare it with `delaybridge topology apply`"
 
 
@@ -134,12 +135,14 @@ async def managed(
 ) -> dict[str, list[Finding]]:
     """Compares the plan with the answers of the management API. Returns the findings by the path of each question.
 
-    `often`: asks only for bindings and policies, whose answers are small. Nothing else changes on existing objects.
+    `often`: asks only for bindings, policies and the slots with the most expired messages, whose answers are small.
+    Nothing else changes on existing objects.
     """
-    questions: dict[str, Callable[[compare.Rows], list[Finding]]] = {
+    questions: dict[str, Callable[[Any], list[Finding]]] = {
         "bindings/VHOST": lambda rows: compare.bindings(plan, rows),
         "policies/VHOST": lambda rows: compare.policies(plan, rows, kind="policy"),
         "operator-policies/VHOST": lambda rows: compare.policies(plan, rows, kind="operator policy"),
+        f"queues/VHOST?{_MOST_EXPIRED}": lambda page: compare.expired(plan, page["items"]),
     }
     if not often:
         questions |= {
@@ -175,6 +178,7 @@ def _compared(question: str, plan: Plan) -> str:
     """Names what the answer to the question shows."""
     return {
         "bindings/VHOST": f"{len(plan.bindings)} bindings",
+        f"queues/VHOST?{_MOST_EXPIRED}": "expired messages of slots",
         "policies/VHOST": "policies",
         "operator-policies/VHOST": "operator policies",
         "feature-flags": "all feature flags",

@@ -22,7 +22,9 @@ USER = PASSWORD = "guest"
 CTL_TIMEOUT_SECONDS = 120
 
 # The same as deploy/rabbitmq-advanced.config, which gives the reason.
-ADVANCED_CONFIGURATION = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 5000}]}].\n"
+ADVANCED_CONFIGURATION = (
+    "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 5000}, {dead_letter_worker_consumer_prefetch, 256}]}].\n"
+)
 
 
 class RabbitNode(Server):

@@ -27,8 +27,8 @@ REDIS: Final = MappingProxyType(
 )
 
 FEW_TICKS: Final = (
-    "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 5000}, {quorum_tick_interval, 60000},"
-    " {collect_statistics_interval, 60000}]}].\n"
+    ADVANCED_CONFIGURATION.removesuffix("]}].\n")
+    + ", {quorum_tick_interval, 60000}, {collect_statistics_interval, 60000}]}].\n"
 )
 """The text of advanced.config for nodes whose queues look after themselves once a minute, not every 5 s, and whose
 management plugin collects its figures as rarely. Hundreds of idle queues would take a part of a core. `list_queues` and

@@ -201,3 +201,21 @@ def test_policy_that_adds_an_alternate_exchange_is_reported() -> None:
     found = compare.policies(PLAN, [policy(definition, "^delay", **{"apply-to": "exchanges"})], kind="policy")
 
     assert {finding.on for finding in found} == {e.name for e in PLAN.exchanges if not e.alternate} - {"ready.returned"}
+
+
+def test_slot_with_a_thousand_expired_messages_is_reported() -> None:
+    rows = [
+        {"name": "delay.5s", "messages_dlx": 1_000},
+        {"name": "delay.6s", "messages_dlx": 5_000},  # not in the plan
+        {"name": "ready.orders", "messages_dlx": 5_000},
+    ]
+
+    (finding,) = compare.expired(PLAN, rows)
+    assert (finding.severity, finding.name, finding.found) == (
+        "warning",
+        "delay.5s: number of expired messages",
+        "1,000",
+    )
+    assert "deploy/rabbitmq-advanced.config" in finding.remedy
+    for row in ({"name": "delay.5s", "messages_dlx": 999}, {"name": "delay.5s"}):
+        assert compare.expired(PLAN, [row]) == []
