@@ -35,7 +35,7 @@ GOALS: Final[Mapping[str, Goal]] = MappingProxyType(
         "backlog lost": Goal("≤", 0),
         "backlog refused": Goal("≤", 0),
         "backlog p99 ratio": Goal("≤", 1.5),
-        "backlog memory bridge growth": Goal("≤", 16),  # an allocator adds as much in any case
+        "backlog memory bridge growth": Goal("≤", 16),  # MiB; memory that is freed and kept may be as much
         "backlog memory by message, body kept": Goal("≤", 700),
         "memory by message, body not kept": Goal("≤", 400),
         "memory per waiting message": Goal("≤", 350),

@@ -87,7 +87,10 @@ class Policies:
 
     async def put_on_list(self, topic: str, maker: Maker | None = None) -> bool:
         """Puts the topic on the list. False if the list is on a Redis server that is away while others answer; then the
-        topic's next use repeats this. `maker`: its place of the topic lasts as long as the topic is on the list."""
+        topic's next use repeats this.
+
+        `maker`: a topic that it made counts against its limit until the topic is removed from the list.
+        """
         commands: list[tuple[str | int, ...]] = [("SADD", self._keys.topics, topic)]
         if maker is not None:
             commands.append(("ZADD", self._keys.made_topics(maker.token_id), "XX", 0, topic))
