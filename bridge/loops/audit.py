@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from time import monotonic
@@ -98,6 +98,8 @@ class Audit:
             except Unavailable as error:
                 self._behind_s = monotonic()
                 self.state = waiting(error)
+                if not error.partly:
+                    self._report({})
                 log.warning("audit.waiting", reason=str(error))
                 continue
             for overdue in done.found if done is not None else ():
@@ -138,13 +140,17 @@ class Audit:
                 self._topics_left.popleft()
                 self._cursor = None
         if not self._topics_left:
-            counts = metrics.by_label(self._counts)
-            for label in self._reported - counts.keys():
-                metrics.OVERDUE.remove(label)
-            self._reported = set(counts)
-            for label, count in counts.items():
-                metrics.OVERDUE.labels(label).set(count)
+            self._report(metrics.by_label(self._counts))
         return Pass(found=found, last=not self._topics_left)
+
+    def _report(self, counts: Mapping[str, int]) -> None:
+        """Sets the gauge of each topic's label, and removes those of all other topics. A process has an audit for each
+        pool, so the gauges of other audits stay."""
+        for label in self._reported - counts.keys():
+            metrics.OVERDUE.remove(label)
+        self._reported = set(counts)
+        for label, count in counts.items():
+            metrics.OVERDUE.labels(label).set(count)
 
     async def _behind(self) -> bool:
         if self._checkpoint is not None and self._checkpoint.state != "ok":

@@ -37,6 +37,11 @@ async def until_all_up(api: Api) -> str:
         await pause()
 
 
+async def until_audit_reported(api: Api, *, reported: bool) -> None:
+    while ('delaybridge_overdue{topic="one"} 0.0' in await exposition(api)) is not reported:
+        await pause()
+
+
 @pytest.mark.parametrize(("outage", "part"), [(redis_frozen, "store"), (rabbit_frozen, "broker")])
 async def test_metrics_alone_show_a_frozen_server(
     stage: Stage, http: httpx2.AsyncClient, outage: Outage, part: str
@@ -52,4 +57,16 @@ async def test_metrics_alone_show_a_frozen_server(
         assert bool(re.search(ONE_WAITS, frozen, re.MULTILINE)) == (part == "broker")
         assert "delaybridge_accepted_total" in frozen
     assert re.search(ONE_WAITS, await until_all_up(api), re.MULTILINE)
+    bridge.kill()
+
+
+async def test_no_audit_is_reported_while_redis_is_frozen(stage: Stage, http: httpx2.AsyncClient) -> None:
+    bridge = stage.bridge(audit_every="1s", audit_grace="1s")
+    await started(bridge)
+    api = Api(http, bridge.url)
+    await api.sent("one", "one", delay="1h")
+    await until_audit_reported(api, reported=True)
+    async with redis_frozen(stage):
+        await until_audit_reported(api, reported=False)
+    await until_audit_reported(api, reported=True)
     bridge.kill()
