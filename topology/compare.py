@@ -23,9 +23,8 @@ it."""
 
 _REPLACE: Final = "It can't be changed: move to another prefix with `delaybridge topology drain`"
 
-_MOST_EXPIRED: Final = (
-    1_000  # a slot dead-letters 2,000 to 5,000 a second, so these are late by some tenths of a second
-)
+# A slot dead-letters 2,000 to 5,000 messages a second, so these are late by some tenths of a second.
+_MOST_EXPIRED: Final = 1_000
 _DEAD_LETTER_FASTER: Final = (
     "Install deploy/rabbitmq-advanced.config: RabbitMQ's default for dead_letter_worker_consumer_prefetch is 32. If it "
     "is installed, add lanes (BRIDGE_LANES)"
