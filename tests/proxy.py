@@ -6,6 +6,7 @@ It can cut connections, slow them down, hold them up, lose the answer to one req
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Self
@@ -25,7 +26,7 @@ class Proxy:
         self._overhears = overhears
         self.overheard = bytearray()
         self._port = free_ports(1)[0]
-        self._server: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self._passing: set[asyncio.Task[None]] = set()
         self._takes_connections = True
@@ -60,14 +61,19 @@ class Proxy:
 
     async def start(self) -> None:
         """Listens."""
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
+        # `asyncio.Server` leaves a connection open that it accepts as it is closed (python/cpython#109564).
+        self._listening = socket.create_server(("127.0.0.1", self._port))
+        self._listening.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._listening, self._accept, self._listening)
 
     async def stop(self) -> None:
         """Cuts every connection, and returns when none is left."""
         self.cut()
-        if self._server is not None:
-            self._server.close()
         self.speak()
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._listening.close()
+            self._listening = None
         while self._passing:
             await asyncio.wait(self._passing)
 
@@ -101,7 +107,12 @@ class Proxy:
         self._trigger = request
         self.lost.clear()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, listening: socket.socket) -> None:
+        with suppress(BlockingIOError):  # the client has gone
+            self._keep(self._connected(listening.accept()[0]))
+
+    async def _connected(self, client: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=client)
         self._open.add(writer)
         try:
             if not self._takes_connections:
@@ -125,7 +136,10 @@ class Proxy:
                 writer.transport.abort()
                 self._open.discard(writer)
 
-        task = asyncio.create_task(until_either_ends())
+        self._keep(until_either_ends())
+
+    def _keep(self, passing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(passing)
         self._passing.add(task)
         task.add_done_callback(self._passing.discard)
 

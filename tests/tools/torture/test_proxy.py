@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from urllib.parse import urlsplit
 
@@ -73,3 +74,15 @@ async def test_latency_is_added_in_both_directions(proxy: Proxy, latency_s: floa
         began_s = monotonic()
         assert await echoed(client) == b"x"
         assert monotonic() - began_s >= 2 * latency_s - 0.002  # timers may be a tick short
+
+
+async def test_a_connection_that_is_accepted_during_a_stop_is_closed(proxy: Proxy) -> None:
+    loop = asyncio.get_running_loop()
+    with socket.create_connection(("127.0.0.1", proxy.port)) as client:  # the proxy has not accepted it yet
+        client.setblocking(False)
+        # In the next round the proxy accepts it. In the one after that it stops, and only then looks at it.
+        stopped = loop.create_future()
+        loop.call_soon(lambda: loop.create_task(proxy.stop()).add_done_callback(stopped.set_result))
+        await stopped
+        with suppress(ConnectionResetError):
+            assert await loop.sock_recv(client, 1) == b""
