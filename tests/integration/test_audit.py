@@ -20,6 +20,7 @@ from tests.waiting import pause
 
 pytestmark = pytest.mark.timeout(90)
 
+NowMs = Callable[[], Awaitable[int]]
 GRACE_MS = 1_000
 RUN_EVERY_S = 0.25  # a run of the command takes the time of many looks
 SLOT_OF_FOUR_SECONDS = "delay.3s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
@@ -92,10 +93,11 @@ async def nothing_else_comes(own: Own) -> bool:
     return await own.topic.drain("marker") == []
 
 
-async def test_message_purged_with_its_slot_is_delivered_once(own: Own) -> None:
+async def test_message_purged_with_its_slot_is_delivered_once(own: Own, store_now_ms: NowMs) -> None:
     ids = [f"m-{number:03}" for number in range(150)]
-    await own.topic.send_many(*({"id": one, "body": one, "delay": "4s"} for one in ids))
-    assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1  # one bundle has them all
+    due_at_ms = await store_now_ms() + 4_000
+    await own.topic.send_many(*({"id": one, "body": one, "deliver_at": due_at_ms} for one in ids))
+    assert await purge(own, SLOT_OF_FOUR_SECONDS) == 1  # one bundle has them all, as they are due at one moment
     assert sorted(await own.topic.pull_ids(len(ids), max=100)) == ids
     assert await nothing_else_comes(own)
     assert {(await own.topic.look(one))["attempts"] for one in ids} == {1}
@@ -175,9 +177,7 @@ async def test_audit_command_changes_nothing_without_repair(own: Own) -> None:
 
 
 @BY_HAND
-async def test_audit_sends_nothing_again_while_the_checkpoint_is_late(
-    own: Own, store_now_ms: Callable[[], Awaitable[int]]
-) -> None:
+async def test_audit_sends_nothing_again_while_the_checkpoint_is_late(own: Own, store_now_ms: NowMs) -> None:
     sent = await own.topic.send(id="m-1", delay="3s")
     own.bridge.kill()
     late_ms = 0

@@ -67,10 +67,11 @@ async def nothing_else_comes(topic: Topic) -> bool:
     return await topic.drain("marker") == []
 
 
-async def test_batch_travels_as_one_message_that_describes_itself(own: Own) -> None:
+async def test_batch_travels_as_one_message_that_describes_itself(own: Own, store_now_ms: NowMs) -> None:
     headers = {"trace": "1", "ratio": 0.5}
     plain = {"id": "text", "body": "hello\n", "content_type": "text/plain", "headers": headers}
-    sent = await own.topic.send_many(*numbered(49, delay="4s"), {**plain, "delay": "4s"})
+    due_at_ms = await store_now_ms() + 4_000  # with a delay, they may be due in two tenths of a second: two bundles
+    sent = await own.topic.send_many(*numbered(49, deliver_at=due_at_ms), {**plain, "deliver_at": due_at_ms})
     async with own.amqp.consume(SLOT_OF_FOUR_SECONDS) as standing:
         seen = await standing.get()
         assert standing.empty()
@@ -79,7 +80,7 @@ async def test_batch_travels_as_one_message_that_describes_itself(own: Own) -> N
         50,
         own.topic.name,
     )
-    assert header(seen, "x-delay-due") == min(due_ms(one["message"]) for one in sent)
+    assert header(seen, "x-delay-due") == due_at_ms == min(due_ms(one["message"]) for one in sent)
     assert seen.body.decode().startswith(f"50 copies for {own.topic.name}")
     found = await pulled(own.topic, 50)
     assert {found[f"m-{at:03}"]["body"]["order"] for at in range(49)} == set(range(49))
