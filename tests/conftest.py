@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from bridge.local.errors import LocalError
 from bridge.local.ports import free_ports
@@ -41,6 +42,11 @@ from tests.shared_servers import (
 )
 
 PROJECT = Path(__file__).parent.parent
+
+# An example of a test that has no `examples` takes a millisecond, and a pause of the machine is no fault of its.
+settings.register_profile("without deadline", deadline=None)
+settings.load_profile("without deadline")
+
 # Files and folders whose tests take longest, in this order. A worker takes whole files, so long ones begin first.
 LONGEST = (
     "clusters/test_rabbit.py",

@@ -126,13 +126,13 @@ async def test_a_task_is_answered_byte_for_byte(
 
 
 async def test_a_task_is_never_early(tasks: Tasks) -> None:
-    moment_s = int(time.time()) + 2
-    added = await tasks.call("add", timing_moment=moment_s, content="later")
-    task_id = added["task_id"]
-    early = await tasks.pull(task_id=task_id)
-    assert (early["dm_error"], early["error_msg"]) == (425, f"任务未到期: the task {task_id} is not due yet")
+    far_id = (await tasks.call("add", timing_moment=int(time.time()) + 3_600, content="far"))["task_id"]
+    early = await tasks.pull(task_id=far_id)
+    assert (early["dm_error"], early["error_msg"]) == (425, f"任务未到期: the task {far_id} is not due yet")
     assert await tasks.pull() == NONE_DUE
 
+    moment_s = int(time.time()) + 2
+    task_id = (await tasks.call("add", timing_moment=moment_s, content="later"))["task_id"]
     assert await tasks.pull_until_one() == {**SUCCESS, "task_id": task_id, "content": "later"}
     assert time.time() >= moment_s
 

@@ -138,9 +138,10 @@ class TestRequests:
 
 class TestLife:
     async def test_a_job_goes_through_its_states(self, wire: Youzan) -> None:
-        began_s = time.time()
-        await wire.add("1", ttr=1)
+        await wire.add("1", delay=600)
         assert await wire.state("1") == "delay"
+        began_s = time.time()
+        await wire.add("1", ttr=1)  # in the place of the first
         await wire.topic().until_state(f"{wire.name}-1", "ready")
         assert await wire.state("1") == "ready"
         assert time.time() >= began_s + 1
@@ -166,9 +167,10 @@ class TestLife:
     async def test_an_add_of_a_living_id_replaces_the_job_and_its_topic(self, wire: Youzan) -> None:
         await wire.add("1", "old", delay=0)
         assert await wire.pop() == ("1", "old")
-        await wire.add("1", "new", topic="b")
+        await wire.add("1", "new", delay=600, topic="b")
         assert await wire.state("1") == "delay"
-        assert await wire.pop("b") == ("1", "new")
+        await wire.add("1", "newer", topic="b")
+        assert await wire.pop("b") == ("1", "newer")
         assert await wire.topic("a").state(f"{wire.name}-1") == "deleted"
 
     async def test_ouqiangs_wire_knows_the_same_ids(self, wire: Youzan) -> None:
