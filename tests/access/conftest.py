@@ -18,7 +18,7 @@ from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.tokens import StoredTokens
-from tests.forked_bridge import ForkedBridge
+from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.matrix.servers import Servers
 
 
@@ -71,6 +71,7 @@ def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Itera
         "BRIDGE_REDIS_URL": redis_node.url,
         "BRIDGE_ACCESS": "tokens",
         "BRIDGE_MAX_BODY": "1000",
+        **PATIENT,
     }
     one, other = (
         ForkedBridge(local_dir / "guarded" / name / "bridge.log", port, settings)

@@ -18,7 +18,7 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from tests.access.conftest import Mint, id_of
-from tests.forked_bridge import ForkedBridge
+from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.integration.own import own_bridge
 from tests.waiting import pause
 
@@ -171,6 +171,7 @@ async def test_tokens_file_is_followed_when_it_changes(
         "BRIDGE_REDIS_URL": redis_node.url,
         "BRIDGE_ACCESS": "tokens",
         "BRIDGE_TOKENS_FILE": str(file),
+        **PATIENT,
     }
     process = ForkedBridge(folder / "bridge.log", free_ports(1)[0], settings)
     await asyncio.to_thread(process.start)

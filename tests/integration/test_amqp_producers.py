@@ -132,7 +132,7 @@ async def test_policy_of_a_direct_topic_holds_for_messages_of_clients(topic: Top
     await amqp.publish("delay", f"0.0.0.0.0.0.1.{topic.name}", message_id="m-1")
     if over == "http":
         # The body is not kept, so the lease has to end before the message is a dead letter.
-        pulled = await topic.pull_one(lease="1s")
+        pulled = await topic.pull_one(lease="3s")
         assert pulled["max_retry"] == 0
         await topic.nack(pulled)
     else:

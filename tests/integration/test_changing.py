@@ -78,7 +78,7 @@ async def test_deleted_id_can_be_sent_again_and_its_old_copy_is_dropped(topic: T
 
 async def test_message_moved_later_is_delivered_at_its_new_time(topic: Topic, store_now_ms: NowMs) -> None:
     await topic.send(id="m-1", delay="1s")
-    moved = await topic.move("m-1", delay="2s")
+    moved = await topic.move("m-1", delay="4s")
     await topic.send(id="marker", delay="1.1s")
     assert moved["state"] == "waiting"
     assert await topic.drain("marker") == []
@@ -88,7 +88,7 @@ async def test_message_moved_later_is_delivered_at_its_new_time(topic: Topic, st
 
 
 async def test_message_moved_earlier_is_delivered_once_at_its_new_time(topic: Topic, store_now_ms: NowMs) -> None:
-    sent = await topic.send(id="m-1", delay="2s")
+    sent = await topic.send(id="m-1", delay="4s")
     moved = await topic.move("m-1", deliver_at=due_ms(sent) - 1_000)
     await topic.send(id="marker", deliver_at=due_ms(sent) + 200)
     assert due_ms(moved) == due_ms(sent) - 1_000
@@ -109,13 +109,13 @@ async def test_message_moved_to_now_is_due_at_once(topic: Topic, amqp: Amqp) -> 
 
 
 async def test_message_can_be_moved_many_times(topic: Topic) -> None:
-    await topic.send(id="m-1", delay="1s")
-    for delay in ("2s", "1s", "1m", "1s", "1h", 600):
+    await topic.send(id="m-1", delay="4s")
+    for delay in ("5s", "4s", "1m", "4s", "1h", 600):
         moved = await topic.move("m-1", delay=delay)
     pulled = await topic.pull_one()
     assert (pulled["due_at"], pulled["attempts"]) == (moved["due_at"], 1)
     await topic.ack(pulled)
-    await topic.send(id="marker", delay="2.5s")
+    await topic.send(id="marker", delay="5.5s")
     assert await topic.drain("marker") == []
 
 
@@ -126,7 +126,7 @@ async def test_expiry_moves_with_the_due_time(topic: Topic) -> None:
 
 
 async def test_message_without_a_kept_body_can_only_be_moved_later(topic: Topic) -> None:
-    sent = await topic.send(LARGE, id="m-1", content_type="text/plain", delay="1.2s")
+    sent = await topic.send(LARGE, id="m-1", content_type="text/plain", delay="3s")
     refused = await topic.move("m-1", delay=0, expect=409)
     assert refused["type"].endswith(":body-not-kept")
     assert refused["state"] == "waiting"

@@ -81,9 +81,9 @@ async def test_direct_topic_ends_a_message_that_is_due_at_once_after_its_ttl(top
 async def test_lease_of_a_direct_topic_ends_at_the_checkpoint(topic: Topic, amqp: Amqp) -> None:
     await topic.put_policy(release="direct")
     await topic.send(id="m-1", delay=200)
-    first = await topic.pull_one(lease="1s")
-    extended = await topic.extend(first, "2s")
-    await topic.send(id="marker", delay="1.4s")
+    first = await topic.pull_one(lease="3s")
+    extended = await topic.extend(first, "6s")
+    await topic.send(id="marker", delay="3.4s")
     # A lease copy that bypassed the checkpoint would be pulled before the marker.
     assert await topic.drain("marker") == []
     second = await topic.pull_one()
@@ -111,8 +111,8 @@ async def test_waiting_messages_of_a_topic_put_to_direct_are_not_early_and_a_del
     topic: Topic, amqp: Amqp, store_now_ms: NowMs
 ) -> None:
     await topic.send(id="doomed", delay="1.5s")
-    sent = {f"m-{at}": await topic.send(id=f"m-{at}", delay=1_500 + 17 * at) for at in range(10)}
     await topic.delete("doomed")
+    sent = {f"m-{at}": await topic.send(id=f"m-{at}", delay=1_500 + 17 * at) for at in range(10)}
     await topic.put_policy(release="direct")
     arrived_ms = {}
     async with amqp.consume(topic.ready_queue) as arrivals:

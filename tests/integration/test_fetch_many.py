@@ -118,9 +118,9 @@ async def test_take_cancelled_after_its_answer_arrived_requeues_the_message(
 async def test_message_that_arrives_too_late_is_ready_again(rabbit: RabbitNode, amqp: Amqp, queue: str) -> None:
     big = bytes(4 * 1024 * 1024)
     async with Proxy(rabbit.amqp_url) as proxy:
-        slow = BrokerConnection([proxy.url], purpose="test", timeout_ms=1_000, check=lambda _: None, breaker=Breaker())
+        slow = BrokerConnection([proxy.url], purpose="test", timeout_ms=10_000, check=lambda _: None, breaker=Breaker())
+        await ack_all(await Taker(slow, timeout_ms=10_000).take(queue, 120))
         taker = Taker(slow, timeout_ms=1_000)
-        await ack_all(await taker.take(queue, 120))
         await amqp.publish("", queue, big)
         # The answer begins in time. Its body arrives in 64 chunks or more.
         proxy.latency_s = 0.05
@@ -170,6 +170,8 @@ async def test_cancelled_fetch_requeues_its_deliveries(
     await asyncio.wait([taking])
 
     assert taking.cancelled()
+    while await amqp.count(queue) != 120:
+        await pause()
     assert sorted(number for number, _ in await left(amqp, queue)) == list(range(120))
 
 

@@ -16,7 +16,7 @@ import pytest
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
-from tests.forked_bridge import ForkedBridge
+from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.waiting import pause
 
 MAX_BODY = 1_000
@@ -37,6 +37,7 @@ def strict(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterat
         "BRIDGE_MAX_CONNECTIONS": str(CONNECTIONS),
         "BRIDGE_CLIENT_TIMEOUT": f"{CLIENT_TIMEOUT_S:g}s",
         "BRIDGE_KEEP_ALIVE": "3s",
+        **PATIENT,
     }
     with ForkedBridge(local_dir / "strict" / "bridge.log", free_ports(1)[0], settings) as process:
         yield process

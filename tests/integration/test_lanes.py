@@ -87,8 +87,11 @@ async def test_every_lane_releases_leases_returns_moves_and_deletes(own: Own, me
     await topic.move(f"moved-{message_id}", delay="300ms")
     await topic.send(id=f"deleted-{message_id}", delay="300ms")
     await topic.delete(f"deleted-{message_id}")
+    pulled = await topic.pull_one()
+    assert pulled["id"] == f"moved-{message_id}"
+    await topic.ack(pulled)
     await topic.send(id="marker", delay="900ms")
-    assert await topic.drain("marker") == [f"moved-{message_id}"]
+    assert await topic.drain("marker") == []
     assert await topic.state(f"deleted-{message_id}") == "deleted"
 
 
@@ -177,7 +180,11 @@ async def _break_connections(rabbit: RabbitNode, vhost: str) -> None:
         names = [one["name"] for one in found if str(one.get("user_provided_name")).startswith("delaybridge")]
         await pause()
     for name in names:
-        await management(rabbit, "DELETE", f"connections/{quote(name, safe='')}")
+        try:
+            await management(rabbit, "DELETE", f"connections/{quote(name, safe='')}")
+        except httpx2.HTTPStatusError as error:
+            if error.response.status_code != 404:  # of a killed bridge, which RabbitMQ lists a moment longer
+                raise
 
 
 async def test_names_of_a_lane_are_those_its_bridge_declares(own: Own, rabbit: RabbitNode) -> None:

@@ -93,10 +93,10 @@ async def test_ack_is_idempotent(topic: Topic) -> None:
 
 async def test_extended_lease_does_not_end_early(topic: Topic, store_now_ms: NowMs) -> None:
     await topic.send(id="m-1")
-    leased = await topic.pull_one(lease="1s")
-    extended = await topic.extend(leased, "3s")
+    leased = await topic.pull_one(lease="3s")
+    extended = await topic.extend(leased, "5s")
     assert due_ms({"due_at": extended["lease_until"]}) > due_ms({"due_at": leased["lease_until"]})
-    await topic.send(id="marker", delay="1.4s")
+    await topic.send(id="marker", delay="3.4s")
     assert await topic.drain("marker") == []
     again = await topic.pull_one()
     assert (again["id"], again["attempts"]) == ("m-1", 2)
@@ -113,8 +113,8 @@ async def test_nacked_message_returns_after_the_delay_with_the_reason(topic: Top
     await topic.send(id="m-1")
     nacked = await topic.nack(await topic.pull_one(), delay=600, reason="card refused")
     assert (nacked["state"], nacked["reason"], nacked["attempts"]) == ("waiting", "card refused", 1)
-    assert await topic.pull(wait=0) == []
-    again = await topic.pull_one()
+    # On a slow machine it may be due by the first pull.
+    again = next(iter(await topic.pull(wait=0)), None) or await topic.pull_one()
     assert await store_now_ms() >= due_ms(nacked)
     assert (again["attempts"], again["reason"]) == (2, "card refused")
 
@@ -169,7 +169,7 @@ async def test_topic_sets_the_default_lease(topic: Topic) -> None:
 async def test_nacked_message_without_a_kept_body_returns_at_lease_end(topic: Topic) -> None:
     large = "x" * (64 * 1024 + 1)
     await topic.send(large, id="m-1", content_type="text/plain")
-    leased = await topic.pull_one(lease="1s")
+    leased = await topic.pull_one(lease="3s")
     nacked = await topic.nack(leased, reason="busy")
     assert nacked["state"] == "waiting"
     assert due_ms(nacked) >= due_ms({"due_at": leased["lease_until"]})

@@ -64,7 +64,7 @@ async def test_redis_that_lost_all_data_loses_no_message(rabbit: RabbitNode, ser
             topic = own.topic
             await topic.send({"order": 0}, id="ready")
             await topic.send({"order": 1}, id="leased")
-            while (leased := await topic.pull_one(lease="1s"))["id"] != "leased":
+            while (leased := await topic.pull_one(lease="3s"))["id"] != "leased":
                 await topic.nack(leased)
             sent = await topic.send({"order": 2}, id="waiting", delay="2.5s", headers={"tenant": "t-7"}, max_retry=5)
             await redis.flushall()

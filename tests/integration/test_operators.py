@@ -184,10 +184,10 @@ async def test_removed_topic_stays_removed_when_its_copies_come_due(
 ) -> None:
     await topic.send(id="waiting", delay=500)
     await topic.send(id="acked")
-    await topic.ack(await topic.pull_one(lease="1s"))
+    await topic.ack(await topic.pull_one(lease="2s"))
     await topic.call("DELETE", "?force=true")
     later = topic.beside("later")
-    await later.send(delay="2s")
+    await later.send(delay="3s")
     await later.pull_one()
     await topic.call("GET", expect=404)
     assert [await amqp.count(queue) for queue in (topic.ready_queue, topic.dead_queue)] == [None, None]
@@ -263,7 +263,7 @@ async def test_counters_follow_the_life_of_messages(topic: Topic, amqp: Amqp) ->
         for _ in range(2):
             await (await arrivals.get()).reject(requeue=False)
     await topic.until_state("refused", "dead")
-    await topic.send(id="short", delay=100, ttl=100)
+    await topic.send(id="short", delay=100, ttl="2s")
     await topic.until_state("short", "expired")
     wanted = {
         "accepted": 4, "released": 4, "delivered": 1, "acked": 1, "deleted": 1, "retried": 1, "dead": 1, "expired": 1,

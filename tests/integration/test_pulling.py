@@ -20,7 +20,7 @@ import pytest_asyncio
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
-from tests.forked_bridge import ForkedBridge
+from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Json, Topic
 from tests.waiting import pause
@@ -40,6 +40,7 @@ async def second(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> 
         "BRIDGE_AMQP_URL": rabbit.amqp_url,
         "BRIDGE_REDIS_URL": redis_node.url,
         "BRIDGE_CHECKPOINT_PREFETCH": "7",
+        **PATIENT,
     }
     process = ForkedBridge(local_dir / "second" / "bridge.log", free_ports(1)[0], settings)
     await asyncio.to_thread(process.start)
@@ -127,7 +128,7 @@ async def test_poll_wakes_by_calls_to_another_process(
 async def test_message_leased_at_one_process_is_settled_at_another(topic: Topic, second: httpx2.AsyncClient) -> None:
     other = topic.through(second)
     await topic.send(id="m-1")
-    leased = await other.pull_one(lease="1s")
+    leased = await other.pull_one(lease="10s")
     await topic.extend(leased, "30s")
     assert (await topic.ack(leased))["state"] == "acked"
     assert await other.state("m-1") == "acked"
@@ -148,6 +149,7 @@ async def test_immediate_send_past_the_checkpoint_waits_until_the_new_queue_woul
 
 async def test_immediate_send_through_the_checkpoint_waits_for_no_new_queue(client: httpx2.AsyncClient) -> None:
     new = Topic(client, f"new-{uuid4().hex[:12]}")
+    await new.put_policy()  # declares its queues
     began_s = monotonic()
     poll = asyncio.create_task(new.pull_one())
     sent = await new.send()

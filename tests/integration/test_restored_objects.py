@@ -137,6 +137,8 @@ async def test_deleted_refused_queue_is_declared_again_for_the_next_message(own:
     await own.amqp.publish(NAMES.entry, "no key", b"strange", message_id="strange")
     await insist(topic, "POST", "", {"id": "behind", "body": 1})
     assert await topic.pull_ids(1) == ["behind"]
+    while not await own.amqp.count(NAMES.refused):
+        await pause()
     assert (await own.amqp.take(NAMES.refused)).message_id == "strange"
 
 

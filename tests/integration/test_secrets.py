@@ -17,6 +17,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.command import command as run
+from tests.forked_bridge import PATIENT
 from tests.waiting import pause
 
 USER = "keeper"
@@ -50,6 +51,7 @@ class Guarded:
             "BRIDGE_AMQP_URL": f"amqp://{login}@127.0.0.1:{self.rabbit.port}/",
             "BRIDGE_REDIS_URL": f"redis://:{quote(store, safe='')}@127.0.0.1:{self.redis.port}/0",
             "BRIDGE_MANAGEMENT_URL": f"http://{login}@127.0.0.1:{self.rabbit.management_port}",
+            **PATIENT,
             **other,
         }
 

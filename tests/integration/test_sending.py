@@ -89,7 +89,7 @@ async def test_id_can_be_sent_again_after_its_message_has_ended(topic: Topic) ->
     await topic.send("first", id="m-1")
     await topic.ack(await topic.pull_one())
     assert await topic.state("m-1") == "acked"
-    second = await topic.send("second", id="m-1", delay=200)
+    second = await topic.send("second", id="m-1", delay="1s")
     assert (second["state"], second["attempts"], second["ended_at"]) == ("waiting", 0, None)
     pulled = await topic.pull_one()
     assert (pulled["body"], pulled["attempts"]) == ("second", 1)
@@ -181,11 +181,12 @@ async def test_body_too_large_to_keep_is_delivered_but_not_shown(topic: Topic) -
 
 async def test_topic_can_have_a_namespace_and_dots(client: httpx2.AsyncClient, topic: Topic, amqp: Amqp) -> None:
     dotted = Topic(client, f"shop.eu/{topic.name}.orders.1.0.0")
-    sent = await dotted.send(id="m-1", delay=300)
+    sent = await dotted.send(id="m-1", delay="1h")
     assert sent["topic"] == dotted.name
     namespace, name = dotted.name.split("/")
     found = await client.get(f"/v1/namespaces/{namespace}/topics/{name}/messages/m-1")
     assert found.json() == sent
+    await dotted.send(delay=300)
     message = await amqp.take(dotted.ready_queue)
     assert header(message, "x-delay-topic") == dotted.name
     # A topic whose name has the same ending gets no message.

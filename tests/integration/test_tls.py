@@ -19,7 +19,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.command import command
-from tests.forked_bridge import ForkedBridge
+from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.matrix.servers import Servers
 from tests.proxy import Proxy
 from tests.waiting import pause
@@ -60,6 +60,7 @@ class Secured:
             "BRIDGE_TLS_CA": str(self.ours.ca),
             "BRIDGE_TLS_CERT": str(self.ours.cert),
             "BRIDGE_TLS_KEY": str(self.ours.key),
+            **PATIENT,
             **other,
         }
 
@@ -214,6 +215,8 @@ async def test_server_without_tls_is_reported_and_gets_no_password(secured: Secu
         settings = secured.settings(
             BRIDGE_AMQP_URL=f"amqps://guest:open-sesame@localhost:{amqp.port}/",
             BRIDGE_REDIS_URL=f"rediss://:open-sesame@localhost:{redis.port}/0",
+            BRIDGE_BROKER_TIMEOUT="1500ms",
+            BRIDGE_STORE_TIMEOUT="1500ms",
         )
         await assert_refused(secured, settings, "does not speak TLS", "over TLS did not answer")
     client_hello = b"\x16\x03\x01"
