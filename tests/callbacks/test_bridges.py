@@ -37,6 +37,7 @@ async def test_no_process_calls_a_busy_receiver_before_retry_after(topic: Topic,
     await subscribe(topic, receiver, concurrency=1)
     await topic.send(id="o-1")
     (first,) = await receiver.some(1)
+    await until_subscription(topic, state="held")
     for number in range(5):
         await topic.send(id=f"later-{number}")
     calls = await receiver.some(6)
@@ -124,7 +125,7 @@ async def test_after_a_kill_during_a_call_the_lease_expires_and_the_call_is_repe
     receiver.reply = never
     allow = {"BRIDGE_PUSH_ALLOW": "http://127.0.0.1"}
     async with own_bridge(rabbit, redis_node.url, local_dir / "killed", **allow) as own:
-        await subscribe(own.topic, receiver, timeout="1s")
+        await subscribe(own.topic, receiver, timeout="4s")
         await own.topic.send(id=f"o-{uuid4().hex}")
         (first,) = await receiver.some(1)
         await asyncio.to_thread(own.bridge.kill)
@@ -136,7 +137,7 @@ async def test_after_a_kill_during_a_call_the_lease_expires_and_the_call_is_repe
     assert again.headers["x-delay-id"] == first.headers["x-delay-id"]
     assert again.headers["webhook-id"] == first.headers["webhook-id"]
     assert attempts([first, again]) == ["1", "2"]
-    assert again.at_ms >= first.at_ms + 1_000  # not before the call has timed out
+    assert again.at_ms >= first.at_ms + 4_000  # not before the call has timed out
 
 
 async def until_port_closed(client: httpx2.AsyncClient) -> None:

@@ -3,6 +3,8 @@ it."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bridge.loops.watch import Watch
@@ -23,7 +25,7 @@ def set_clock(service: Service, now: int | str) -> None:
 
 async def test_message_due_while_the_clock_is_a_day_back_comes_when_the_clock_is_right(stage: Stage) -> None:
     async with running(stage) as service:
-        await service.sending.send(Draft(topic=TOPIC, id="late", envelope=Envelope(body=b"1"), delay_ms=2_000))
+        await service.sending.send(Draft(topic=TOPIC, id="late", envelope=Envelope(body=b"1"), delay_ms=4_000))
         set_clock(service, int(service.context.store.clock.now_ms()) - DAY_MS)
         await fire_answered(service)
         set_clock(service, "")
@@ -42,5 +44,6 @@ async def test_watch_reports_a_step_of_the_clock(stage: Stage, step_ms: int, dir
         watch = Watch(service.loops_context)
         await watch.run_once()
     # Other commands saw the true clock meanwhile, so there are steps in both directions.
-    found = [finding for finding in watch.findings if f"set {direction} by 3,600 s" in finding.says]
+    # What is reported is the least step that explains the answers. A pause between them makes it smaller.
+    found = [finding for finding in watch.findings if re.search(rf"set {direction} by 3,(600|59\d) s", finding.says)]
     assert [finding.severity for finding in found] == ["warning"]

@@ -133,19 +133,19 @@ async def test_a_crash_as_leases_end_redelivers_only_unacked_messages(
     async with dying(stage) as (mortal, service):
         await send_all(service, topic)
         pulled_ms = now_ms()
-        leased = await pull_all(service, topic, lease_ms=1_500)
+        leased = await pull_all(service, topic, lease_ms=4_000)
         dying_at(mortal)
         acked, left = leased[:4], [one.message.record.id for one in leased[4:]]
         await service.settling.ack_receipts(topic, [one.receipt for one in acked])
         await mortal.die()
     async with restarted(stage) as service:
-        await each_comes_once(service, topic, left, not_before_ms=pulled_ms + 1_500, most_attempts=2)
+        await each_comes_once(service, topic, left, not_before_ms=pulled_ms + 4_000, most_attempts=2)
         for one in acked:
             assert (await service.lookup.get(topic, one.message.record.id)).record.state is State.ACKED
 
 
 async def test_a_killed_bridge_leaves_its_bundles_to_the_next_one(stage: Stage, http: httpx2.AsyncClient) -> None:
-    first, second = stage.bridge(), stage.bridge()
+    first, second = (stage.bridge(broker_timeout="10s", store_timeout="10s") for _ in range(2))
     await started(first)
     async with httpx2.AsyncClient(base_url=first.url, timeout=60) as client:
         topic = Topic(client, "bundle-killed")

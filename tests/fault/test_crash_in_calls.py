@@ -57,7 +57,7 @@ async def test_a_crash_in_a_nack_redelivers_the_message(stage: Stage, name: str,
     topic = f"nack-{name}"
     async with dying(stage) as (mortal, service):
         await send(service, draft(topic))
-        await pull(service, topic, lease_ms=1_500)
+        await pull(service, topic, lease_ms=4_000)
         dying_at(mortal)
         nacked_ms = now_ms()
         nack = service.settling.nack(topic, "it", receipt=None, delay_ms=300, reason=None)

@@ -200,7 +200,7 @@ async def test_a_refused_send_does_not_revive_a_message_that_was_deleted_meanwhi
 ) -> None:
     """The network holds back each request to Redis. So the send is refused while its claim is on the way."""
     topic = "refused"
-    what = draft(topic, delay_ms=1_000)
+    what = draft(topic, delay_ms=2_000)
     async with Proxy(stage.redis.url) as proxy, running(stage, redis_url=proxy.url) as slow:
         await send(slow, draft(topic, message_id="first", delay_ms=HOUR_MS))
         await slow.context.broker.declared.settled([topic], old=())  # a send to a young queue has more time
@@ -211,7 +211,7 @@ async def test_a_refused_send_does_not_revive_a_message_that_was_deleted_meanwhi
         await send(service, what)
         await service.changing.delete(topic, "it", release=False)
         async with consuming(stage, topic) as arrived:
-            assert await arrivals_before_marker(service, topic, arrived, delay_ms=4_000) == []
+            assert await arrivals_before_marker(service, topic, arrived, delay_ms=6_000) == []
         assert (await service.lookup.get(topic, "it")).record.state is State.DELETED
         proxy.request_latency_s = 0.0
 

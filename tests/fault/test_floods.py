@@ -24,11 +24,13 @@ async def test_message_overtakes_another_topics_flood_that_was_read_before_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, bundles: bool, flood: int
 ) -> None:
     flooded, other = (f"{name}-{bundles}" for name in ("flood", "other"))
-    async with running(stage, checkpoint_batch=BATCH, bundles=bundles) as service:
+    async with running(
+        stage, checkpoint_batch=BATCH, bundles=bundles, broker_timeout=10_000, store_timeout=10_000
+    ) as service:
         # The gate blocks every batch, so the checkpoint reads the whole flood before it releases a message.
         gate = Gate(monkeypatch)
         flood_due_ms = now_ms() + 8_000
-        other_due_ms = flood_due_ms + 300
+        other_due_ms = flood_due_ms + 2_000
         await send(service, flooded, flood, flood_due_ms)
         await send(service, other, 1, other_due_ms)
         async with asyncio.timeout(PATIENCE_S):

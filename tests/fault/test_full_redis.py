@@ -75,7 +75,7 @@ async def test_full_redis_refuses_sends_and_loses_no_accepted_message(
     async with bridge_on(stage, local_dir, "everysec", topic) as (url, redis):
         api = Api(http, url)
         await api.sent(topic, "ready")
-        await api.sent(topic, "due-meanwhile", delay=1_500)
+        await api.sent(topic, "due-meanwhile", delay=5_000)
         async with full(redis):
             assert says in await refused(api, topic)
             # The second refusal has the same reason, so it does not come from the breaker.
@@ -84,6 +84,7 @@ async def test_full_redis_refuses_sends_and_loses_no_accepted_message(
             while says not in waiting:
                 health = (await api.call("GET", "/health/ready")).json()
                 waiting = health["parts"]["checkpoint"]
+                await pause()
         await api.insist("GET", "/health/ready")
         await api.sent(topic, "after", delay=100)
         got: set[str] = set()

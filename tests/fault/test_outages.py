@@ -89,11 +89,11 @@ async def bridge(stage: Stage) -> AsyncIterator[ForkedBridge]:
 
 
 async def refused(api: Api, path: str, body: object) -> bool:
-    """Whether the call is answered in time with a 503 that has `Retry-After`. False for a 200."""
+    """Whether the call is answered in time with a 503 that has `Retry-After`. False when it is done."""
     asked_s = monotonic()
     response = await api.call("POST", path, body)
     assert monotonic() - asked_s < ANSWERED_WITHIN_S
-    if response.status_code == 200:
+    if response.is_success:
         return False
     assert (response.status_code, response.headers["content-type"]) == (503, "application/problem+json"), response.text
     assert int(response.headers["retry-after"]) >= 1

@@ -16,7 +16,7 @@ import pytest
 from bridge.local.ports import free_ports
 from tests.fault.api import Api
 from tests.fault.stage import Stage, killed, started
-from tests.forked_bridge import ForkedBridge
+from tests.forked_bridge import PATIENT, ForkedBridge
 
 BRIDGES, ROUNDS = 3, 2
 PRODUCERS, CONSUMERS = 8, 4
@@ -100,7 +100,7 @@ async def test_rolling_restart_loses_no_message_and_delivers_none_twice(
     stage: Stage, http: httpx2.AsyncClient, tmp_path: Path, shared: bool
 ) -> None:
     ports = free_ports(1) * BRIDGES if shared else free_ports(BRIDGES)
-    servers = {"BRIDGE_AMQP_URL": stage.rabbit.amqp_url, "BRIDGE_REDIS_URL": stage.redis.url}
+    servers = {"BRIDGE_AMQP_URL": stage.rabbit.amqp_url, "BRIDGE_REDIS_URL": stage.redis.url, **PATIENT}
     bridges = [
         OneOfSeveral(tmp_path / str(number) / "bridge.log", port, servers, port_is_shared=shared)
         for number, port in enumerate(ports)

@@ -137,7 +137,10 @@ async def test_draining_bridge_is_not_ready_and_still_answers_calls(stage: Stage
     async with httpx2.AsyncClient() as another:
         response = await Api(another, ending.url).send("drained", "meanwhile")
     assert (response.status_code, response.headers["connection"]) == (201, "close")
-    assert {one["id"] for one in await api.drain("drained", 2)} == {"before", "meanwhile"}
+    # A draining bridge waits for no message, and the second one may be on its way yet.
+    got: set[str] = set()
+    while not got >= {"before", "meanwhile"}:
+        got |= {one["id"] for one in await api.drain("drained", 1)}
     await killed(ending)
 
 

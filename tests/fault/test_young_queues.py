@@ -21,7 +21,7 @@ OUTLIVES_A_KILL_AFTER_S = 1.2  # as measured: docs/profiles.md
 async def test_first_message_of_a_topic_is_accepted_at_once_and_survives_the_loss_of_its_queue(
     stage: Stage, http: httpx2.AsyncClient
 ) -> None:
-    bridge = stage.bridge()
+    bridge = stage.bridge(broker_timeout="10s", store_timeout="10s")
     for number in itertools.count():
         await started(bridge)
         api = Api(http, bridge.url)

@@ -28,7 +28,7 @@ _MEMBERS = {"type", "title", "status", "detail", "errors", "request_id"}
 async def world(fuzzed: Own, rabbit: RabbitNode, redis_node: RedisNode) -> AsyncIterator[World]:
     async with (
         Redis.from_url(redis_node.url) as redis,
-        httpx2.AsyncClient(base_url=rabbit.management_url) as management,
+        httpx2.AsyncClient(base_url=rabbit.management_url, timeout=60) as management,
     ):
         world = World(own=fuzzed, redis=redis, management=management)
         await world.prepare()
