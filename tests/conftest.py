@@ -43,7 +43,7 @@ from tests.shared_servers import (
 
 PROJECT = Path(__file__).parent.parent
 
-# An example of a test that has no `examples` takes a millisecond, and a pause of the machine is no fault of its.
+# No example has a time limit: it may ask servers, and a pause of the machine is not its fault.
 settings.register_profile("without deadline", deadline=None)
 settings.load_profile("without deadline")
 

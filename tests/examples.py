@@ -17,6 +17,5 @@ _WITH_SERVERS: Final = [HealthCheck.function_scoped_fixture, HealthCheck.too_slo
 
 
 def examples(count: int) -> settings:
-    """Returns Hypothesis' settings: `count` examples in the short profile, and no time limit for one, which may ask
-    servers."""
-    return settings(max_examples=count * TIMES, deadline=None, suppress_health_check=_WITH_SERVERS)
+    """Returns Hypothesis' settings: `count` examples in the short profile, each of which may ask servers."""
+    return settings(max_examples=count * TIMES, suppress_health_check=_WITH_SERVERS)

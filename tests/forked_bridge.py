@@ -27,8 +27,8 @@ from bridge.local.bridge import BridgeProcess
 PROJECT = Path(__file__).parent.parent
 
 # A busy machine may take seconds for an answer. Tests of time limits set their own, or keep the defaults.
-PATIENCE_MS = 10_000
-PATIENT = {"BRIDGE_BROKER_TIMEOUT": f"{PATIENCE_MS}ms", "BRIDGE_STORE_TIMEOUT": f"{PATIENCE_MS}ms"}
+PATIENCE = {"broker_timeout": "10s", "store_timeout": "10s"}
+PATIENT = {f"BRIDGE_{name.upper()}": limit for name, limit in PATIENCE.items()}
 _PR_SET_PDEATHSIG = 1
 
 

@@ -21,7 +21,7 @@ from bridge.settings.settings import Settings
 from bridge.store.calls import Call
 from tests.fault.api import now_ms
 from tests.fault.stage import Stage
-from tests.forked_bridge import PATIENCE_MS
+from tests.forked_bridge import PATIENCE
 from tests.proxy import Proxy
 from tests.waiting import pause
 
@@ -37,8 +37,7 @@ class Mortal:
 
     def __init__(self, stage: Stage, *, grace_ms: int = 10_000, **settings: Any) -> None:
         self._amqp, self._redis = Proxy(stage.rabbit.amqp_url), Proxy(stage.redis.url)
-        patience = {"broker_timeout": PATIENCE_MS, "store_timeout": PATIENCE_MS}
-        self._settings = {"grace": grace_ms, "camellia": False, **patience, **settings}
+        self._settings = {"grace": grace_ms, "camellia": False, **PATIENCE, **settings}
         self.reached = asyncio.Event()
 
     async def start(self) -> Service:

@@ -17,6 +17,7 @@ from bridge.service.service import Service
 from tests.fault.api import now_ms
 from tests.fault.crash import DyingAt, after, before, dies_in, dying, of_kind, on_way, restarted
 from tests.fault.stage import Stage, killed, started
+from tests.forked_bridge import PATIENCE
 from tests.integration.topic import Topic
 from tests.waiting import pause
 
@@ -145,7 +146,7 @@ async def test_a_crash_as_leases_end_redelivers_only_unacked_messages(
 
 
 async def test_a_killed_bridge_leaves_its_bundles_to_the_next_one(stage: Stage, http: httpx2.AsyncClient) -> None:
-    first, second = (stage.bridge(broker_timeout="10s", store_timeout="10s") for _ in range(2))
+    first, second = (stage.bridge(**PATIENCE) for _ in range(2))
     await started(first)
     async with httpx2.AsyncClient(base_url=first.url, timeout=60) as client:
         topic = Topic(client, "bundle-killed")

@@ -8,6 +8,7 @@ import pytest
 from bridge.model.message import CopyKind, State
 from tests.fault.api import now_ms
 from tests.fault.crash import (
+    ABSENCE_MS,
     DyingAt,
     after,
     comes_once,
@@ -57,7 +58,7 @@ async def test_a_crash_in_a_nack_redelivers_the_message(stage: Stage, name: str,
     topic = f"nack-{name}"
     async with dying(stage) as (mortal, service):
         await send(service, draft(topic))
-        await pull(service, topic, lease_ms=4_000)
+        await pull(service, topic, lease_ms=ABSENCE_MS)  # so that its copy comes before the test ends
         dying_at(mortal)
         nacked_ms = now_ms()
         nack = service.settling.nack(topic, "it", receipt=None, delay_ms=300, reason=None)

@@ -21,6 +21,7 @@ from bridge.store.scripts import SCRIPTS
 from tests.fault.crash import dies_in, draft, dying, of_kind, pull, send
 from tests.fault.inside import fire_answered, running
 from tests.fault.stage import Stage
+from tests.forked_bridge import PATIENCE
 from tests.proxy import Proxy
 from tests.waiting import pause
 
@@ -33,7 +34,7 @@ MARKER = "marker"
 @pytest_asyncio.fixture
 async def service(stage: Stage) -> AsyncIterator[Service]:
     # A busy machine may take longer than the default limit to open channels.
-    async with running(stage, broker_timeout=10_000, store_timeout=10_000) as service:
+    async with running(stage, **PATIENCE) as service:
         yield service
 
 

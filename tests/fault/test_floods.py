@@ -13,6 +13,7 @@ from bridge.service.service import Service
 from tests.fault.api import now_ms
 from tests.fault.inside import Gate, running
 from tests.fault.stage import Stage
+from tests.forked_bridge import PATIENCE
 from tests.waiting import pause
 
 BATCH = 50
@@ -24,9 +25,7 @@ async def test_message_overtakes_another_topics_flood_that_was_read_before_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, bundles: bool, flood: int
 ) -> None:
     flooded, other = (f"{name}-{bundles}" for name in ("flood", "other"))
-    async with running(
-        stage, checkpoint_batch=BATCH, bundles=bundles, broker_timeout=10_000, store_timeout=10_000
-    ) as service:
+    async with running(stage, checkpoint_batch=BATCH, bundles=bundles, **PATIENCE) as service:
         # The gate blocks every batch, so the checkpoint reads the whole flood before it releases a message.
         gate = Gate(monkeypatch)
         flood_due_ms = now_ms() + 8_000

@@ -14,7 +14,7 @@ from bridge.service.service import Service
 from bridge.store.calls import Call
 from tests.fault.inside import running
 from tests.fault.stage import Stage
-from tests.forked_bridge import PATIENCE_MS
+from tests.forked_bridge import PATIENCE
 from tests.proxy import Proxy
 from tests.waiting import pause
 
@@ -25,20 +25,18 @@ async def test_a_lease_that_fails_after_its_client_left_is_no_unhandled_error(st
     unhandled: list[dict[str, Any]] = []
     gc.collect()  # what crashed bridges of earlier tests left pending
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
-    async with Proxy(stage.redis.url) as redis:
-        timeouts = {"store_timeout": PATIENCE_MS, "broker_timeout": PATIENCE_MS}
-        async with running(stage, redis_url=redis.url, **timeouts) as service:
-            await service.sending.send(Draft(topic=TOPIC, id="it", envelope=Envelope(body=b"1")))
-            asked = silent_from_lease(service, redis)
-            pull = asyncio.create_task(service.pulling.pull([TOPIC], limit=1, wait_ms=10_000, lease_ms=30_000))
-            await asked.wait()
-            pull.cancel()
-            with suppress(asyncio.CancelledError):
-                await pull
-            while service.pulling._under_way:
-                await pause()
-            gc.collect()
-            redis.speak()
+    async with Proxy(stage.redis.url) as redis, running(stage, redis_url=redis.url, **PATIENCE) as service:
+        await service.sending.send(Draft(topic=TOPIC, id="it", envelope=Envelope(body=b"1")))
+        asked = silent_from_lease(service, redis)
+        pull = asyncio.create_task(service.pulling.pull([TOPIC], limit=1, wait_ms=10_000, lease_ms=30_000))
+        await asked.wait()
+        pull.cancel()
+        with suppress(asyncio.CancelledError):
+            await pull
+        while service.pulling._under_way:
+            await pause()
+        gc.collect()
+        redis.speak()
     asyncio.get_running_loop().set_exception_handler(None)
     assert unhandled == []
 

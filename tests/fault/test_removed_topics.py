@@ -16,14 +16,12 @@ from bridge.service.service import Service
 from tests.fault.crash import draft, pull, send
 from tests.fault.inside import running
 from tests.fault.stage import Stage
-from tests.forked_bridge import PATIENCE_MS
-
-SETTINGS = {"broker_timeout": PATIENCE_MS, "store_timeout": PATIENCE_MS}
+from tests.forked_bridge import PATIENCE
 
 
 @pytest_asyncio.fixture
 async def service(stage: Stage) -> AsyncIterator[Service]:
-    async with running(stage, **SETTINGS) as service:
+    async with running(stage, **PATIENCE) as service:
         yield service
 
 
@@ -59,7 +57,7 @@ async def test_topic_that_is_removed_before_a_release_does_not_come_back(
     stage: Stage, service: Service, elsewhere: bool
 ) -> None:
     topic = f"released-{elsewhere}"
-    async with running(stage, roles="api", **SETTINGS) as other:
+    async with running(stage, roles="api", **PATIENCE) as other:
         topics = (other if elsewhere else service).topics
         async with before_next(service, Route.READY, lambda: topics.remove(topic, force=True)):
             await send(service, draft(topic, delay_ms=500))
@@ -71,7 +69,7 @@ async def test_topic_that_is_removed_before_a_letter_is_dead_does_not_come_back(
     stage: Stage, service: Service, elsewhere: bool
 ) -> None:
     topic = f"buried-{elsewhere}"
-    async with running(stage, roles="api", **SETTINGS) as other:
+    async with running(stage, roles="api", **PATIENCE) as other:
         topics = (other if elsewhere else service).topics
         await send(service, draft(topic, max_retry=0))
         async with before_next(service, Route.DEAD, lambda: topics.remove(topic, force=True)):

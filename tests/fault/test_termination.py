@@ -141,6 +141,7 @@ async def test_draining_bridge_is_not_ready_and_still_answers_calls(stage: Stage
     got: set[str] = set()
     while not got >= {"before", "meanwhile"}:
         got |= {one["id"] for one in await api.drain("drained", 1)}
+    assert got == {"before", "meanwhile"}
     await killed(ending)
 
 

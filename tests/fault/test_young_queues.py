@@ -12,6 +12,7 @@ import pytest
 
 from tests.fault.api import Api
 from tests.fault.stage import Stage, killed, started
+from tests.forked_bridge import PATIENCE
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -21,7 +22,7 @@ OUTLIVES_A_KILL_AFTER_S = 1.2  # as measured: docs/profiles.md
 async def test_first_message_of_a_topic_is_accepted_at_once_and_survives_the_loss_of_its_queue(
     stage: Stage, http: httpx2.AsyncClient
 ) -> None:
-    bridge = stage.bridge(broker_timeout="10s", store_timeout="10s")
+    bridge = stage.bridge(**PATIENCE)
     for number in itertools.count():
         await started(bridge)
         api = Api(http, bridge.url)

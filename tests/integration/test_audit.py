@@ -105,6 +105,7 @@ async def test_message_purged_with_its_slot_is_delivered_once(own: Own, store_no
     assert await measured(own, "resent_total") == len(ids)
     while await measured(own, "overdue") != 0:
         await pause()
+    # On a slow machine the marker is late enough to be overdue itself.
     events = [event for event in overdue_events(own, own.topic.name) if event["id"] != "marker"]
     assert sorted(event["id"] for event in events) == ids
     assert all(event["body_kept"] and event["overdue_ms"] >= GRACE_MS for event in events)
@@ -156,6 +157,7 @@ async def test_message_released_directly_is_not_reported_as_overdue(own: Own) ->
     await other.send(id="marker", delay="4s")
     assert await other.drain("marker") == []
     assert [await topic.pull(wait=0) for topic in (now_direct, was_direct)] == [[], []]
+    # The marker may be overdue on a slow machine.
     assert overdue_events(own, now_direct.name, was_direct.name) == []
 
 

@@ -796,7 +796,6 @@ def test_every_transition_keeps_every_promise(redis_node: RedisNode) -> None:
             settings=settings(
                 max_examples=80 * TIMES,
                 stateful_step_count=40,
-                deadline=None,
                 suppress_health_check=list(HealthCheck),
             ),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.broker.client.confirms import Confirms
@@ -13,7 +13,6 @@ AWAY = BrokerUnavailable("away")
 ANSWERS = st.lists(st.tuples(st.integers(1, 14), st.booleans(), st.booleans()), max_size=12)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(1, 10), ANSWERS)
 async def test_first_answer_for_a_message_counts(
     before: int, count: int, answers: list[tuple[int, bool, bool]]

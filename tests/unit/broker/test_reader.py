@@ -13,7 +13,7 @@ import pytest
 from aiormq import Channel
 from aiormq.connection import FrameReceiver
 from aiormq.exceptions import AMQPConnectionError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import commands as spec
 from pamqp.body import ContentBody
@@ -88,7 +88,6 @@ OTHERS: list[tuple[int, FrameTypes]] = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 100_000), max_size=8))
 async def test_deliveries_are_complete_and_in_order_however_bytes_are_split(places: list[int]) -> None:
     world = World()
@@ -108,7 +107,6 @@ async def test_deliveries_are_complete_and_in_order_however_bytes_are_split(plac
     ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 100_000), max_size=8))
 async def test_answers_to_gets_are_taken_out_however_bytes_are_split(places: list[int]) -> None:
     world = World()
