@@ -28,6 +28,7 @@ class StoreClock:
     `now_ms` is never ahead of Redis, so a message that is due by it is due in Redis too. After a jump of Redis' clock,
     the next answer corrects it. With several servers, `now_ms` is the slowest of their clocks, so a message due by it
     is due on all of them. `fastest_ms` is the fastest, so a moment that has not passed by it has passed on none.
+    `latest_ms` is never behind Redis, nor behind any of several servers.
 
     `steps`: the latest steps of a second or more. A correction by NTP is slower, and is none.
     """
@@ -78,6 +79,13 @@ class StoreClock:
         if self._low_ms is None:
             raise RuntimeError("the store's clock is unknown until Redis has answered: call learn_clock first")
         return monotonic() * 1_000 + self._low_ms
+
+    def latest_ms(self) -> float | None:
+        """Returns Unix milliseconds by Redis' clock, or a little more. None: no answer has told it yet."""
+        highs_ms = [high_ms for _, high_ms in self._bounds_ms.values()]
+        if -inf in highs_ms or not highs_ms:
+            return None
+        return monotonic() * 1_000 + max(highs_ms)
 
     def fastest_ms(self, moment_s: float) -> float:
         """Returns Unix milliseconds by the fastest of Redis' clocks, or a little less, at a moment of `monotonic()`."""

@@ -64,6 +64,19 @@ class Confirmation(NamedTuple):
     envelope: bytes
 
 
+class Entry(NamedTuple):
+    """The own arguments of enter.lua, whose header explains them."""
+
+    id: str
+    nonce: int
+    created_ms: int
+    due_ms: int
+    expires_ms: int
+    max_retry: int
+    direct: int
+    envelope: bytes
+
+
 def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
     """Reads the answer of a script about this message."""
     verdict, now_ms, extra, *fields = answer
@@ -111,6 +124,9 @@ class Records:
 
     def confirm(self, topic: str, confirmation: Confirmation) -> Call:
         return self._call_with("confirm", topic, confirmation.id, confirmation[1:])
+
+    def enter(self, topic: str, entry: Entry) -> Call:
+        return self._call_with("enter", topic, entry.id, entry[1:])
 
     def keep(self, record: Record, envelope: bytes) -> Call:
         return self._call("keep", record.topic, record.id, epoch=record.epoch, nonce=record.nonce, envelope=envelope)

@@ -22,11 +22,12 @@ class Verdict(StrEnum):
     # announce
     ANNOUNCED = "announced"
 
-    # schedule, confirm, abandon, withdraw, keep
+    # schedule, enter, confirm, abandon, withdraw, keep
     CREATED = "created"
     EXISTS = "exists"
     BUSY = "busy"
     CONFIRMED = "confirmed"
+    ENTERED = "entered"
     UNANSWERED = "unanswered"
     SUPERSEDED = "superseded"
     MISSING = "missing"

@@ -14,6 +14,7 @@ SKEW_MS = 1_000
 MAKES = {
     "schedule": {State.UNCONFIRMED},
     "confirm": {State.WAITING, State.READY},
+    "enter": {State.WAITING},
     "abandon": {State.UNCONFIRMED},
     "withdraw": {State.UNCONFIRMED},
     "keep": set(),
@@ -59,6 +60,10 @@ def scheduled(kept: Kept, now_ms: int) -> str:
     if record.state is not State.UNCONFIRMED:
         return "exists"
     return "created" if now_ms - kept.claimed_ms >= TAKE_OVER_AFTER_MS else "busy"
+
+
+def entered(copy: Copy, record: Record | None, now_ms: int) -> str:
+    return "entered" if record is not None or now_ms < copy.due_ms else "unanswered"
 
 
 def judged(copy: Copy, record: Record | None) -> str:

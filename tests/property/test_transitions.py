@@ -37,7 +37,7 @@ from bridge.service.successors import first_copy, later, lease_copy, replay_copy
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.records import Claim as Asked
-from bridge.store.records import Confirmation, Outcome
+from bridge.store.records import Confirmation, Entry, Outcome
 from bridge.store.verdicts import Verdict
 from tests.examples import TIMES
 from tests.property import model
@@ -77,6 +77,7 @@ class Transitions(RuleBasedStateMachine):
         self.seen: list[Record] = []  # records as callers have read them, maybe long ago
         self.direct: set[str] = set()
         self.used: set[str] = set()
+        self.entering: dict[str, PlacedCopy] = {}  # by the id that the bridge made, which nobody else knows yet
 
     def teardown(self) -> None:
         self.world.clear()
@@ -309,6 +310,62 @@ class Transitions(RuleBasedStateMachine):
         else:
             assert outcome.verdict == "kept"
             assert after == before
+
+    @rule(delay_ms=delays_ms.filter(bool), fast_ms=st.sampled_from([0, 2]), max_retry=retries, direct=st.booleans())
+    def publish_under_a_made_id(self, delay_ms: int, fast_ms: int, max_retry: int, *, direct: bool) -> None:
+        """`fast_ms`: how much the bridge's estimate of the clock is ahead."""
+        nonce = self.world.nonce()
+        name = f"made-{nonce}"
+        self.kept[name] = self.world.kept(name)
+        created_ms = self.world.now_ms + fast_ms
+        copy = Copy(
+            topic=self.world.topic,
+            id=name,
+            epoch=1,
+            nonce=nonce,
+            attempt=1,
+            max_retry=max_retry,
+            due_ms=created_ms + delay_ms,
+            expires_ms=0,
+            created_ms=created_ms,
+            envelope=Envelope(),
+        )
+        publication = Publication(copy=copy, route=Route.WHEEL, left_ms=delay_ms + fast_ms, exact=not direct)
+        self.entering[name] = self.put(name, publication, recorded=False)
+        self.entering[name].direct = direct
+        if direct:
+            self.direct.add(name)
+
+    @precondition(lambda self: self.entering)
+    @rule(at=at, twice=twice, kept=envelopes, dies=rarely)
+    def enter(self, at: int, twice: bool, kept: bytes, *, dies: bool) -> None:
+        name = one_of(list(self.entering), at)
+        placed = self.entering.pop(name)
+        if dies:
+            return
+        copy, before, shown = placed.copy, self.record(name), self.shown(name)
+        entry = Entry(
+            id=name,
+            nonce=copy.nonce,
+            created_ms=copy.created_ms,
+            due_ms=copy.due_ms,
+            expires_ms=copy.expires_ms,
+            max_retry=copy.max_retry,
+            direct=int(placed.direct),
+            envelope=kept,
+        )
+        outcome = self.run_script(name, self.world.records.enter(self.world.topic, entry), twice=twice)
+        assert outcome.verdict == model.entered(copy, before, self.world.now_ms)
+        if outcome.verdict == "unanswered":
+            return
+        placed.recorded = True
+        if before is None:
+            assert (outcome.found.epoch, outcome.found.nonce, outcome.found.due_ms) == (1, copy.nonce, copy.due_ms)
+            assert (outcome.found.forget_ms > 0) == placed.direct
+            assert self.shown(name) == kept
+        else:
+            assert outcome.found == before
+            assert self.shown(name) == (shown or (kept if before.state in LIVE else b""))
 
     @rule(name=ids, delay_ms=delays_ms, max_retry=retries, direct=rarely)
     def a_client_delays_by_key_alone(self, name: str, delay_ms: int, max_retry: int, direct: bool) -> None:

@@ -12,7 +12,7 @@ from tests.torture.sender import Sender, When, due_ms
 
 LONGEST_MS = 8_000
 _BATCH = 10
-_SINGLE, _IN_BATCHES, _BY_KEY = 0.3, 0.4, 0.3  # shares of the rate
+_SINGLE, _WITHOUT_ID, _IN_BATCHES, _BY_KEY = 0.25, 0.1, 0.35, 0.3  # shares of the rate
 _DELETED, _MOVED, _DELETED_BESIDE = 0.15, 0.25, 0.05  # shares of the messages that are sent one at a time
 _MOST_MOVES = 3
 
@@ -20,7 +20,7 @@ _MOST_MOVES = 3
 class Producers:
     """Sends over HTTP, one and ten at a time, and over AMQP by routing key.
 
-    A message that is not accepted is sent again with the same id.
+    A message that is not accepted is sent again with the same id, if it has one.
     """
 
     def __init__(self, sender: Sender, topics: Sequence[str], *, rate_per_s: float, random: Random) -> None:
@@ -35,6 +35,7 @@ class Producers:
         async with together() as group:
             for work, per_s in (
                 (self._single, rate * _SINGLE),
+                (self._without_id, rate * _WITHOUT_ID),
                 (self._batch, rate * _IN_BATCHES / _BATCH),
                 (self._by_key, rate * _BY_KEY),
             ):
@@ -55,6 +56,10 @@ class Producers:
         elif fate < _MOVED + _DELETED_BESIDE:
             await self._before_due(when)
             await asyncio.gather(self._sender.move(topic, key, {"delay": 0}), self._sender.delete(topic, key))
+
+    async def _without_id(self, number: int) -> None:
+        when = self._when(by_instant=number % 2 == 0)
+        await self._sender.send_without_id(self._random.choice(self._topics), f"without-id-{number}", when)
 
     async def _move(self, topic: str, key: str, when: When) -> None:
         """Moves the message a few times, sooner or later, and perhaps to now."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import count
 from typing import Final
 
 from tests.events import What
@@ -39,10 +40,17 @@ class Sender:
             await self.api.pause()
         return failed
 
-    async def try_to_send(self, topic: str, key: str, when: When, *, message_id: str = "") -> int | None:
-        """Sends once. Returns the status, or None without an answer."""
+    async def send_without_id(self, topic: str, key: str, when: When) -> None:
+        """Sends until a message is accepted. Each try may create a message, so each has a key of its own."""
+        for number in count():
+            if await self.try_to_send(topic, f"{key}-{number}", when, message_id=None) in (OK, CREATED):
+                return
+            await self.api.pause()
+
+    async def try_to_send(self, topic: str, key: str, when: When, *, message_id: str | None = "") -> int | None:
+        """Sends once; `message_id` None: without an id. Returns the status, or None without an answer."""
         self._note_sending(topic, key, when)
-        message = {"id": message_id or key, "body": key, **when}
+        message = {"body": key, **when} if message_id is None else {"id": message_id or key, "body": key, **when}
         response = await self.api.call("POST", f"/v1/topics/{topic}/messages", message)
         if response is None:
             self.history.note(key, What.UNANSWERED)

@@ -22,26 +22,33 @@ from bridge.store.records import Records
 VERDICTS = {
     "schedule": (b"created", State.UNCONFIRMED),
     "confirm": (b"confirmed", State.WAITING),
+    "enter": (b"entered", State.WAITING),
     "withdraw": (b"withdrawn", State.UNCONFIRMED),
 }
 BUSY = (b"busy", State.UNCONFIRMED)
 
 
 class Servers:
-    """Accepts everything but sends of `busy` ids. `asked`: each script with its moment, and each publish."""
+    """Accepts everything but sends of `busy` ids; while `refusing`, no script.
+
+    `asked`: each script with its moment, and each publish.
+    """
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, float | None]] = []
         self.published: list[Publication] = []
         self.policy = Policy()
         self.busy: set[str] = set()
-        self.clock = SimpleNamespace(now_ms=lambda: 1_000)
+        self.refusing = False
+        self.clock = SimpleNamespace(now_ms=lambda: 1_000, latest_ms=lambda: 1_001.5)
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
         return [list(range(len(keys)))]
 
     async def run(self, calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
         self.asked += [(call.script.name, until_s) for call in calls]
+        if self.refusing:
+            raise StoreUnavailable("Redis refuses")
         verdicts = [BUSY if call.message_id in self.busy else VERDICTS[call.script.name] for call in calls]
         return [self.answer(*verdict) for verdict in verdicts]
 
@@ -152,3 +159,25 @@ async def test_a_batch_with_a_busy_id_is_answered_once_the_other_send_ends(
     results = await sending(servers, answer_within_s=2).send_many([draft(), draft("o-2"), draft("o-3")])
 
     assert [isinstance(result, Sent) for result in results] == [True] * 3
+
+
+async def test_send_without_an_id_is_entered_in_one_round_trip(servers: Servers) -> None:
+    await sending(servers, answer_within_s=2).send(replace(draft(""), delay_ms=3_000))
+
+    assert [name for name, _ in servers.asked] == ["publish", "enter"]
+    (publication,) = servers.published
+    assert (publication.copy.created_ms, publication.copy.due_ms) == (1_002, 4_002)
+
+
+async def test_sends_without_an_id_claim_theirs_while_redis_refuses(servers: Servers) -> None:
+    sends, without_id = sending(servers, answer_within_s=2), replace(draft(""), delay_ms=3_000)
+    servers.refusing = True
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            await sends.send(without_id)
+    servers.refusing = False
+    for _ in range(2):
+        await sends.send(without_id)
+
+    names = [name for name, _ in servers.asked]
+    assert names == ["publish", "enter", "schedule", "schedule", "schedule", "publish", "confirm", "publish", "enter"]

@@ -51,6 +51,33 @@ def test_clock_is_never_ahead_and_at_most_the_shortest_return_behind(
     assert most >= offset_ms - min(back_ms for _, back_ms in trips) - rounding
 
 
+@given(offset_ms=st.integers(-(10**12), 10**12), trips=ROUND_TRIPS)
+def test_latest_moment_is_never_behind_and_at_most_the_shortest_way_there_ahead(
+    offset_ms: int, trips: list[tuple[int, int]]
+) -> None:
+    clock = StoreClock()
+    assert clock.latest_ms() is None
+    for number, (there_ms, back_ms) in enumerate(trips):
+        hear(clock, offset_ms=offset_ms, sent_ms=number * 1_000, there_ms=there_ms, back_ms=back_ms)
+    before_ms = monotonic() * 1_000
+    latest_ms = clock.latest_ms()
+    assert latest_ms is not None
+    rounding = 0.01
+    assert latest_ms - before_ms >= offset_ms - rounding
+    # Redis tells whole milliseconds.
+    least_there_ms = min(there_ms for there_ms, _ in trips)
+    assert latest_ms - monotonic() * 1_000 <= offset_ms + least_there_ms + 1 + rounding
+
+
+def test_latest_moment_is_unknown_until_a_replaced_server_answers() -> None:
+    clock = StoreClock()
+    hear(clock, offset_ms=5, sent_ms=0, there_ms=1, back_ms=1)
+    clock.replaced()
+    assert clock.latest_ms() is None
+    hear(clock, offset_ms=5, sent_ms=1_000, there_ms=1, back_ms=1)
+    assert clock.latest_ms() is not None
+
+
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000, 200, -200])
 def test_clock_follows_a_jump_at_the_next_answer(jump_ms: int) -> None:
     clock = StoreClock()

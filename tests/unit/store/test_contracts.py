@@ -17,7 +17,7 @@ from bridge.store.lmstfy import LmstfyStore
 from bridge.store.made_topics import MadeTopics
 from bridge.store.policies import StoredPolicies
 from bridge.store.rates import Rate, Rates
-from bridge.store.records import Claim, Confirmation, Records
+from bridge.store.records import Claim, Confirmation, Entry, Records
 from bridge.store.scripts import SCRIPTS, Script
 from bridge.store.task_ids import TaskIds
 from bridge.store.tokens import StoredTokens
@@ -26,6 +26,7 @@ from bridge.store.verdicts import BY_ANSWER, Verdict
 
 CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, fresh=1)
 CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, answer_by_ms=0, envelope=b"")
+ENTRY = Entry("o-1", nonce=2, created_ms=3, due_ms=4, expires_ms=0, max_retry=3, direct=0, envelope=b"")
 RECORD_LUA = (files("bridge.store") / "lua" / "_record.lua").read_text()
 EACH_SCRIPT = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 
@@ -69,6 +70,7 @@ def calls() -> dict[str, Call]:
     return {
         "schedule": records.schedule(topic, CLAIM),
         "confirm": records.confirm(topic, CONFIRMATION),
+        "enter": records.enter(topic, ENTRY),
         "keep": records.keep(record, b""),
         "abandon": records.abandon(record),
         "withdraw": records.withdraw(record),
@@ -240,7 +242,7 @@ def test_a_messages_bucket_is_the_same_in_every_process_and_version() -> None:
     assert [Keys("delay", 16).bucket(message_id) for message_id in ids] == [10, 0, 13]
 
 
-@pytest.mark.parametrize(("name", "message"), [("schedule", CLAIM), ("confirm", CONFIRMATION)])
+@pytest.mark.parametrize(("name", "message"), [("schedule", CLAIM), ("confirm", CONFIRMATION), ("enter", ENTRY)])
 def test_a_call_has_the_fields_that_the_header_names(name: str, message: Any) -> None:
     assert message._fields == ("id", *SCRIPTS[name].args[5:])
 
