@@ -101,6 +101,11 @@ PUSH_SECONDS: Final = Children(
 REFUSED: Final = Counter(
     "delaybridge_refused", "Copies set aside because the bridge could not read them", registry=REGISTRY
 )
+PARKED_AGAIN: Final = Counter(
+    "delaybridge_parked_again",
+    "Copies that came in a bundle, were far from due, and went back into the wheel in another",
+    registry=REGISTRY,
+)
 HTTP_REFUSED: Final = Counter(
     "delaybridge_http_refused",
     "Requests refused and clients disconnected because they broke a limit of the HTTP server",

@@ -11,11 +11,11 @@ from bridge.broker.client import pamqp_patch
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.publisher import Publisher
 from bridge.broker.copies.classify import Arrival, classify
+from bridge.broker.copy_publisher import CopyPublisher, Existing
 from bridge.broker.declared.declare import NotAllowed
 from bridge.broker.declared.declared import Declared
 from bridge.broker.declared.findings import Finding, in_words, not_empty
 from bridge.broker.declared.refused import oldest_reason
-from bridge.broker.publications import CopyPublisher, Existing
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.long_poll import LongPoll
 from bridge.broker.ready.taker import Taker

@@ -54,7 +54,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bridge.broker.publications import CopyPublisher, Publication
+from bridge.broker.copy_publisher import CopyPublisher
+from bridge.broker.publications import Publication
 from bridge.broker.ready.taken import Taken, ack_all
 from bridge.model.errors import StoreUnavailable, Unavailable
 from bridge.model.fast_dataclass import fast_dataclass

@@ -128,7 +128,7 @@ class Settings(BaseSettings):
     retention: DurationMs = 3_600_000  # of ended messages
     tombstone_retention: DurationMs = 7 * 86_400_000  # of deleted messages, and of ready ones without any report
 
-    bundles: bool = True  # publish copies that are due together as one message; bundles are read in any case
+    bundles: bool = True  # copies whose moments lie near each other share a message; bundles are read in any case
 
     store_timeout: DurationMs = 1_500
     broker_timeout: DurationMs = 1_500

@@ -180,12 +180,22 @@ async def test_bundle_header_under_a_plain_key_is_ignored(topic: Topic, amqp: Am
     assert (message["id"], message["body"]) == ("mine", "mine")
 
 
-@pytest.mark.parametrize("body", [b"", b"junk", b"copies\n[1]\n", bundle((["o-1", 1, 1, 1, 0, 0, 0, 0, {}], b"x"))])
+@pytest.mark.parametrize("body", [b"", b"junk", b"copies\n[1]\n"])
 async def test_unreadable_bundle_is_put_aside_and_holds_up_no_other(topic: Topic, amqp: Amqp, body: bytes) -> None:
     await amqp.publish("delay", f"{DUE}{topic.name}", body, headers={"x-delay-bundle": 1, "x-delay-due": 1})
     assert (await amqp.put_aside("can't be read")).body == body
     await topic.send(id="marker", delay=1)
     assert await topic.drain("marker") == []
+
+
+async def test_unreadable_copy_of_a_bundle_is_put_aside_alone(topic: Topic, amqp: Amqp, store_now_ms: NowMs) -> None:
+    now_ms = await store_now_ms()
+    facts: list[object] = [1, 7, 1, 3, now_ms, 0, now_ms]
+    body = bundle((["poison", *facts, {}], b"1"), (["fine", *facts], b"2"))
+    await amqp.publish("delay", f"{DUE}{topic.name}", body, headers={"x-delay-bundle": 2, "x-delay-due": now_ms})
+
+    assert b'"poison"' in (await amqp.put_aside("can't be read")).body
+    assert (await topic.pull_one())["id"] == "fine"
 
 
 async def test_forged_bundle_publishes_only_valid_copies_to_the_topic_of_its_key(

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +24,9 @@ from hypothesis.stateful import (
 )
 
 from bridge.broker.copies import bundles
+from bridge.broker.copies.bundles import Packed
+from bridge.broker.copies.entries import decode, encode
+from bridge.broker.copies.windows import NEAR_MS
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
 from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
@@ -153,10 +157,13 @@ class Transitions(RuleBasedStateMachine):
     def put_together(self, publications: list[Publication]) -> list[PlacedCopy]:
         """Puts copies into the wheel, several of them as one bundle, and reads them back from its bytes."""
         copies, topic = [one.copy for one in publications], self.world.topic
-        packed = bundles.pack(copies)
-        assert bool(packed) == (len(copies) > 1)
+        packed: list[Packed] = []
+        if len(copies) > 1:
+            packed = bundles.pack(topic, [bundles.Entry(copy.due_ms, encode(copy) or b"") for copy in copies])
         for bundle in packed:
-            copies = bundles.unpack(topic, bundle.properties, bundle.body, now_ms=self.world.now_ms)
+            offsets = bundles.index(bundle.properties, bundle.body).offsets
+            for at, (start, end) in zip(bundle.indexes, pairwise(offsets), strict=True):
+                copies[at] = decode(topic, bundle.body[start:end], now_ms=self.world.now_ms)
         number = next(self.world.bundles) if packed else 0
         parked = [
             self.put(one.copy.id, replace(one, copy=copy), recorded=True)
@@ -236,13 +243,13 @@ class Transitions(RuleBasedStateMachine):
 
     @rule(
         delay_ms=delays_ms.filter(bool),
-        apart_ms=st.sampled_from([0, 50]),
+        apart_ms=st.sampled_from([0, 50, 60_000]),
         ttl_ms=ttls_ms,
         max_retry=retries,
         published=st.booleans(),
     )
     def send_together(self, *, delay_ms: int, apart_ms: int, ttl_ms: int, max_retry: int, published: bool) -> None:
-        """Sends a batch of messages, due at slightly different moments. Claims them one by one, and publishes one
+        """Sends a batch of messages, due at different moments. Claims them one by one, and publishes one
         bundle."""
         publications: list[Publication] = []
         for name in NAMES:
@@ -433,6 +440,26 @@ class Transitions(RuleBasedStateMachine):
         if all(one.done for _, one in together):
             for of, one in together:
                 self.broker(of).wheel.remove(one)
+
+    @precondition(lambda self: any(one.bundle for _, one in self.copies("wheel")))
+    @rule(at=at, dies=dies)
+    def a_bundle_is_parked_again(self, at: int, dies: str) -> None:
+        """The checkpoint puts the copies of a bundle that are far from due into a new one."""
+        now_ms = self.world.now_ms
+        _, placed = one_of([(name, one) for name, one in self.copies("wheel") if one.bundle], at)
+        together = self.in_bundle(placed)
+        far = [(name, one) for name, one in together if not one.done and one.copy.due_ms > now_ms + NEAR_MS]
+        if dies == "before publishing" or not far:
+            return
+        number, first_ms = next(self.world.bundles), min(one.copy.due_ms for _, one in far)
+        arrives_ms = now_ms + parked_ms(first_ms - now_ms, exact=True)
+        for name, one in far:
+            self.broker(name).wheel.append(replace(one, bundle=number, arrives_ms=arrives_ms))
+            if not dies:
+                self.broker(name).wheel.remove(one)
+        if dies:
+            for _, one in together:
+                one.done = False
 
     def superseded(self, together: list[tuple[str, PlacedCopy]]) -> list[PlacedCopy]:
         """The copies that the script calls ghosts."""

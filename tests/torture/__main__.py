@@ -12,6 +12,7 @@ import uvloop
 
 from bridge.local.errors import LocalError
 from tests.torture.load import RATE_PER_S
+from tests.torture.producers import SHORT_MS
 from tests.torture.run import Wanted
 from tests.torture.run import torture as run
 from tests.torture.stage import SetUp
@@ -22,6 +23,7 @@ def torture(
     minutes: Annotated[float, typer.Option(min=0.1, help="How long the load and the faults go on.")] = 10.0,
     seed: Annotated[int, typer.Option(help="Decides which faults come when.")] = 1,
     rate: Annotated[float, typer.Option(min=10, help="Messages a second.")] = RATE_PER_S,
+    longest: Annotated[float, typer.Option(min=0.1, help="The longest delay, in seconds.")] = SHORT_MS / 1_000,
     load: Annotated[int, typer.Option(min=0, help="Processes that keep the machine busy meanwhile.")] = 0,
     set_up: Annotated[SetUp, typer.Option(help="Which servers run.")] = SetUp.SINGLE,
     json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
@@ -34,7 +36,7 @@ def torture(
     """
     # Lost connections are what a run is made of, and it would write each down with a traceback.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
-    wanted = Wanted(minutes=minutes, seed=seed, rate_per_s=rate, load=load, set_up=set_up)
+    wanted = Wanted(minutes=minutes, seed=seed, rate_per_s=rate, longest_s=longest, load=load, set_up=set_up)
     try:
         outcome = uvloop.run(run(folder.resolve(), wanted, lambda line: typer.echo(line, err=True)))
     except LocalError as error:

@@ -40,7 +40,9 @@ _PULLERS = 2  # of each topic
 
 
 class Load:
-    def __init__(self, stage: Stage, api: Api, history: History, *, rate_per_s: float, seed: int) -> None:
+    def __init__(
+        self, stage: Stage, api: Api, history: History, *, rate_per_s: float, longest_ms: int, seed: int
+    ) -> None:
         random = Random(seed)
         self._stage = stage
         self._api = api
@@ -49,7 +51,7 @@ class Load:
         self._publisher = Publisher(stage.amqp_url)
         self._policies = Policies(api, random)
         self._sender = Sender(api, self._publisher, history, self._policies)
-        self._producers = Producers(self._sender, STEADY, rate_per_s=rate_per_s, random=random)
+        self._producers = Producers(self._sender, STEADY, rate_per_s=rate_per_s, longest_ms=longest_ms, random=random)
         self._reuse = Reuse(self._sender, rate_per_s=rate_per_s, random=random)
         self._letters = Letters(self._sender, stage.amqp_url, count=round(rate_per_s * _LETTERS), random=random)
         callers = round(rate_per_s * _CALLERS)

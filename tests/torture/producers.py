@@ -10,7 +10,7 @@ from benchmarks.loops import together
 from tests.history import now_ms
 from tests.torture.sender import Sender, When, due_ms
 
-LONGEST_MS = 8_000
+SHORT_MS = 8_000  # the longest delay of half of the messages, and of those by routing key
 _BATCH = 10
 _SINGLE, _WITHOUT_ID, _IN_BATCHES, _BY_KEY = 0.25, 0.1, 0.35, 0.3  # shares of the rate
 _DELETED, _MOVED, _DELETED_BESIDE = 0.15, 0.25, 0.05  # shares of the messages that are sent one at a time
@@ -23,10 +23,13 @@ class Producers:
     A message that is not accepted is sent again with the same id, if it has one.
     """
 
-    def __init__(self, sender: Sender, topics: Sequence[str], *, rate_per_s: float, random: Random) -> None:
+    def __init__(
+        self, sender: Sender, topics: Sequence[str], *, rate_per_s: float, longest_ms: int, random: Random
+    ) -> None:
         self._sender = sender
         self._topics = topics
         self._rate_per_s = rate_per_s
+        self._longest_ms = longest_ms
         self._random = random
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -78,11 +81,11 @@ class Producers:
         await self._sender.send_together(self._random.choice(self._topics), messages)
 
     async def _by_key(self, number: int) -> None:
-        delay_ms = self._random.randrange(0, LONGEST_MS, 100)
+        delay_ms = self._random.randrange(0, SHORT_MS, 100)
         await self._sender.publish(self._random.choice(self._topics), f"key-{number}", delay_ms)
 
     def _when(self, *, by_instant: bool) -> When:
-        delay_ms = self._random.randint(0, LONGEST_MS)
+        delay_ms = self._random.randint(0, self._random.choice((SHORT_MS, self._longest_ms)))
         return {"deliver_at": now_ms() + delay_ms} if by_instant else {"delay": delay_ms}
 
 

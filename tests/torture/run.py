@@ -16,6 +16,7 @@ from tests.torture.faults import Faults
 from tests.torture.load import RATE_PER_S, Load
 from tests.torture.outcome import Outcome
 from tests.torture.plan import plan
+from tests.torture.producers import SHORT_MS
 from tests.torture.stage import MAX_RETRY, SetUp, running
 from tests.torture.starving import first_served, starved
 from tests.torture.topics import ALL
@@ -27,17 +28,19 @@ _AFTERWARDS_MS = 3_000  # after the last due moment, in which no message may com
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a run shall do. `load`: that many processes keep the machine busy while load and faults go on."""
+    """What a run shall do. `longest_s`: the longest delay. `load`: that many processes keep the machine busy while load
+    and faults go on."""
 
     minutes: float
     seed: int
     rate_per_s: float = RATE_PER_S
+    longest_s: float = SHORT_MS / 1_000
     load: int = 0
     set_up: SetUp = SetUp.SINGLE
 
     def __str__(self) -> str:
-        amount = f"{self.minutes:g} minutes, {self.rate_per_s:g} messages a second, load {self.load}"
-        return f"seed {self.seed}, {amount}, {self.set_up}"
+        amount = f"{self.minutes:g} minutes, {self.rate_per_s:g} messages a second of up to {self.longest_s:g} s"
+        return f"seed {self.seed}, {amount}, load {self.load}, {self.set_up}"
 
 
 async def torture(folder: Path, wanted: Wanted, said: Callable[[str], None]) -> Outcome:
@@ -59,7 +62,8 @@ async def torture(folder: Path, wanted: Wanted, said: Callable[[str], None]) -> 
             noted("this process has no higher priority than the servers: it may not set it")
         planned = plan(wanted.seed, wanted.minutes, partitions=wanted.set_up is SetUp.CLUSTER)
         faults = Faults(stage, planned, history, noted)
-        load = Load(stage, api, history, rate_per_s=wanted.rate_per_s, seed=wanted.seed)
+        longest_ms = round(wanted.longest_s * 1_000)
+        load = Load(stage, api, history, rate_per_s=wanted.rate_per_s, longest_ms=longest_ms, seed=wanted.seed)
         async with load.consuming():
             with starved(wanted.load, folder / "log" / "starving.log"):
                 await _loaded(load, faults, wanted.minutes * 60)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bridge.broker.copies import bundles
+from bridge.broker.copies.bundles import Entry
 from bridge.broker.copies.copies import from_properties
+from bridge.broker.copies.entries import decode
+from bridge.broker.copies.open_bundle import OpenBundle
 from bridge.broker.copies.properties import UNREADABLE, Message, Properties, deaths, latest_death
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind
@@ -86,10 +89,7 @@ class Unusable:
 
 @fast_dataclass(frozen=True, slots=True)
 class Bundle:
-    """`count` copies of one kind out of the wheel in one message. It is unpacked when the earliest is due.
-
-    Until then the copies are bytes, which take a fraction of the memory.
-    """
+    """`count` copies of one kind out of the wheel in one message. It is opened when the earliest is due."""
 
     tag: int
     original: Message
@@ -99,17 +99,36 @@ class Bundle:
     count: int
     stranded_ms: int
 
-    def unpack(self, *, now_ms: int) -> list[Due] | Unusable:
-        """Returns the copies, each with the tag of the bundle."""
+    def open(self) -> OpenBundle | Unusable:
         message = self.original
         try:
-            copies = bundles.unpack(self.topic, message.properties, message.body, now_ms=now_ms)
+            index = bundles.index(message.properties, message.body)
         except _FAULTS as error:
             return _unreadable(message, error)
-        return [Due(self.tag, copy, copy, self.stranded_ms, self.kind) for copy in copies]
+        return OpenBundle(self.tag, self.topic, self.kind, self.stranded_ms, index, message.body)
 
 
-Arrival = Due | Returned | Bundle | Unusable
+@fast_dataclass(frozen=True, slots=True)
+class _UnreadableEntry:
+    """An entry of a bundle as a message of its own."""
+
+    delivery_tag: int
+    routing_key: str
+    properties: Properties
+    body: bytes
+
+
+Arrival = Due | Returned | Bundle | OpenBundle | Unusable
+
+
+def due_of(bundle: OpenBundle, entry: Entry, *, now_ms: int) -> Due | Unusable:
+    """Returns the copy of an entry that was taken out of a bundle, with the tag of the bundle."""
+    try:
+        copy = decode(bundle.topic, entry.data, now_ms=now_ms)
+    except _FAULTS as error:
+        properties = Properties(content_type=bundles.CONTENT_TYPE, headers={"x-delay-topic": bundle.topic})
+        return _unreadable(_UnreadableEntry(bundle.tag, "", properties, entry.data), error)
+    return Due(bundle.tag, copy, copy, bundle.stranded_ms, bundle.kind)
 
 
 def classify(names: Names, message: Message, *, now_ms: int) -> Arrival:

@@ -2,6 +2,7 @@
 
     wheel --due--> delay.checkpoint --held until the moment--> asked of Redis --> ready.<topic>
                                                                   |--> wheel (moved later, paused, asked too early)
+    bundles --opened when the earliest copy is due; copies far from due --> wheel, in new bundles
     ready.<topic> --rejected, over the limit, expired--> .........|--> dead.<topic>
                                                                   '--> nowhere: a ghost, or its time to live ended
 
@@ -13,6 +14,8 @@ checkpoint keeps no state: a held copy is an unacknowledged delivery.
     loop.py          starts a session, and another when the channel was lost or a server is away
     session.py       consumes over one channel, holds copies until they are due, acknowledges
     flight.py        the batches in flight
+    opened.py        the opened bundles, and which of their copies are due
+    parking.py       puts copies out of bundles that are far from due into new bundles
     moments.py       when the checkpoint asks about an arrival; pure
     due_queue.py     what waits for its moment, and then for its topic's turn; pure
     bundle_refs.py   how many copies of each bundle are unfinished; pure

@@ -6,38 +6,50 @@ from collections.abc import Iterable
 
 
 class BundleRefs:
-    """The unpacked bundles of one channel, by delivery tag. A tag that was never noted belongs to a single copy."""
+    """The opened bundles of one channel, by delivery tag. A tag that was never noted belongs to a single copy."""
 
     def __init__(self, *, most: int) -> None:
-        """`most`: how many unpacked copies may be unfinished at any time."""
+        """`most`: how many copies that were read out of bundles may be unfinished at any time."""
         self._most = most
         self._unfinished: dict[int, int] = {}
-        self.copies = 0  # unfinished ones of all bundles
+        self.copies = 0  # read ones of all bundles that are unfinished
 
     def has_room(self, copies: int) -> bool:
-        """Returns whether a bundle of `copies` copies may be unpacked now. The first bundle always may."""
+        """Returns whether `copies` copies of a bundle may be read now. The first ones always may."""
         return not self.copies or self.copies + copies <= self._most
 
-    def unpacked(self, tag: int, copies: int) -> None:
-        """Notes a bundle that was unpacked."""
+    def opened(self, tag: int, copies: int) -> None:
+        """Notes a bundle that was opened."""
         self._unfinished[tag] = copies
+
+    def read(self, copies: int) -> None:
+        """Notes copies that were read out of an opened bundle."""
         self.copies += copies
 
     def __contains__(self, tag: int) -> bool:
-        """Returns whether the tag belongs to an unpacked bundle with unfinished copies."""
+        """Returns whether the tag belongs to an opened bundle with unfinished copies."""
         return tag in self._unfinished
 
     def done(self, tags: Iterable[int]) -> list[int]:
         """Notes finished copies, by their tags. Returns the tags that can be acknowledged."""
         finished: list[int] = []
         for tag in tags:
-            if (unfinished := self._unfinished.get(tag)) is None:
-                finished.append(tag)
-                continue
-            self.copies -= 1
-            if unfinished > 1:
-                self._unfinished[tag] = unfinished - 1
+            if tag in self._unfinished:
+                self.copies -= 1
+                if self._finish(tag):
+                    finished.append(tag)
             else:
-                del self._unfinished[tag]
                 finished.append(tag)
         return finished
+
+    def parked(self, tags: Iterable[int]) -> list[int]:
+        """Notes copies that are in the wheel again without having been read. Returns as `done` does."""
+        return [tag for tag in tags if self._finish(tag)]
+
+    def _finish(self, tag: int) -> bool:
+        """Notes one finished copy of a bundle. Returns whether it was the last."""
+        self._unfinished[tag] -= 1
+        if self._unfinished[tag]:
+            return False
+        del self._unfinished[tag]
+        return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 
 import structlog
@@ -12,11 +13,13 @@ import structlog
 from bridge import metrics
 from bridge.broker.client.consumer import Consumer, Delivery
 from bridge.broker.copies.classify import Arrival, Bundle, Due, Returned, Unusable
+from bridge.broker.copies.open_bundle import OpenBundle
 from bridge.loops.checkpoint.batches import RETRY_MS, Batches
-from bridge.loops.checkpoint.bundle_refs import BundleRefs
 from bridge.loops.checkpoint.due_queue import DueQueue
-from bridge.loops.checkpoint.flight import AT_ONCE, Flight
+from bridge.loops.checkpoint.flight import Flight
 from bridge.loops.checkpoint.moments import ask_at_ms
+from bridge.loops.checkpoint.opened import OpenedBundles
+from bridge.loops.checkpoint.parking import Parking
 from bridge.loops.checkpoint.verdicts import HELD_AT_MOST_MS
 from bridge.model.errors import BrokerUnavailable, QueueMissing, Unavailable
 from bridge.model.message import Copy
@@ -27,11 +30,7 @@ log = structlog.get_logger(__name__)
 
 _FAILED_AGAIN_MS = 5_000  # after a fault of ours with one message
 
-# The most unfinished copies out of bundles, in addition to the batches in flight. While Redis is away no more bundles
-# are unpacked: an unpacked bundle takes several times its memory, and each of its copies is asked about again.
-_UNPACKED_AT_MOST = 16_384
-
-# For unpacked copies when the process stops: they are due by then, and have been asked about once more.
+# For copies out of bundles when the process stops: they are due by then, and have been asked about once more.
 _ENDED_WITHIN_MS = HELD_AT_MOST_MS + RETRY_MS
 
 _Unpacked = Due | Returned | Unusable
@@ -55,7 +54,9 @@ class Session:
         self._batch = context.settings.checkpoint_batch
         self._batches = Batches(context, lane)
         self._held: DueQueue[Arrival] = DueQueue()
-        self._bundles = BundleRefs(most=AT_ONCE * self._batch + _UNPACKED_AT_MOST)
+        self._parking = Parking(context, lane)
+        self._opened = OpenedBundles(context, self._parking)
+        self._bundles = self._opened.refs
         self._wake = asyncio.Event()
         self._awaited_ms: float | None = None
         self._flight: Flight
@@ -82,12 +83,14 @@ class Session:
         log.info("checkpoint.running")
         closed = asyncio.create_task(consumer.until_closed())
         working = asyncio.create_task(self._work(consumer))
+        parking = asyncio.create_task(self._parking.run(partial(self._parked, consumer)))
         try:
-            await asyncio.wait((closed, working, self._flight.failed), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((closed, working, parking, self._flight.failed), return_when=asyncio.FIRST_COMPLETED)
             if self._flight.failed.done():
                 self._flight.failed.result()
-            if working.done():
-                working.result()
+            for task in (working, parking):
+                if task.done():
+                    task.result()
             raise BrokerUnavailable("the checkpoint's channel was closed")
         except asyncio.CancelledError:
             # The process stops: take no more, finish what is in flight, requeue the rest.
@@ -95,11 +98,12 @@ class Session:
                 await consumer.stop()
             working.cancel()
             await self._flight.land()
-            await self._finish_unpacked(consumer)
+            await self._finish_opened(consumer, parking)
             raise
         finally:
             closed.cancel()
             working.cancel()
+            parking.cancel()
             self._flight.cancel()
             with suppress(BrokerUnavailable):
                 await consumer.close()
@@ -121,20 +125,30 @@ class Session:
             return self._keys.topics
         return self._keys.home(arrival.topic, arrival.copy.id)
 
-    async def _finish_unpacked(self, consumer: Consumer) -> None:
-        """Finishes unpacked bundles on shutdown. Requeuing one would redeliver copies already released."""
+    async def _finish_opened(self, consumer: Consumer, parking: asyncio.Task[None]) -> None:
+        """Finishes opened bundles on shutdown. Requeuing one would redeliver copies already released."""
         until_ms = _own_ms() + _ENDED_WITHIN_MS
+        self._opened.park_all(self._store.clock.now_ms())
+        await self._finish_read(consumer, until_ms)
+        await asyncio.wait((parking,), timeout=max(0.0, until_ms - _own_ms()) / 1_000)
+
+    async def _finish_read(self, consumer: Consumer, until_ms: float) -> None:
+        """Asks about the copies that were read out of bundles until none is left."""
         while self._bundles.copies:
             now_ms = _own_ms()
             due = self._held.take_due(now_ms, self._batch)
-            unpacked = [held for held in due if not isinstance(held, Bundle) and held.tag in self._bundles]
-            if unpacked:
-                await self._process(consumer, unpacked)
+            read = [held for held in due if isinstance(held, _Unpacked) and held.tag in self._bundles]
+            if read:
+                await self._process(consumer, read)
             elif not due:
                 next_ms = self._held.next_due_ms()
                 if next_ms is None or next_ms > until_ms:
                     return
                 await asyncio.sleep(max(0.0, next_ms - now_ms) / 1_000)
+
+    async def _parked(self, consumer: Consumer, tags: list[int]) -> None:
+        metrics.PARKED_AGAIN.inc(len(tags))
+        await consumer.ack(self._bundles.parked(tags))
 
     def _received(self, delivery: Delivery) -> None:
         now_ms = self._store.clock.now_ms()
@@ -153,12 +167,16 @@ class Session:
         while True:
             now_ms = _own_ms()
             due: list[_Unpacked] = []
-            while len(due) < self._batch and (taken := self._held.take_due(now_ms, self._batch - len(due))):
-                for arrival in taken:
-                    if isinstance(arrival, Bundle):
-                        due += self._unpack(arrival)
-                    else:
+            while len(due) < self._batch and (found := self._held.take_due(now_ms, self._batch - len(due))):
+                for arrival in found:
+                    if not isinstance(arrival, (Bundle, OpenBundle)):
                         due.append(arrival)
+                        continue
+                    for taken, for_ms in self._opened.take(arrival, self._store.clock.now_ms()):
+                        if for_ms or isinstance(taken, (Bundle, OpenBundle)):
+                            self._hold(taken, for_ms)
+                        else:
+                            due.append(taken)
             if due:
                 return due
             self._awaited_ms = self._held.next_due_ms()
@@ -167,24 +185,6 @@ class Session:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
-
-    def _unpack(self, bundle: Bundle) -> list[_Unpacked]:
-        """Returns the copies of a bundle that are due, and holds each of the others."""
-        if not self._bundles.has_room(bundle.count):
-            self._hold(bundle, RETRY_MS)
-            return []
-        now_ms = self._store.clock.now_ms()
-        copies = bundle.unpack(now_ms=int(now_ms))
-        if isinstance(copies, Unusable):
-            return [copies]
-        self._bundles.unpacked(bundle.tag, len(copies))
-        due: list[_Unpacked] = []
-        for copy in copies:
-            if (moment_ms := ask_at_ms(copy, now_ms)) > now_ms:
-                self._hold(copy, moment_ms - now_ms)
-            else:
-                due.append(copy)
-        return due
 
     async def _process(self, consumer: Consumer, batch: Sequence[_Unpacked]) -> None:
         """Processes a batch, and holds again what could not be done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bridge.broker.copies.open_bundle import EARLY_AT_MOST_MS
 from bridge.broker.publications import Publication, Route
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind, Record, new_nonce
@@ -22,11 +23,6 @@ copy."""
 _FIRST_PARKED_MS = (0, 100)
 """The process that published such a copy most often names it within a moment, and a batch of copies within a tenth of a
 second. So the first pauses are short."""
-
-EARLY_AT_MOST_MS = 5_000
-"""The wheel brings a copy a fifth of a second early at most. If Redis says that it is earlier than this, the clock of
-Redis was set back. Then the checkpoint asks again after this time: parked until the moment that Redis says, the message
-would be late by as much as the clock was wrong."""
 
 HELD_AT_MOST_MS = 200
 """The checkpoint holds a copy that is due sooner in memory, and puts a copy that is due later back into the wheel."""
@@ -97,7 +93,9 @@ def _held(copy: Copy, outcome: Outcome, left_at_most_ms: int) -> Decision:
     """Puts a copy that is not due back into the wheel."""
     held = replace(copy, due_ms=outcome.now_ms + int(outcome.extra))
     left_ms = min(outcome.extra, left_at_most_ms)
-    return Decision(Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)))
+    return Decision(
+        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True))
+    )
 
 
 def _left_at_most_ms(copy: Copy, record: Record) -> int:

@@ -22,7 +22,7 @@ def test_a_short_run_with_a_fault_ends_clean(local_dir: Path) -> None:
     command = [sys.executable, "-m", "tests.torture", "--json", *given]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("seed 3, 0.333333 minutes, 40 messages a second, load 0, single\n")
+    assert done.stderr.startswith("seed 3, 0.333333 minutes, 40 messages a second of up to 8 s, load 0, single\n")
     found = json.loads(done.stdout)
     assert found["accepted"] > 20 * 40 / 2
     assert 0 < found["delivered"] < found["accepted"]  # some are deleted

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from bridge.broker.copies import bundles
-from bridge.broker.copies.classify import Arrival, Bundle, Due, Returned, Unusable, classify
+from bridge.broker.copies.classify import Arrival, Bundle, Due, Returned, Unusable, classify, due_of
+from bridge.broker.copies.open_bundle import OpenBundle
 from bridge.broker.copies.properties import Properties
-from bridge.model.message import CopyKind
+from bridge.model.message import Copy, CopyKind
 from topology.names import Names
 from topology.wheel import route
 
@@ -136,10 +137,12 @@ def test_the_copies_of_a_bundle_have_its_tag_and_the_topic_and_kind_of_its_key()
     body = b'copies\n[2,"o-1",1,2,1,3,%d,0,0]\n{}\n' % NOW_MS
     bundle = arrival("0.0.0.0.0.5.0.!lease-bundle.mails", body, x_delay_bundle=1, x_delay_due=NOW_MS)
     assert isinstance(bundle, Bundle)
-    unpacked = bundle.unpack(now_ms=NOW_MS)
-    assert isinstance(unpacked, list)
-    (due,) = unpacked
+    opened = bundle.open()
+    assert isinstance(opened, OpenBundle)
+    (entry,) = opened.due(NOW_MS)
+    due = due_of(opened, entry, now_ms=NOW_MS)
 
+    assert isinstance(due, Due)
     assert (due.copy.topic, due.copy.id, due.kind) == ("mails", "o-1", CopyKind.LEASE)
     assert (due.tag, due.original) == (7, due.copy)
 
@@ -148,10 +151,26 @@ def test_a_bundle_that_can_not_be_unpacked_is_put_aside_as_it_came() -> None:
     bundle = arrival("0.0.0.0.0.0.1.!plain-bundle.orders", b"junk", x_delay_bundle=2, x_delay_due=NOW_MS)
     assert isinstance(bundle, Bundle)
 
-    unusable = bundle.unpack(now_ms=NOW_MS)
+    unusable = bundle.open()
     assert isinstance(unusable, Unusable)
     assert (unusable.tag, unusable.original) == (7, bundle.original)
     assert unusable.reason.startswith("the message can't be read: ValueError")
+
+
+def test_a_copy_of_a_bundle_that_can_not_be_read_is_put_aside_alone() -> None:
+    body = b'copies\n[2,"a/b",1,2,1,3,%d,0,0]\n{}\n' % NOW_MS
+    bundle = arrival("0.0.0.0.0.5.0.!lease-bundle.mails", body, x_delay_bundle=1, x_delay_due=NOW_MS)
+    assert isinstance(bundle, Bundle)
+    opened = bundle.open()
+    assert isinstance(opened, OpenBundle)
+    (entry,) = opened.due(NOW_MS)
+
+    unusable = due_of(opened, entry, now_ms=NOW_MS)
+    assert isinstance(unusable, Unusable)
+    assert not isinstance(unusable.original, Copy)
+    assert (unusable.tag, unusable.original.body) == (7, entry.data)
+    assert unusable.original.properties.headers == {"x-delay-topic": "mails"}
+    assert unusable.reason.startswith("the message can't be read: ValueError: a copy in the bundle has the id 'a/b'")
 
 
 def test_an_arrival_counts_as_many_copies_as_it_holds() -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from bridge.broker.copies.bundles import COUNT_HEADER, MOST_COPIES
+from bridge.broker.copies.bundles import COUNT_HEADER, MOST_COPIES, Entry
 from bridge.broker.copies.properties import Properties
-from bridge.broker.publications import Publication, Route, _messages, _sent_long_before
+from bridge.broker.copy_publisher import _sent_long_before
+from bridge.broker.publications import Publication, Route, messages, parked_again
 from bridge.model.message import Copy, CopyKind, Envelope
 from topology.names import Names
 
@@ -39,7 +40,7 @@ def sent(*publications: Publication) -> list[tuple[tuple[int, ...], str, int | N
     """Returns for each message the indexes of its copies, its key, and its count if it is a bundle."""
     return [
         (places, outgoing.routing_key, _count(outgoing.properties))
-        for places, outgoing in _messages(NAMES, publications, bundled=True)
+        for places, outgoing in messages(NAMES, publications, bundled=True)
     ]
 
 
@@ -47,13 +48,38 @@ def _count(properties: object) -> Any:
     return (properties.headers or {})[COUNT_HEADER] if isinstance(properties, Properties) else None
 
 
-def test_copies_due_in_the_same_tenth_of_a_second_share_a_bundle() -> None:
-    found = sent(to_wheel(0, 5_250), to_wheel(1, 5_399), to_wheel(2, 5_400), to_wheel(3, 5_299.5))
+def test_copies_of_one_window_share_a_bundle_that_leaves_for_the_earliest() -> None:
+    found = sent(to_wheel(0, 7_999), to_wheel(1, 5_399), to_wheel(2, 8_000), to_wheel(3, 5_299.5), to_wheel(4, 9_000))
 
     assert found == [
-        ((0, 3), "0.0.0.0.0.5.1.!checked-bundle.orders", 2),
-        ((1,), *_alone("5.2")),
-        ((2,), *_alone("5.3")),
+        ((3, 1, 0), "0.0.0.0.0.5.1.!checked-bundle.orders", 3),
+        ((2, 4), "0.0.0.0.0.7.9.!checked-bundle.orders", 2),
+    ]
+
+
+def test_copy_that_is_alone_in_its_window_travels_alone() -> None:
+    assert sent(to_wheel(0, 5_250), to_wheel(1, 3_250)) == [((0,), *_alone("5.1")), ((1,), *_alone("3.1"))]
+
+
+def test_copy_that_fits_no_bundle_travels_alone() -> None:
+    odd = replace(to_wheel(1, 5_000), copy=replace(copy(1), envelope=Envelope(body=b"", headers={"deep": {"a": 1}})))
+
+    assert [(places, count) for places, _, count in sent(to_wheel(0, 5_000), odd, to_wheel(2, 5_000))] == [
+        ((0, 2), 2),
+        ((1,), None),
+    ]
+
+
+def test_entries_are_parked_again_by_windows_and_never_alone_as_messages() -> None:
+    entries = [(Entry(NOW_MS + left_ms, b"an entry"), float(left_ms)) for left_ms in (1_500, 60_000, 1_200)]
+    found = [
+        (places, outgoing.routing_key, _count(outgoing.properties))
+        for places, outgoing in parked_again(NAMES, "orders", CopyKind.CHECKED, entries)
+    ]
+
+    assert found == [
+        ((2, 0), "0.0.0.0.0.1.1.!checked-bundle.orders", 2),
+        ((1,), "0.0.0.0.0.59.9.!checked-bundle.orders", 1),
     ]
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from bridge.broker.client.delivery import Delivery
-from bridge.broker.copies.classify import Arrival, Bundle, Due, Returned, Unusable, classify
+from bridge.broker.copies.classify import Arrival, Bundle, Due, Returned, Unusable, classify, due_of
+from bridge.broker.copies.open_bundle import OpenBundle
 from bridge.broker.copies.properties import Properties
 from bridge.loops.checkpoint.moments import ask_at_ms
 from topology.names import Names
@@ -42,12 +43,18 @@ def test_a_bundle_is_unpacked_when_its_earliest_copy_is_due() -> None:
     assert isinstance(bundle, Bundle)
     assert ask_at_ms(bundle, NOW_MS) == NOW_MS + 40
 
-    copies = bundle.unpack(now_ms=NOW_MS + 40)
-    assert isinstance(copies, list)
-    assert [(copy.tag, copy.copy.id, ask_at_ms(copy, NOW_MS + 40)) for copy in copies] == [
+    opened = bundle.open()
+    assert isinstance(opened, OpenBundle)
+    copies = [due_of(opened, entry, now_ms=NOW_MS + 40) for entry in opened.due(NOW_MS + 40)]
+    assert [(copy.tag, _id(copy), ask_at_ms(copy, NOW_MS + 40)) for copy in copies] == [
         (7, "o-0", NOW_MS + 90),
         (7, "o-1", NOW_MS + 40),
     ]
+
+
+def _id(arrival: Arrival) -> str:
+    assert isinstance(arrival, Due)
+    return arrival.copy.id
 
 
 def test_an_unusable_message_is_put_aside_at_once() -> None:

@@ -98,7 +98,7 @@ def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(
     held = replace(AS_RECORDED, due_ms=NOW_MS + extra)
 
     assert after_fire(RECORDS, COPY, Outcome(Verdict.HOLD, NOW_MS, extra, record), stranded_ms) == Decision(
-        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD))
+        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True))
     )
 
 
@@ -107,7 +107,7 @@ def test_a_clients_copy_beside_another_message_goes_back_into_the_wheel_without_
     held = replace(copy, due_ms=NOW_MS + 5_000)
 
     assert after_fire(RECORDS, copy, Outcome(Verdict.BESIDE, NOW_MS, 5_000, RECORD), 0) == Decision(
-        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=5_000, kind=CopyKind.HOLD))
+        Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=5_000, kind=CopyKind.HOLD, shares=True))
     )
 
 

@@ -1,0 +1,167 @@
+"""Publishes copies: into the wheel, to the ready queue or to the dead-letter queue of their topic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+from ulid import ULID
+
+from bridge.broker.client.encode_properties import CopyProperties
+from bridge.broker.client.publisher import Outgoing, Publisher
+from bridge.broker.copies.bundles import Entry
+from bridge.broker.copies.copies import as_refused
+from bridge.broker.copies.properties import Message, Properties
+from bridge.broker.declared.declared import Declared
+from bridge.broker.publications import Carrying, Publication, Route, messages, parked_again
+from bridge.model.errors import BrokerUnavailable, NotPublished, Unavailable, Unpublishable, Unroutable
+from bridge.model.message import Copy, CopyKind
+from topology.names import Names
+
+_OLD_AFTER_MS = 3_000  # twice what a new queue takes to settle; a copy's `created_ms` is in whole seconds
+
+Existing = Callable[[Collection[str]], Awaitable[Collection[str]]]
+"""Returns those of the topics whose queues may be declared. Raises Unavailable."""
+
+
+class CopyPublisher:
+    """Publishes copies, and first declares the queues that they need."""
+
+    def __init__(
+        self, declared: Declared, names: Names, publisher: Publisher, existing: Existing, *, bundles: bool
+    ) -> None:
+        """Without `bundles` every copy travels alone."""
+        self._declared = declared
+        self._names = names
+        self._publisher = publisher
+        self._existing = existing
+        self._bundles = bundles
+
+    async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+        """Publishes all copies in one burst. Returns for each copy None once its confirm counts, or the error. A
+        `NotPublished` means that no queue has the copy."""
+        try:
+            removed = await self._declare({publication.copy.topic for publication in publications})
+        except Unavailable as error:
+            return [NotPublished(str(error))] * len(publications)
+        if not removed:
+            return await self._publish(publications)
+        topics = [publication.copy.topic for publication in publications]
+        left = [publication for publication in publications if publication.copy.topic not in removed]
+        return _with_removed(topics, removed, await self._publish(left))
+
+    async def _publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+        carrying = list(messages(self._names, publications, bundled=self._bundles))
+        results = await self._publisher.publish([outgoing for _, outgoing in carrying])
+        missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
+        if missing:
+            # The copies of a bundle have the same topic and route, so this asks only about the first copy.
+            firsts = [publications[carrying[at][0][0]] for at in missing]
+            second_results = await self._publish_again(firsts, [carrying[at][1] for at in missing])
+            for at, result in zip(missing, second_results, strict=True):
+                results[at] = result
+        released = [publication.copy for publication in publications if publication.route is not Route.WHEEL]
+        old = {copy.topic for copy in released if _sent_long_before(copy)}
+        await self._declared.settled({copy.topic for copy in released}, old=old)
+        return _for_each(len(publications), carrying, results)
+
+    async def park_again(
+        self, topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]
+    ) -> list[BrokerUnavailable | None]:
+        """Publishes entries out of bundles in new bundles, each entry with what is left of its delay, in ms. Returns
+        as `publish` does.
+
+        The entries are not read, so nobody knows whether their topic still exists. Its queues are declared when they
+        come due.
+        """
+        carrying = list(parked_again(self._names, topic, kind, entries))
+        outgoing = [one for _, one in carrying]
+        try:
+            await self._declared.ensure_wheel()
+            results = await self._publisher.publish(outgoing)
+            missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
+            if missing:
+                await self._declared.renew_wheel()
+                second_results = await self._publisher.publish([outgoing[at] for at in missing])
+                for at, result in zip(missing, second_results, strict=True):
+                    results[at] = result
+        except BrokerUnavailable as error:
+            return [error] * len(entries)
+        return _for_each(len(entries), carrying, results)
+
+    async def refuse(self, message: Message | Copy, reason: str) -> None:
+        """Puts a message aside, with the reason, for an operator to see.
+
+        `message`: a delivery that can't be read, or a copy out of a bundle that can't be published.
+
+        Raises:
+            BrokerUnavailable
+        """
+        await self._declared.ensure_wheel()
+        properties: Properties | CopyProperties
+        if isinstance(message, Copy):
+            properties, body = CopyProperties(message, reason=reason), message.envelope.body or b""
+        else:
+            properties, body = as_refused(message.properties, reason), message.body
+        try:
+            await self._put_aside(properties, body)
+        except Unroutable:
+            await self._declared.renew_wheel()
+            await self._put_aside(properties, body)
+        except Unpublishable:
+            bare = Properties(message_id=str(ULID()), delivery_mode=2, headers={"x-delay-reason": reason})
+            await self._put_aside(bare, body)
+
+    async def _put_aside(self, properties: Properties | CopyProperties, body: bytes) -> None:
+        await self._publisher.publish_one(Outgoing("", self._names.refused, properties, body))
+
+    async def _publish_again(
+        self, publications: list[Publication], outgoing: list[Outgoing]
+    ) -> list[BrokerUnavailable | None]:
+        """Declares again what somebody has deleted, and publishes a second time."""
+        try:
+            if any(publication.route is not Route.DEAD for publication in publications):
+                # An exchange of the wheel may have lost its bindings.
+                await self._declared.renew_wheel()
+            topics = [publication.copy.topic for publication in publications]
+            self._declared.forget_topics(topics)
+            removed = await self._declare(set(topics))
+        except Unavailable as error:
+            return [NotPublished(str(error))] * len(outgoing)
+        left = [one for topic, one in zip(topics, outgoing, strict=True) if topic not in removed]
+        return _with_removed(topics, removed, await self._publisher.publish(left))
+
+    async def _declare(self, topics: set[str]) -> set[str]:
+        """Declares the queues of the topics, but not of those that were removed, which it returns."""
+        undeclared = {topic for topic in topics if not self._declared.has_topic(topic)}
+        if not undeclared:
+            await self._declared.ensure_wheel()
+            return set()
+        removed = undeclared.difference(await self._existing(undeclared))
+        await asyncio.gather(*map(self._declared.ensure_topic, undeclared - removed))
+        return removed
+
+
+def _for_each(
+    copies: int, carrying: Sequence[Carrying], results: Sequence[BrokerUnavailable | None]
+) -> list[BrokerUnavailable | None]:
+    """Returns for each copy the result of the message that carries it."""
+    errors: list[BrokerUnavailable | None] = [None] * copies
+    for (indexes, _), result in zip(carrying, results, strict=True):
+        for at in indexes:
+            errors[at] = result
+    return errors
+
+
+def _with_removed(
+    topics: Sequence[str], removed: Collection[str], results: Sequence[BrokerUnavailable | None]
+) -> list[BrokerUnavailable | None]:
+    """Returns a result for each topic: an error for a removed one, and for the others, in order, the given results."""
+    others = iter(results)
+    return [NotPublished(f"there is no topic {topic!r}") if topic in removed else next(others) for topic in topics]
+
+
+def _sent_long_before(copy: Copy) -> bool:
+    """Returns whether a bridge sent the message seconds before it was due, and declared its topic's queues then."""
+    # Nobody declares queues when an AMQP client sends its own message, which has no epoch.
+    return copy.epoch > 0 and copy.due_ms - copy.created_ms >= _OLD_AFTER_MS

@@ -1,0 +1,67 @@
+"""Holds the opened bundles of one channel, and takes their copies out as they fall due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from bridge.broker.copies.classify import Bundle, Due, Unusable, due_of
+from bridge.broker.copies.open_bundle import OpenBundle
+from bridge.broker.copies.windows import NEAR_MS
+from bridge.loops.checkpoint.batches import RETRY_MS
+from bridge.loops.checkpoint.bundle_refs import BundleRefs
+from bridge.loops.checkpoint.flight import AT_ONCE
+from bridge.loops.checkpoint.moments import ask_at_ms
+from bridge.loops.checkpoint.parking import Parking
+from bridge.service.context import Context
+
+# The most unfinished copies out of bundles, in addition to the batches in flight. While Redis is away, no more copies
+# are read out of bundles: a read one takes several times its memory, and is asked about again.
+_READ_AT_MOST: Final = 16_384
+
+
+class OpenedBundles:
+    """`refs` counts the unfinished copies. `parking` gets those that are far from due."""
+
+    def __init__(self, context: Context, parking: Parking) -> None:
+        self.refs = BundleRefs(most=AT_ONCE * context.settings.checkpoint_batch + _READ_AT_MOST)
+        self._parking = parking
+        self._bundled = context.settings.bundles
+        self._open: dict[int, OpenBundle] = {}  # by tag; with copies that are not due yet
+
+    def take(
+        self, bundle: Bundle | OpenBundle, now_ms: float
+    ) -> Iterator[tuple[Due | Bundle | OpenBundle | Unusable, float]]:
+        """Yields the copies of a bundle that are due, and the bundle itself if it has others that are due soon. Each
+        comes with the time until it is to be looked at, in ms; 0: now."""
+        if not self.refs.has_room(bundle.count):
+            yield bundle, RETRY_MS
+            return
+        opened = bundle if isinstance(bundle, OpenBundle) else bundle.open()
+        if isinstance(opened, Unusable):
+            yield opened, 0
+            return
+        if opened is not bundle:
+            self.refs.opened(opened.tag, opened.left)
+            self._open[opened.tag] = opened
+        if self._bundled:
+            self._parking.add(opened, opened.far(now_ms))
+            entries = opened.due(now_ms)
+        else:
+            # The checkpoint asks about them now, and puts those that are not due back into the wheel alone.
+            entries = [entry for entry, _ in opened.rest(now_ms)]
+        self.refs.read(len(entries))
+        for entry in entries:
+            copy = due_of(opened, entry, now_ms=int(now_ms))
+            yield copy, max(0, ask_at_ms(copy, now_ms) - now_ms)
+        if opened.left:
+            yield opened, min(opened.left_ms(now_ms), NEAR_MS)
+        else:
+            del self._open[opened.tag]
+
+    def park_all(self, now_ms: float) -> None:
+        """Parks what is left of the bundles: the process stops, and would have released some copies twice."""
+        for bundle in self._open.values():
+            self._parking.add(bundle, bundle.rest(now_ms))
+        self._open.clear()
+        self._parking.end()

@@ -1,0 +1,94 @@
+"""Puts copies out of bundles that are far from due back into the wheel, in new bundles."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from itertools import chain
+from time import monotonic
+from typing import Final
+
+from bridge.broker.copies.bundles import Entry
+from bridge.broker.copies.open_bundle import OpenBundle
+from bridge.loops.checkpoint.batches import RETRY_MS
+from bridge.model.message import CopyKind
+from bridge.service.context import Context
+
+_COLLECTED_FOR_S: Final = 0.25
+"""Copies of several bundles share new ones. None of them is due sooner than in a second."""
+
+_Far = tuple[int, Entry, float]
+"""The tag of the bundle, the entry, and its due moment by `monotonic()` in ms."""
+
+
+class Parking:
+    """Collects the copies of one session, and publishes them. No copy is read."""
+
+    def __init__(self, context: Context, lane: int) -> None:
+        self._copy_publisher = context.broker.releases
+        self._declared = context.broker.declared
+        self._lane = lane
+        self._far: dict[tuple[str, CopyKind], list[_Far]] = {}
+        self._stranded_ms: set[int] = set()
+        self._wake = asyncio.Event()
+        self._ending = asyncio.Event()
+
+    def add(self, bundle: OpenBundle, entries: Iterable[tuple[Entry, float]]) -> None:
+        """Adds copies of a bundle, each with what is left of its delay in ms."""
+        now_ms = monotonic() * 1_000
+        far = [(bundle.tag, entry, now_ms + left_ms) for entry, left_ms in entries]
+        if far:
+            self._far.setdefault((bundle.topic, bundle.kind), []).extend(far)
+            self._wake.set()
+            if bundle.stranded_ms:
+                self._stranded_ms.add(bundle.stranded_ms)
+
+    async def run(self, parked: Callable[[list[int]], Awaitable[None]]) -> None:
+        """Runs until `end` was called and no copy is left. `parked` is called with the tags of copies that RabbitMQ has
+        in new bundles, each as often as there are such copies.
+
+        Raises:
+            Unavailable
+        """
+        while True:
+            await self._wake.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_COLLECTED_FOR_S):
+                    await self._ending.wait()
+            await parked(await self.run_once())
+            if self._far:
+                await asyncio.sleep(RETRY_MS / 1_000)
+            elif self._ending.is_set():
+                return
+            else:
+                self._wake.clear()
+
+    def end(self) -> None:
+        """Lets `run` end without waiting for more copies."""
+        self._ending.set()
+        self._wake.set()
+
+    async def run_once(self) -> list[int]:
+        """Publishes what was collected. Returns the tag of each copy that is published, and keeps the others.
+
+        Raises:
+            BrokerUnavailable
+        """
+        stranded_ms, self._stranded_ms = self._stranded_ms, set()
+        for left_ms in stranded_ms:
+            await self._declared.renew_slots(self._lane, left_ms)
+        collected, self._far = self._far, {}
+        parked = await asyncio.gather(*(self._park(topic, kind, far) for (topic, kind), far in collected.items()))
+        return [*chain.from_iterable(parked)]
+
+    async def _park(self, topic: str, kind: CopyKind, far: list[_Far]) -> list[int]:
+        now_ms = monotonic() * 1_000
+        entries = [(entry, max(0.0, moment_ms - now_ms)) for _, entry, moment_ms in far]
+        parked: list[int] = []
+        for one, error in zip(far, await self._copy_publisher.park_again(topic, kind, entries), strict=True):
+            if error is None:
+                parked.append(one[0])
+            else:
+                self._far.setdefault((topic, kind), []).append(one)
+        return parked

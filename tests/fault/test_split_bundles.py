@@ -1,0 +1,145 @@
+"""Tests bundles whose copies are due at different moments, of which some are parked again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from bridge.broker.copies.bundles import Entry
+from bridge.broker.copy_publisher import CopyPublisher
+from bridge.loops.checkpoint.batches import Batches, Done, Item
+from bridge.model.errors import BrokerUnavailable, NotPublished
+from bridge.model.message import CopyKind, Envelope
+from bridge.model.values import Draft
+from bridge.service.service import Service
+from tests.fault.api import now_ms
+from tests.fault.crash import Mortal, dying, restarted
+from tests.fault.inside import running
+from tests.fault.stage import Stage
+from tests.fault.test_crash_in_bundles import each_comes_once
+from tests.fault.test_removed_topics import exists
+from tests.fault.test_unpacked_bundles import ready_queue, take_id
+
+PATIENCE_S = 30.0
+IDS = [f"m-{at}" for at in range(7)]
+DELAYS_MS = [4_000 + 600 * at for at in range(len(IDS))]  # of one octave, so they share a bundle; the last four are far
+
+Parked = list[BrokerUnavailable | None]
+Park = Callable[[str, CopyKind, Sequence[tuple[Entry, float]]], Awaitable[Parked]]
+
+
+async def send_all(service: Service, topic: str) -> dict[str, int]:
+    """Sends one bundle. Returns the due moment of each message, in Unix ms."""
+    drafts = [
+        Draft(topic=topic, id=one, envelope=Envelope(body=one.encode()), delay_ms=delay_ms)
+        for one, delay_ms in zip(IDS, DELAYS_MS, strict=True)
+    ]
+    due_ms: dict[str, int] = {}
+    for result in await service.sending.send_many(drafts):
+        assert not isinstance(result, Exception)
+        due_ms[result.message.record.id] = result.message.record.due_ms
+    return due_ms
+
+
+def replace_parking(ways: CopyPublisher, replaced: Callable[[Park], Park]) -> None:
+    ways.park_again = replaced(ways.park_again)  # type: ignore[assignment, method-assign]
+
+
+def dies_in_parking(mortal: Mortal, *, published: bool) -> None:
+    """Lets the process die as it parks copies again: before it publishes them, or before it
+    acknowledges their bundle."""
+
+    def stopping(park: Park) -> Park:
+        async def parking(topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]) -> Parked:
+            if published:
+                assert set(await park(topic, kind, entries)) == {None}
+            mortal.reached.set()
+            await asyncio.Event().wait()
+            raise AssertionError("unreachable")
+
+        return parking
+
+    replace_parking(mortal.service.context.broker.releases, stopping)
+
+
+@pytest.mark.parametrize("published", [False, True])
+async def test_a_crash_as_copies_are_parked_again_delivers_each_message_once(stage: Stage, *, published: bool) -> None:
+    topic = f"split-crash-{published}".lower()
+    async with dying(stage) as (mortal, service):
+        due_ms = await send_all(service, topic)
+        dies_in_parking(mortal, published=published)
+        await mortal.die()
+    async with restarted(stage) as service:
+        await each_comes_once(service, topic, IDS, not_before_ms=min(due_ms.values()))
+
+
+async def test_copies_that_can_not_be_parked_are_tried_again_and_come_once(stage: Stage) -> None:
+    topic, tries = "split-refused", 0
+
+    def failing_twice(park: Park) -> Park:
+        async def parking(topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]) -> Parked:
+            nonlocal tries
+            tries += 1
+            if tries > 2:
+                return await park(topic, kind, entries)
+            parked = await park(topic, kind, entries[tries:])
+            return [*(NotPublished("an injected fault") for _ in entries[:tries]), *parked]
+
+        return parking
+
+    async with running(stage) as service, ready_queue(stage, service, topic) as (channel, ready):
+        replace_parking(service.context.broker.releases, failing_twice)
+        due_ms = await send_all(service, topic)
+        async with asyncio.timeout(PATIENCE_S):
+            came: list[str] = []
+            while len(came) < len(IDS):
+                came.append(await take_id(ready))
+                assert now_ms() >= due_ms[came[-1]]
+        assert sorted(came) == IDS  # those that were tried again may be late
+        assert tries > 2
+        await service.stop()
+        for queue in ("delay.checkpoint", ready.name):
+            left = await channel.declare_queue(queue, passive=True)
+            assert left.declaration_result.message_count == 0
+
+
+async def test_stopping_bridge_parks_what_is_left_of_an_opened_bundle(stage: Stage) -> None:
+    """The next bridge delivers the rest in time, and no message twice."""
+    topic = "split-stopped"
+    async with running(stage) as service, ready_queue(stage, service, topic) as (channel, ready):
+        due_ms = await send_all(service, topic)
+        async with asyncio.timeout(PATIENCE_S):
+            first = await take_id(ready)
+            await service.stop()
+        checkpoint = await channel.declare_queue("delay.checkpoint", passive=True)
+        assert checkpoint.declaration_result.message_count == 0
+        async with running(stage), asyncio.timeout(PATIENCE_S):
+            came = [first]
+            while len(came) < len(IDS):
+                came.append(await take_id(ready))
+                assert now_ms() >= due_ms[came[-1]]
+        assert sorted(came) == IDS
+        left = await channel.declare_queue(ready.name, passive=True)
+        assert left.declaration_result.message_count == 0
+
+
+async def test_copies_of_a_removed_topic_do_not_bring_it_back(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, handled, all_handled = "split-removed", set[str](), asyncio.Event()
+    process = Batches.process
+
+    async def noting(batches: Batches, items: Sequence[Item]) -> Done:
+        done = await process(batches, items)
+        handled.update(item.copy.id for item in items)
+        if handled.issuperset(IDS):
+            all_handled.set()
+        return done
+
+    monkeypatch.setattr(Batches, "process", noting)
+    async with running(stage) as service:
+        await send_all(service, topic)
+        await service.topics.remove(topic, force=True)
+        async with asyncio.timeout(PATIENCE_S):
+            await all_handled.wait()
+        assert not await exists(service, topic)

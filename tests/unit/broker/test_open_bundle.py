@@ -1,0 +1,56 @@
+"""Tests which copies of a bundle are due, and which are far from due."""
+
+from bridge.broker.copies.bundles import Entry, index, pack
+from bridge.broker.copies.open_bundle import EARLY_AT_MOST_MS, OpenBundle
+from bridge.model.message import CopyKind
+
+NOW_MS = 1_769_850_000_000
+
+
+def bundle(*left_ms: int, stranded_ms: int = 0) -> OpenBundle:
+    (packed,) = pack("orders", [Entry(NOW_MS + left, b"due in %d" % left) for left in left_ms])
+    return OpenBundle(7, "orders", CopyKind.CHECKED, stranded_ms, index(packed.properties, packed.body), packed.body)
+
+
+def test_copies_are_taken_as_they_fall_due() -> None:
+    opened = bundle(0, 5, 5, 700)
+
+    assert opened.due(NOW_MS) == [Entry(NOW_MS, b"due in 0")]
+    assert (opened.left, opened.count, opened.left_ms(NOW_MS)) == (3, 2, 5)
+    assert [entry.data for entry in opened.due(NOW_MS + 5)] == [b"due in 5", b"due in 5"]
+    assert opened.due(NOW_MS + 5) == []
+    assert [entry.data for entry in opened.due(NOW_MS + 999)] == [b"due in 700"]
+    assert opened.left == 0
+
+
+def test_copies_due_in_more_than_a_second_are_far() -> None:
+    opened = bundle(0, 1_000, 1_001, 30_000)
+
+    assert [(entry.data, left_ms) for entry, left_ms in opened.far(NOW_MS)] == [
+        (b"due in 1001", 1_001),
+        (b"due in 30000", 30_000),
+    ]
+    assert opened.left == 2
+    assert opened.far(NOW_MS) == []
+
+
+def test_the_rest_is_taken_with_what_is_left_of_each_delay() -> None:
+    opened = bundle(0, 10, 20)
+    opened.due(NOW_MS)
+
+    assert [left_ms for _, left_ms in opened.rest(NOW_MS + 15)] == [0, 5]
+    assert opened.left == 0
+
+
+def test_bundle_that_comes_early_waits_for_a_few_seconds_at_most() -> None:
+    """The clock of Redis was set back by an hour."""
+    opened = bundle(3_600_000, 3_600_200)
+
+    assert [left_ms for _, left_ms in opened.far(NOW_MS)] == [EARLY_AT_MOST_MS, EARLY_AT_MOST_MS + 200]
+    assert opened.left == 0
+
+
+def test_bundle_that_missed_a_slot_waits_for_the_rest_of_its_delay() -> None:
+    opened = bundle(3_600_000, stranded_ms=60_000)
+
+    assert [left_ms for _, left_ms in opened.far(NOW_MS)] == [EARLY_AT_MOST_MS + 60_000]
