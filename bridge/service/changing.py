@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 from bridge import metrics
+from bridge.model.durations import format_instant
 from bridge.model.errors import BodyNotKept, Conflict, NotFound
 from bridge.model.message import CopyKind, Message, State, new_nonce
 from bridge.model.values import Policy, Release
@@ -11,7 +15,7 @@ from bridge.service.horizon import check_horizon
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import later, successor
-from bridge.store.records import Records, read, read_envelope
+from bridge.store.records import Outcome, Records, read, read_envelope
 from bridge.store.verdicts import Verdict
 
 _OVERDUE_MS = 1_000  # a copy that is this late may have been lost with its queue
@@ -25,27 +29,41 @@ class Changing:
         self._topics = context.topics
         self._lookup = lookup
 
-    async def delete(self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None) -> Message:
+    async def delete(
+        self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None, waits: bool = False
+    ) -> Message:
         """Deletes a message for good. A second delete succeeds too.
 
         With `release` only the tombstone is kept, without the body. `created_ms`: deletes the message only if it was
-        created then.
+        created then. `waits`: a message that is being released is deleted at its due moment, as a released one.
 
         Raises:
             NotFound, StoreUnavailable
-            Conflict: the message has ended in another way, or was created at another moment.
+            Conflict: the message has ended in another way, or was created at another moment. Or it is due within
+                milliseconds and being released, and the delete does not wait.
         """
-        look = self._records.look(topic, message_id)
-        delete = self._records.delete(topic, message_id, release=release, created_ms=created_ms)
-        looked, answer = await self._store.run([look, delete])
-        before, outcome = read(topic, message_id, looked), read(topic, message_id, answer)
+        before, outcome = await self._delete(topic, message_id, release=release, created_ms=created_ms)
+        if outcome.verdict is Verdict.RELEASING and waits:
+            await asyncio.sleep(outcome.extra / 1_000)
+            before, outcome = await self._delete(
+                topic, message_id, release=release, created_ms=created_ms, even_releasing=True
+            )
         if outcome.record is None:
             raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
+        if outcome.verdict is Verdict.RELEASING:
+            due = format_instant(outcome.record.due_ms)
+            raise Conflict(f"too late: the message is being released for {due}", state=outcome.record.state.label)
         if outcome.verdict in (Verdict.ENDED, Verdict.OTHER):
             raise Conflict(f"the message is {outcome.record.state.label}", state=outcome.record.state.label)
         if before.record is not None and before.record.state is not State.DELETED:
             metrics.DELETED.add(topic)
         return Message(record=outcome.record, envelope=None if release else read_envelope(before))
+
+    async def _delete(self, topic: str, message_id: str, **how: Any) -> tuple[Outcome, Outcome]:
+        """Returns the message before, and the outcome of the delete."""
+        calls = [self._records.look(topic, message_id), self._records.delete(topic, message_id, **how)]
+        looked, answer = await self._store.run(calls)
+        return read(topic, message_id, looked), read(topic, message_id, answer)
 
     async def move(self, topic: str, message_id: str, *, delay_ms: int | None, deliver_at_ms: int | None) -> Message:
         """Gives a waiting message another due moment, which may be now.

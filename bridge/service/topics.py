@@ -121,7 +121,7 @@ class Topics:
         Raises:
             StoreUnavailable: some messages may be deleted.
         """
-        await self._end(topic, [State.READY], self._records.delete, release=True)
+        await self._end(topic, [State.READY], self._records.delete, release=True, even_releasing=True)
 
     async def remove(self, topic: str, *, force: bool) -> None:
         """Removes a topic and its queues; with `force` also a topic with messages.
@@ -142,7 +142,8 @@ class Topics:
         if not force and (left := _left(info.counts, await self._depths(topic))):
             raise TopicNotEmpty(f"the topic {topic!r} still has messages: {left}; add force=true to delete them")
         await self._subscriptions.remove(topic)
-        await self._end(topic, [State.WAITING, State.READY, State.LEASED], self._records.delete, release=True)
+        states = [State.WAITING, State.READY, State.LEASED]
+        await self._end(topic, states, self._records.delete, release=True, even_releasing=True)
         await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
         # The records expire themselves. Their entries would stay for ever: nobody counts a topic that is not listed.
         async for ids in self._listed(topic, [State.ACKED, State.EXPIRED, State.DELETED]):

@@ -20,6 +20,10 @@ _BEHIND_MS = 60_000
 """How much later than planned a copy that no record names may reach the checkpoint. The call that publishes the copy
 lasts seconds, and the checkpoint may be behind."""
 
+AHEAD_MS = 5
+"""How much before its due moment the checkpoint may ask about a message. It publishes the message at the moment. So the
+question and the waits for a CPU do not make it late."""
+
 
 @fast_dataclass(frozen=True, slots=True)
 class Outcome:
@@ -138,7 +142,7 @@ class Records:
         return self._call("withdraw", record.topic, record.id, epoch=record.epoch, nonce=record.nonce)
 
     def fire(self, copy: Copy, *, paused_ms: int, adopt: bool) -> Call:
-        return self._call_with("fire", copy.topic, copy.id, (*_facts(copy), paused_ms, int(adopt)))
+        return self._call_with("fire", copy.topic, copy.id, (*_facts(copy), paused_ms, int(adopt), AHEAD_MS))
 
     def returned(self, copy: Copy, *, by_ttl: bool) -> Call:
         return self._call_with("returned", copy.topic, copy.id, (*_facts(copy), int(by_ttl)))
@@ -183,8 +187,14 @@ class Records:
     ) -> Call:
         return self._call("extend", topic, message_id, epoch=_given(epoch), nonce=_given(nonce), lease_ms=lease_ms)
 
-    def delete(self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None) -> Call:
-        return self._call("delete", topic, message_id, release=int(release), created_ms=_given(created_ms))
+    def delete(
+        self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None, even_releasing: bool = False
+    ) -> Call:
+        """`even_releasing`: deletes also a message that is being released ahead of its moment."""
+        ahead_ms = 0 if even_releasing else AHEAD_MS
+        return self._call(
+            "delete", topic, message_id, release=int(release), created_ms=_given(created_ms), ahead_ms=ahead_ms
+        )
 
     def move(self, record: Record, *, next_nonce: int | None, due_ms: int) -> Call:
         return self._call(

@@ -17,6 +17,7 @@ class Verdict(StrEnum):
     # The record is not what the caller took it for.
     STALE = "stale"
     NOT_LEASED = "not_leased"
+    RELEASING = "releasing"
     UNKNOWN = "unknown"
 
     # announce

@@ -6,6 +6,7 @@ It is written independently of the scripts, so where the two differ, one of them
 from __future__ import annotations
 
 from bridge.model.message import Copy, Record, State
+from bridge.store.records import AHEAD_MS
 from tests.property.world import Broker, Kept
 
 TAKE_OVER_AFTER_MS = 10_000
@@ -81,6 +82,11 @@ def is_live(record: Record) -> bool:
     return State.WAITING <= record.state <= State.LEASED
 
 
+def is_releasing(record: Record, now_ms: int) -> bool:
+    """Whether the message is ready ahead of its due moment."""
+    return record.state is State.READY and 0 < record.due_ms - now_ms <= AHEAD_MS
+
+
 def is_free_for_client(record: Record, now_ms: int) -> bool:
     """Whether a client's own copy begins a new message: the id is free, or its message may have been consumed without
     the bridge. Only a record of a direct topic waits and has a moment to be forgotten."""
@@ -125,8 +131,10 @@ def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt
     expires_ms, max_retry = (its.expires_ms, its.max_retry) if its else (copy.expires_ms, copy.max_retry)
     if 0 < expires_ms <= now_ms and lease_until_ms <= now_ms:
         return "expired"
-    if paused or now_ms < due_ms or now_ms < lease_until_ms:
-        return "beside" if which == "new" and record is not None and is_live(record) else "hold"
+    beside = which == "new" and record is not None and is_live(record)
+    ahead_ms = 0 if beside else AHEAD_MS
+    if paused or now_ms < due_ms - ahead_ms or now_ms < lease_until_ms:
+        return "beside" if beside else "hold"
     if copy.attempt > max_retry + 1:
         return "bury"
     return "made" if which == "new" else "release"

@@ -661,13 +661,16 @@ class Transitions(RuleBasedStateMachine):
 
     # -- changes
 
-    @rule(name=ids, release=st.booleans(), twice=twice)
-    def delete(self, name: str, release: bool, twice: bool) -> None:
+    @rule(name=ids, release=st.booleans(), even_releasing=st.booleans(), twice=twice)
+    def delete(self, name: str, release: bool, twice: bool, *, even_releasing: bool = False) -> None:
         before = self.record(name)
-        call = self.world.records.delete(self.world.topic, name, release=release)
+        call = self.world.records.delete(self.world.topic, name, release=release, even_releasing=even_releasing)
         outcome = self.run_script(name, call, twice=twice)
         if before is None:
             assert outcome.verdict == "unknown"
+        elif model.is_releasing(before, self.world.now_ms) and not even_releasing:
+            assert outcome.verdict == "releasing"
+            assert outcome.found == before
         elif before.state.ended and before.state is not State.DELETED:
             assert outcome.verdict == "ended"
         else:

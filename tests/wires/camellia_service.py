@@ -114,7 +114,8 @@ class StandIn:
         self._ask("nack", (topic, message_id, receipt, delay_ms, reason))
         return message(message_id)
 
-    async def delete(self, topic: str, message_id: str, *, release: bool) -> Message:
+    async def delete(self, topic: str, message_id: str, *, release: bool, waits: bool) -> Message:
+        assert waits
         self._ask("delete", (topic, message_id, release))
         return message(message_id, state=State.DELETED)
 

@@ -60,7 +60,7 @@ async def delete(pools: Pools, call: ApiCall) -> Response:
     """Deletes a message. If the answer arrives before the message is due, no consumer gets it.
 
     Idempotent: a repeated delete answers 200 again. 404: the topic has no message with this id. 409: the message has
-    ended in another way (`state` says which)."""
+    ended in another way (`state` says which), or is due within 5 ms and being released (`state` is `ready`)."""
     topic, message_id, query = call.topic, call.message_id, call.query(DeleteQuery)
     changing = pools.serving(topic).changing
     return JsonAnswer(message_json(await changing.delete(topic, message_id, release=query.release == "true")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from time import monotonic
 
 from bridge import metrics
 from bridge.broker.copies.classify import Due, Returned
@@ -15,11 +16,11 @@ from bridge.model.message import CopyKind
 from bridge.model.values import Policy
 from bridge.service.context import Context
 from bridge.service.kept_bodies import keep_body_max
-from bridge.service.succession import Succession
+from bridge.service.succession import Result, Succession
 from bridge.service.successors import completed
 from bridge.store import envelopes
 from bridge.store.calls import Call
-from bridge.store.records import Outcome, read
+from bridge.store.records import AHEAD_MS, Outcome, read
 from bridge.store.verdicts import Verdict
 
 RETRY_MS = 500  # before a copy that could not be published is tried again
@@ -103,7 +104,7 @@ class Batches:
         else:
             for topic in published:
                 await self._topics.used(topic)
-        results = await self._succession.perform([decision.step for decision in decisions])
+        results = await self._perform(decisions, outcomes)
         done: list[int] = []
         held: list[tuple[Item, float]] = []
         refused: list[tuple[Item, str]] = []
@@ -120,6 +121,27 @@ class Batches:
                 done.append(item.tag)
                 self._count(item, decision.counts, outcome)
         return Done(done, held, refused)
+
+    async def _perform(self, decisions: Sequence[Decision], outcomes: Sequence[Outcome]) -> list[Result]:
+        """Carries out the steps, each release at the due moment of its message."""
+        now_ms, now_s = self._store.clock.now_ms(), monotonic()
+        by_wait: dict[float, list[int]] = {}
+        for at, (decision, outcome) in enumerate(zip(decisions, outcomes, strict=True)):
+            early_ms = outcome.found.due_ms - now_ms if decision.counts == "released" else 0
+            # The clock of Redis may have been set back since its answer.
+            by_wait.setdefault(min(max(0, early_ms), AHEAD_MS), []).append(at)
+        results: list[Result] = [None] * len(decisions)
+
+        async def perform(wait_ms: float, indexes: list[int]) -> None:
+            await _reached(now_s + wait_ms / 1_000)
+            performed = await self._succession.perform([decisions[at].step for at in indexes])
+            for at, result in zip(indexes, performed, strict=True):
+                results[at] = result
+
+        if by_wait.keys() == {0}:
+            return await self._succession.perform([decision.step for decision in decisions])
+        await asyncio.gather(*(perform(wait_ms, indexes) for wait_ms, indexes in by_wait.items()))
+        return results
 
     def _completed(self, item: Item, policy: Policy) -> Item:
         copy = completed(item.copy, policy, self._max_retry)
@@ -164,3 +186,10 @@ class Batches:
                 metrics.DEAD.add(topic)
             case "retried":
                 metrics.RETRIED.add(topic)
+
+
+async def _reached(moment_s: float) -> None:
+    """Returns at a moment of `monotonic()`, and never before it."""
+    if (left_s := moment_s - monotonic()) > 0:
+        await asyncio.sleep(left_s)
+        await _reached(moment_s)  # a timer may end a little early

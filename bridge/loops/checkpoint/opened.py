@@ -11,7 +11,7 @@ from bridge.broker.copies.windows import NEAR_MS
 from bridge.loops.checkpoint.batches import RETRY_MS
 from bridge.loops.checkpoint.bundle_refs import BundleRefs
 from bridge.loops.checkpoint.flight import AT_ONCE
-from bridge.loops.checkpoint.moments import ask_at_ms
+from bridge.loops.checkpoint.moments import ahead_ms, ask_at_ms
 from bridge.loops.checkpoint.parking import Parking
 from bridge.service.context import Context
 
@@ -44,9 +44,10 @@ class OpenedBundles:
         if opened is not bundle:
             self.refs.opened(opened.tag, opened.left)
             self._open[opened.tag] = opened
+        asked_ms = now_ms + ahead_ms(opened.kind)
         if self._bundled:
             self._parking.add(opened, opened.far(now_ms))
-            entries = opened.due(now_ms)
+            entries = opened.due(asked_ms)
         else:
             # The checkpoint asks about them now, and puts those that are not due back into the wheel alone.
             entries = [entry for entry, _ in opened.rest(now_ms)]
@@ -55,7 +56,7 @@ class OpenedBundles:
             copy = due_of(opened, entry, now_ms=int(now_ms))
             yield copy, max(0, ask_at_ms(copy, now_ms) - now_ms)
         if opened.left:
-            yield opened, min(opened.left_ms(now_ms), NEAR_MS)
+            yield opened, min(opened.left_ms(asked_ms), NEAR_MS)
         else:
             del self._open[opened.tag]
 

@@ -1,14 +1,17 @@
 -- Deletes a live message: the record becomes its tombstone.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms until_ms release created_ms
+-- ARGV: now id retention_ms tombstone_ms until_ms release created_ms ahead_ms
 --       release '1': also free the envelope. created_ms: delete only a message created then; '': delete any.
+--       ahead_ms: refuse to delete a message that fire.lua has released so much ahead of its due moment; 0: never.
 -- Returns: deleted (also when it was deleted before) | ended (in another way) | other (created at another moment)
---       | unknown
+--       | releasing (extra: ms until it is due) | unknown
 -- Promise: every copy that comes out of the wheel from now on is a ghost.
 local r = load()
 if not r then return answer('unknown') end
 if ARGV[7] ~= '' and r[CREATED] ~= tonumber(ARGV[7]) then return answer('other', r) end
 if r[STATE] >= ACKED and r[STATE] ~= DELETED then return answer('ended', r) end
+local early = r[DUE] - now
+if r[STATE] == READY and early > 0 and early <= tonumber(ARGV[8]) then return answer('releasing', r, early) end
 local frees = ARGV[6] == '1' and r[KEPT] ~= ''
 if frees then free(r) end
 if r[STATE] ~= DELETED then

@@ -2,19 +2,20 @@
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms
---       paused_ms adopt
+--       paused_ms adopt ahead_ms
 --       (then, for each further message, its id and all from epoch on)
 --       epoch 0: an AMQP client published the copy, without a record; its nonce is 0 too. paused_ms: hold a due copy
 --       this long, as its topic is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long
---       that it is believed.
+--       that it is believed. ahead_ms: how much before its due moment a copy may be asked about. The caller publishes
+--       it at the moment.
 -- Returns: (for each) release (extra: ms of its time to live left, 0: none) | made (as release, with a new record)
 --       | hold (extra: ms until it is due) | beside (as hold, for a client's copy; the record is that of the message
 --       before, which may be in the ready queue) | ahead (newer than the record of a live message or a dead letter: ask
 --       again later) | bury (its retries are used up) | expired | ghost
--- Promise: the record is ready before the copy is released. The same copy gets the same answer when it comes again,
+-- Promise: the record is ready before the copy is released, and at most ahead_ms before the message is due. The same copy gets the same answer when it comes again,
 -- except a client's copy: once its message is ready, it may be a further message of the id.
 -- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch.
-local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, paused_ms, adopt)
+local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, paused_ms, adopt, ahead_ms)
   epoch, nonce, attempt = tonumber(epoch), tonumber(nonce), tonumber(attempt)
   local r = load()
   local verdict = 'release'
@@ -52,7 +53,8 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
     return answer('expired', r)
   end
   local wait = math.max(r[DUE] - now, r[LEASE_UNTIL] - now, tonumber(paused_ms))
-  if wait > 0 then
+  local leased = r[LEASE_UNTIL] > now
+  if wait > (leased and 0 or tonumber(ahead_ms)) then
     if r[LEASE_UNTIL] > 0 then
       r[ARRIVES], r[LAST] = now + wait, math.max(r[LAST], now + wait)
       save(r)
@@ -63,6 +65,6 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
   end
   make_ready(r)
   if attempt > r[MAX_RETRY] + 1 then return answer('bury', r) end
-  return answer(verdict, r, r[EXPIRES] > 0 and r[EXPIRES] - now or 0)
+  return answer(verdict, r, r[EXPIRES] > 0 and r[EXPIRES] - math.max(now, r[DUE]) or 0)
 end
 return for_each(fire)

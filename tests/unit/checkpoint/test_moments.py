@@ -26,12 +26,19 @@ def arrived(key: str, body: bytes = b"{}", **headers: Any) -> Arrival:
     return classify(Names(), message, now_ms=NOW_MS)
 
 
-@pytest.mark.parametrize(("due_in_ms", "asked_in_ms"), [(-5, -5), (0, 0), (200, 200), (201, 0)])
+@pytest.mark.parametrize(("due_in_ms", "asked_in_ms"), [(-5, -10), (0, -5), (205, 200), (206, 0)])
 def test_a_copy_due_soon_is_held_and_one_due_later_is_asked_about_at_once(due_in_ms: int, asked_in_ms: int) -> None:
     copy = arrived("0.0.0.0.0.0.1.orders", x_delay_copy="1.a", x_delay_due=NOW_MS + due_in_ms)
 
     assert isinstance(copy, Due)
     assert ask_at_ms(copy, NOW_MS) == NOW_MS + asked_in_ms
+
+
+def test_a_lease_copy_is_held_until_its_lease_ends() -> None:
+    copy = arrived("0.0.0.0.0.0.1.!lease.orders", x_delay_copy="1.a", x_delay_due=NOW_MS + 40)
+
+    assert isinstance(copy, Due)
+    assert ask_at_ms(copy, NOW_MS) == NOW_MS + 40
 
 
 def test_a_bundle_is_unpacked_when_its_earliest_copy_is_due() -> None:
@@ -41,14 +48,14 @@ def test_a_bundle_is_unpacked_when_its_earliest_copy_is_due() -> None:
         "0.0.0.0.0.0.1.!plain-bundle.orders", b"copies\n" + lines, x_delay_bundle=2, x_delay_due=min(due_ms)
     )
     assert isinstance(bundle, Bundle)
-    assert ask_at_ms(bundle, NOW_MS) == NOW_MS + 40
+    assert ask_at_ms(bundle, NOW_MS) == NOW_MS + 35
 
     opened = bundle.open()
     assert isinstance(opened, OpenBundle)
     copies = [due_of(opened, entry, now_ms=NOW_MS + 40) for entry in opened.due(NOW_MS + 40)]
     assert [(copy.tag, _id(copy), ask_at_ms(copy, NOW_MS + 40)) for copy in copies] == [
-        (7, "o-0", NOW_MS + 90),
-        (7, "o-1", NOW_MS + 40),
+        (7, "o-0", NOW_MS + 85),
+        (7, "o-1", NOW_MS + 35),
     ]
 
 

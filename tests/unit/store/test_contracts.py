@@ -250,7 +250,7 @@ def test_a_call_has_the_fields_that_the_header_names(name: str, message: Any) ->
 @pytest.mark.parametrize(
     ("name", "given", "own"),
     [
-        ("fire", {"paused_ms": 8, "adopt": True}, {"paused_ms": 8, "adopt": 1}),
+        ("fire", {"paused_ms": 8, "adopt": True}, {"paused_ms": 8, "adopt": 1, "ahead_ms": 5}),
         ("returned", {"by_ttl": True}, {"by_ttl": 1}),
         (
             "lease",

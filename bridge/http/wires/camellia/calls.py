@@ -112,7 +112,7 @@ class Calls:
         message = await self._service.serving(topic).lookup.get(topic, message_id)
         if message.record.state.ended:
             raise NotFound(f"the message {message_id!r} has ended")
-        await self._service.serving(topic).changing.delete(topic, message_id, release=release)
+        await self._service.serving(topic).changing.delete(topic, message_id, release=release, waits=True)
         self._monitor.count(topic, "deleteMsg")
         return _success()
 

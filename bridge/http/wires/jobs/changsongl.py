@@ -148,7 +148,7 @@ class _Calls:
     async def delete(self, request: Request, caller: Caller, topic: str, job_id: str) -> dict[str, Any]:
         record = (await self._job_message(caller, topic, job_id)).record
         with suppress(NotFound, Conflict):
-            await self._service.serving(record.topic).changing.delete(record.topic, record.id, release=True)
+            await self._service.serving(record.topic).changing.delete(record.topic, record.id, release=True, waits=True)
         return {}
 
     async def _job_message(self, caller: Caller, topic: str, job_id: str) -> Message:

@@ -129,8 +129,9 @@ class GlobalJobs:
         }
 
     async def _delete(self, topic: str, message_id: str, created_ms: int | None) -> None:
+        changing = self._service.serving(topic).changing
         with suppress(NotFound, Conflict):
-            await self._service.serving(topic).changing.delete(topic, message_id, release=True, created_ms=created_ms)
+            await changing.delete(topic, message_id, release=True, created_ms=created_ms, waits=True)
 
     async def _ended(self, found: Sequence[Message]) -> bool:
         for message in found:

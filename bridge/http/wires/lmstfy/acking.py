@@ -35,7 +35,7 @@ async def end_job(request: WireRequest, admitted: Admitted) -> None:
         elif record.state is State.DEAD:
             await service.dead.drop(topic, job_id)
         elif not record.state.ended:
-            await service.changing.delete(topic, job_id, release=True)
+            await service.changing.delete(topic, job_id, release=True, waits=True)
         else:
             return
         elapsed_ms = admitted.now_ms() - record.created_ms

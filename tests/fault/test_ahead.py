@@ -1,0 +1,67 @@
+"""Tests messages between the question to Redis, which comes ahead of the due moment, and their release."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bridge.broker import publications
+from bridge.loops.checkpoint import batches, moments
+from bridge.model.durations import format_instant
+from bridge.model.errors import Conflict
+from bridge.model.message import State
+from bridge.store import records
+from tests.fault.api import now_ms
+from tests.fault.crash import draft
+from tests.fault.inside import fire_answered, running
+from tests.fault.stage import Stage
+from tests.fault.test_unpacked_bundles import ready_queue, take_id
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def _seconds_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies arrive three seconds ahead, and Redis is asked as soon as they do."""
+    monkeypatch.setattr(publications, "LEAD_MS", 3_000)
+    monkeypatch.setattr(records, "AHEAD_MS", 3_000)
+    monkeypatch.setattr(moments, "AHEAD_MS", 3_000)
+    monkeypatch.setattr(batches, "AHEAD_MS", 3_000)
+
+
+async def test_message_asked_about_ahead_is_released_at_its_moment_and_its_delete_is_too_late(stage: Stage) -> None:
+    topic = "ahead-refused"
+    async with running(stage) as service, ready_queue(stage, service, topic) as (_, ready):
+        sent = (await service.sending.send(draft(topic, delay_ms=5_000))).message.record
+        async with asyncio.timeout(PATIENCE_S):
+            await fire_answered(service)
+            with pytest.raises(Conflict, match=f"too late: .* {format_instant(sent.due_ms)}") as refused:
+                await service.changing.delete(topic, sent.id, release=False)
+            assert refused.value.state == "ready"
+            assert now_ms() < sent.due_ms
+            assert await take_id(ready) == sent.id
+        assert now_ms() >= sent.due_ms
+
+
+async def test_delete_that_waits_is_done_at_the_moment_and_no_pull_gets_the_message(stage: Stage) -> None:
+    topic = "ahead-waiting"
+    async with running(stage) as service:
+        sent = (await service.sending.send(draft(topic, delay_ms=5_000))).message.record
+        async with asyncio.timeout(PATIENCE_S):
+            await fire_answered(service)
+            deleted = await service.changing.delete(topic, sent.id, release=True, waits=True)
+        assert now_ms() >= sent.due_ms
+        assert deleted.record.state is State.DELETED
+        assert await service.pulling.pull([topic], limit=1, wait_ms=1_500, lease_ms=30_000) == []
+
+
+async def test_lease_is_kept_until_its_end(stage: Stage) -> None:
+    topic = "ahead-leased"
+    async with running(stage) as service:
+        await service.sending.send(draft(topic))
+        async with asyncio.timeout(PATIENCE_S):
+            (leased,) = await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=4_000)
+            (again,) = await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=30_000)
+        assert now_ms() >= leased.message.record.lease_until_ms
+        assert again.message.record.attempts == 2
