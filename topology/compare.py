@@ -79,7 +79,7 @@ def queues(plan: Plan, rows: Rows) -> list[Finding]:
     """Checks the rows of /api/queues/VHOST: durability, arguments. Skips missing queues."""
     existing = {str(row["name"]): row for row in rows}
     findings = []
-    for queue in plan.queues:
+    for queue in plan.every_queue:
         if row := existing.get(queue.name):
             findings += _durability(queue.name, row)
             findings += _arguments(queue.name, row["arguments"], queue.arguments)
@@ -156,7 +156,7 @@ def policies(plan: Plan, rows: Rows, *, kind: str) -> list[Finding]:
     """Checks the rows of /api/policies/VHOST or /api/operator-policies/VHOST. `kind` names the policies in findings."""
     by_priority = sorted(rows, key=lambda policy: -int(policy.get("priority", 0)))
     findings = []
-    for queue in plan.queues:
+    for queue in plan.every_queue:
         if policy := _effective(by_priority, queue.name, _QUEUE_POLICIES):
             findings += [_finding(kind, policy, queue.name, harm) for harm in _harm(policy["definition"], queue)]
     for exchange in plan.exchanges:

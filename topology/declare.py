@@ -23,7 +23,7 @@ _VALUE: Final = re.compile(r"(?:the value )?'(?P<value>.*?)'(?: of type '.*')?")
 
 
 async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float = TIMEOUT_S) -> None:
-    """Declare all of the plan, then remove its former bindings.
+    """Declare all of the plan, queues that may be missing too, then remove its former bindings.
 
     Objects that exist with the same properties stay as they are. A failure leaves in place what was declared before it.
 
@@ -35,7 +35,7 @@ async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float 
     """
     async with asyncio.timeout(timeout_s):
         await on_channels(connection, plan.exchanges, _declare_exchange)
-        await on_channels(connection, plan.queues, _declare_queue)
+        await on_channels(connection, plan.every_queue, _declare_queue)
         await on_channels(connection, plan.bindings, _bind)
         await on_channels(connection, plan.former, _unbind)
 
@@ -47,7 +47,7 @@ async def remove(connection: AbstractConnection, plan: Plan, *, timeout_s: float
     """
     async with asyncio.timeout(timeout_s):
         await on_channels(connection, reversed(plan.bindings), _unbind)
-        await on_channels(connection, reversed(plan.queues), _delete_queue)
+        await on_channels(connection, reversed(plan.every_queue), _delete_queue)
         # One by one: RabbitMQ 3.10 fails when two exchanges that are bound to each other are deleted at the same time.
         await on_channels(connection, reversed(plan.exchanges), _delete_exchange, channels=1)
 

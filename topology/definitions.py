@@ -31,7 +31,7 @@ def export(plan: Plan, vhost: str = "/") -> dict[str, Any]:
                 "auto_delete": False,
                 "arguments": dict(queue.arguments),
             }
-            for queue in plan.queues
+            for queue in plan.every_queue
         ],
         "bindings": [
             {

@@ -97,9 +97,9 @@ def _only_in(old: Plan, new: Plan) -> Plan:
     """Returns the exchanges and queues that the new plan lacks, and the bindings to remove before the first move. These
     are bindings that fill a slot, and bindings from an exchange that stays to an object that goes."""
     staying_exchanges = {exchange.name for exchange in new.exchanges}
-    staying_queues = {queue.name for queue in new.queues}
+    staying_queues = {queue.name for queue in new.every_queue}
     exchanges = tuple(exchange for exchange in old.exchanges if exchange.name not in staying_exchanges)
-    queues = tuple(queue for queue in old.queues if queue.name not in staying_queues)
+    queues = tuple(queue for queue in old.every_queue if queue.name not in staying_queues)
     slots = {queue.name for queue in queues if "x-message-ttl" in queue.arguments}
     bindings = tuple(
         binding

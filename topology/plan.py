@@ -71,13 +71,20 @@ class Binding:
 class Plan:
     """Objects of the topology, in the order in which they are declared: exchanges, queues, bindings.
 
+    `later`: queues that may be missing. A bridge declares each when the first message for it comes.
     `former`: bindings of earlier versions, which are removed once the others exist.
     """
 
     exchanges: tuple[Exchange, ...] = ()
     queues: tuple[Queue, ...] = ()
+    later: tuple[Queue, ...] = ()
     bindings: tuple[Binding, ...] = ()
     former: tuple[Binding, ...] = ()
+
+    @property
+    def every_queue(self) -> tuple[Queue, ...]:
+        """All queues, with those that may be missing."""
+        return self.queues + self.later
 
     def __add__(self, other: "Plan") -> "Plan":
         return merged((self, other))
@@ -89,6 +96,7 @@ def merged(plans: Iterable[Plan]) -> Plan:
     return Plan(
         exchanges=tuple(dict.fromkeys(item for plan in plans for item in plan.exchanges)),
         queues=tuple(dict.fromkeys(item for plan in plans for item in plan.queues)),
+        later=tuple(dict.fromkeys(item for plan in plans for item in plan.later)),
         bindings=tuple(dict.fromkeys(item for plan in plans for item in plan.bindings)),
         former=tuple(dict.fromkeys(item for plan in plans for item in plan.former)),
     )
@@ -157,7 +165,7 @@ def slots(names: Names) -> Plan:
 
 
 def topic(names: Names, topic: str, *, direct: bool = False, delivery_limit: int = DELIVERY_LIMIT) -> Plan:
-    """Returns the ready and the dead queue of a topic.
+    """Returns the ready queue of a topic, and the dead queue, which may be missing until a letter dies.
 
     `direct` adds the bindings that lead plain due messages of the topic past each lane's checkpoint. A copy with a kind
     (`!lease.`) has one word more in its key, so it still goes to the checkpoint. A message that leaves the ready queue
@@ -177,7 +185,7 @@ def topic(names: Names, topic: str, *, direct: bool = False, delivery_limit: int
     bindings = [_to_queue(names.ready_exchange, ready.name, topic)]
     if direct:
         bindings += [_to_queue(lane.due, ready.name, "*." * len(HANDS) + topic) for lane in names.each_lane]
-    return Plan(queues=(ready, _terminal(names.dead_queue(topic))), bindings=tuple(bindings))
+    return Plan(queues=(ready,), later=(_terminal(names.dead_queue(topic)),), bindings=tuple(bindings))
 
 
 def whole(names: Names, *, checked: Iterable[str] = (), direct: Iterable[str] = ()) -> Plan:

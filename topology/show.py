@@ -25,6 +25,9 @@ def show(plan: Plan) -> str:
         )
     lines += ["", f"Queues ({len(plan.queues)}, all quorum and durable)"]
     lines += _aligned([(f"  {queue.name}", _arguments(queue)) for queue in plan.queues])
+    if plan.later:
+        lines += ["", f"Queues that a bridge declares when it needs them ({len(plan.later)})"]
+        lines += _aligned([(f"  {queue.name}", _arguments(queue)) for queue in plan.later])
     return "\n".join(lines)
 
 

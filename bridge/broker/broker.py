@@ -99,7 +99,7 @@ class Broker:
             BrokerUnavailable
             BrokerUnfit: the bridge can't keep its promises on it: too old, broken, or a feature flag is missing.
         """
-        await self.declared.ensure_wheel()
+        await self.declared.wheel.ensure()
         async with translated(_VERIFY_TIMEOUT_S):
             report = await verify(await self._publishing.raw_connection(), plan.Plan())
         if report.findings:
@@ -121,7 +121,7 @@ class Broker:
             Unavailable
         """
         wanted = self.declared.wanted(topics)
-        await self.declared.lanes.refresh()
+        await self.declared.wheel.lanes.refresh()
         connection = await self._publishing.raw_connection()
         if self._settings.management_url is not None:
             async with translated(_VERIFY_TIMEOUT_S):
@@ -156,7 +156,7 @@ class Broker:
         await self._check(ask=True)
 
     async def _check(self, *, ask: bool) -> None:
-        await self.declared.ensure_wheel()
+        await self.declared.wheel.ensure()
         if await self._publishing.blocked():
             raise BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")
         if ask:

@@ -41,7 +41,7 @@ class CopyPublisher:
         """Publishes all copies in one burst. Returns for each copy None once its confirm counts, or the error. A
         `NotPublished` means that no queue has the copy."""
         try:
-            removed = await self._declare({publication.copy.topic for publication in publications})
+            removed = await self._declare(publications)
         except Unavailable as error:
             return [NotPublished(str(error))] * len(publications)
         if not removed:
@@ -60,9 +60,9 @@ class CopyPublisher:
             second_results = await self._publish_again(firsts, [carrying[at][1] for at in missing])
             for at, result in zip(missing, second_results, strict=True):
                 results[at] = result
-        released = [publication.copy for publication in publications if publication.route is not Route.WHEEL]
+        released = [publication.copy for publication in publications if publication.route is Route.READY]
         old = {copy.topic for copy in released if _sent_long_before(copy)}
-        await self._declared.settled({copy.topic for copy in released}, old=old)
+        await self._declared.settled({copy.topic for copy in released}, old=old, dead=_dead_topics(publications))
         return _for_each(len(publications), carrying, results)
 
     async def park_again(
@@ -77,11 +77,11 @@ class CopyPublisher:
         carrying = list(parked_again(self._names, topic, kind, entries))
         outgoing = [one for _, one in carrying]
         try:
-            await self._declared.ensure_wheel()
+            await self._declared.wheel.ensure()
             results = await self._publisher.publish(outgoing)
             missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
             if missing:
-                await self._declared.renew_wheel()
+                await self._declared.wheel.renew()
                 second_results = await self._publisher.publish([outgoing[at] for at in missing])
                 for at, result in zip(missing, second_results, strict=True):
                     results[at] = result
@@ -97,7 +97,7 @@ class CopyPublisher:
         Raises:
             BrokerUnavailable
         """
-        await self._declared.ensure_wheel()
+        await self._declared.wheel.ensure()
         properties: Properties | CopyProperties
         if isinstance(message, Copy):
             properties, body = CopyProperties(message, reason=reason), message.envelope.body or b""
@@ -106,7 +106,7 @@ class CopyPublisher:
         try:
             await self._put_aside(properties, body)
         except Unroutable:
-            await self._declared.renew_wheel()
+            await self._declared.wheel.renew()
             await self._put_aside(properties, body)
         except Unpublishable:
             bare = Properties(message_id=str(ULID()), delivery_mode=2, headers={"x-delay-reason": reason})
@@ -122,23 +122,28 @@ class CopyPublisher:
         try:
             if any(publication.route is not Route.DEAD for publication in publications):
                 # An exchange of the wheel may have lost its bindings.
-                await self._declared.renew_wheel()
+                await self._declared.wheel.renew()
             topics = [publication.copy.topic for publication in publications]
             self._declared.forget_topics(topics)
-            removed = await self._declare(set(topics))
+            removed = await self._declare(publications)
         except Unavailable as error:
             return [NotPublished(str(error))] * len(outgoing)
         left = [one for topic, one in zip(topics, outgoing, strict=True) if topic not in removed]
         return _with_removed(topics, removed, await self._publisher.publish(left))
 
-    async def _declare(self, topics: set[str]) -> set[str]:
-        """Declares the queues of the topics, but not of those that were removed, which it returns."""
+    async def _declare(self, publications: Sequence[Publication]) -> set[str]:
+        """Declares the queues that the publications need, but not of removed topics, which it returns."""
+        topics = {publication.copy.topic for publication in publications}
         undeclared = {topic for topic in topics if not self._declared.has_topic(topic)}
-        if not undeclared:
-            await self._declared.ensure_wheel()
-            return set()
-        removed = undeclared.difference(await self._existing(undeclared))
-        await asyncio.gather(*map(self._declared.ensure_topic, undeclared - removed))
+        removed: set[str] = set()
+        if undeclared:
+            removed = undeclared.difference(await self._existing(undeclared))
+            await asyncio.gather(*map(self._declared.ensure_topic, undeclared - removed))
+        else:
+            await self._declared.wheel.ensure()
+        dying = {topic for topic in _dead_topics(publications) - removed if not self._declared.has_dead(topic)}
+        if dying:
+            await asyncio.gather(*map(self._declared.ensure_dead, dying))
         return removed
 
 
@@ -159,6 +164,11 @@ def _with_removed(
     """Returns a result for each topic: an error for a removed one, and for the others, in order, the given results."""
     others = iter(results)
     return [NotPublished(f"there is no topic {topic!r}") if topic in removed else next(others) for topic in topics]
+
+
+def _dead_topics(publications: Sequence[Publication]) -> set[str]:
+    """Returns the topics of dead letters."""
+    return {publication.copy.topic for publication in publications if publication.route is Route.DEAD}
 
 
 def _sent_long_before(copy: Copy) -> bool:

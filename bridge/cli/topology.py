@@ -162,7 +162,9 @@ def apply(
     options: Options = context.obj
     whole = options.plan(slots=slots)
     _connected(options, lambda connection: declare_all(connection, whole))
-    typer.echo(f"{len(whole.exchanges)} exchanges, {len(whole.queues)} queues, {len(whole.bindings)} bindings exist.")
+    typer.echo(
+        f"{len(whole.exchanges)} exchanges, {len(whole.every_queue)} queues, {len(whole.bindings)} bindings exist."
+    )
 
 
 @app.command()

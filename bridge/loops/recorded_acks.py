@@ -81,7 +81,7 @@ class AckListener:
 
     async def _session(self) -> None:
         """Works over one channel until it is lost."""
-        await self._declared.ensure_wheel()
+        await self._declared.wheel.ensure()
         self._arrived = asyncio.Queue()
         try:
             consumer = await Consumer.open(
@@ -89,7 +89,7 @@ class AckListener:
             )
         except QueueMissing:
             # Somebody deleted it.
-            await self._declared.renew_wheel()
+            await self._declared.wheel.renew()
             raise
         self.state = "ok"
         closed = asyncio.create_task(consumer.until_closed())

@@ -162,7 +162,7 @@ class Dead:
         await self._store.learn_clock(self._records.keys.homes(topic))
         policy = await self._topics.policy(topic)
         outcomes: list[Outcome] = []
-        left = limit if await self._known.of([topic]) else 0
+        left = limit if await self._known.of([topic]) and await self._may_have_letters(topic) else 0
         while left > 0:
             try:
                 taken = await self._taker.take(self._declared.dead_queue(topic), min(left, _GROUP))
@@ -177,6 +177,28 @@ class Dead:
             )
             outcomes += [named(result) for result in results]
         return outcomes
+
+    async def _may_have_letters(self, topic: str) -> bool:
+        """Returns False while no letter of the topic has died. It asks over a channel of its own: RabbitMQ closes a
+        channel over a get from a missing queue, and others take messages and acknowledge over the taker's channels.
+
+        Raises:
+            Unavailable
+        """
+        if self._declared.has_dead(topic):
+            return True
+        try:
+            depth = await self._declared.depth(self._declared.dead_queue(topic))
+        except QueueMissing:
+            return False
+        if depth:
+            return True
+        # RabbitMQ also counts no messages while a queue has no leader. A get from a new queue would then end the
+        # connection; of an old one, Redis knows the letters.
+        page = await self._lookup.page(
+            topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=1, cursor=None
+        )
+        return bool(page.items)
 
     async def _dead(self, topic: str, message_id: str) -> Message:
         message = await self._lookup.get(topic, message_id)

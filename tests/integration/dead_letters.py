@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.integration.topic import Topic
+from tests.waiting import pause
 
 
 async def make_dead(topic: Topic, *ids: str) -> None:
@@ -18,6 +19,12 @@ async def bury_next(topic: Topic) -> None:
     """Makes a dead letter of the next message, which has no retries."""
     dead = await topic.nack(await topic.pull_one(), reason="refused")
     assert (dead["state"], dead["attempts"], dead["reason"]) == ("dead", 1, "refused")
+
+
+async def until_dead(topic: Topic, message_id: str) -> None:
+    """Waits until the message is a dead letter. Until its first one, a topic has no dead queue."""
+    while message_id not in await dead_ids(topic):
+        await pause()
 
 
 async def dead_ids(topic: Topic) -> list[str]:

@@ -45,10 +45,10 @@ async def test_rejected_message_returns_after_the_back_off_and_ends_dead(
         assert header(message, "tenant") == "t-7"
         assert "x-death" not in message.headers
         await refuse(message)
+    dead = await topic.until_state("m-1", "dead")
     letter = await amqp.take(topic.dead_queue)
     assert (letter.message_id, letter.body) == ("m-1", b'{"order":1}')
     assert header(letter, "x-delay-reason") == "rejected"
-    dead = await topic.until_state("m-1", "dead")
     assert (dead["attempts"], dead["reason"]) == (3, "rejected")
 
 

@@ -14,6 +14,7 @@ from pamqp.common import FieldTable
 from bridge.broker.client import pamqp_patch
 from bridge.broker.copies.properties import WrittenValue
 from tests.integration.amqp import Amqp, header
+from tests.integration.dead_letters import until_dead
 from tests.integration.topic import Topic, due_ms
 
 pytestmark = pytest.mark.timeout(45)
@@ -138,6 +139,7 @@ async def test_policy_of_a_direct_topic_holds_for_messages_of_clients(topic: Top
     else:
         async with amqp.consume(topic.ready_queue) as arrivals:
             await (await arrivals.get()).reject(requeue=False)
+    await until_dead(topic, "m-1")
     assert (await amqp.take(topic.dead_queue)).message_id == "m-1"
 
 

@@ -113,13 +113,13 @@ async def test_topic_is_declared_again_after_a_reconnect_if_the_wheel_is_gone(
 async def test_inspection_declares_no_queues_of_a_topic_that_is_removed_meanwhile(
     objects: Declared, amqp: Amqp
 ) -> None:
-    await amqp.delete_queue(objects.dead_queue("orders"))
+    await amqp.delete_queue(objects.ready_queue("orders"))
 
     async def listed() -> list[str]:
         return ["orders"]
 
-    assert await objects.mend(objects.wanted(["orders", "removed"]), listed) == [objects.dead_queue("orders")]
-    assert await amqp.count(objects.dead_queue("orders")) == 0
+    assert await objects.mend(objects.wanted(["orders", "removed"]), listed) == [objects.ready_queue("orders")]
+    assert await amqp.count(objects.ready_queue("orders")) == 0
     assert [await amqp.count(of("removed")) for of in (objects.ready_queue, objects.dead_queue)] == [None, None]
 
 
@@ -147,7 +147,7 @@ async def test_wheel_queue_deleted_during_its_declare_is_declared_again(
     objects: Declared, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleted_before_bound(monkeypatch, amqp, objects.checkpoint_queue(0), times=1)
-    await objects.renew_wheel()
+    await objects.wheel.renew()
     assert await objects.checkpoint_depth() == 0
 
 

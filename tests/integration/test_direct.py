@@ -10,6 +10,7 @@ import pytest
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.integration.amqp import Amqp, header
+from tests.integration.dead_letters import until_dead
 from tests.integration.own import own_bridge
 from tests.integration.topic import Topic, due_ms
 from tests.waiting import pause
@@ -104,6 +105,7 @@ async def test_failures_of_a_direct_topic_are_counted_and_dead_lettered(
         assert header(message, "x-delay-attempt") == 2
         assert await store_now_ms() >= refused_ms + 400
         await message.reject(requeue=False)
+    await until_dead(topic, "m-1")
     assert (await amqp.take(topic.dead_queue)).message_id == "m-1"
 
 

@@ -12,6 +12,7 @@ from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from tests.integration.amqp import Amqp
+from tests.integration.dead_letters import make_dead
 from tests.integration.topic import Json, Topic, due_ms
 from tests.waiting import pause
 
@@ -201,7 +202,8 @@ async def test_removed_topic_stays_removed_when_its_copies_come_due(
 async def test_topic_whose_queues_hold_messages_that_redis_does_not_know_is_removed_only_by_force(
     topic: Topic, amqp: Amqp
 ) -> None:
-    await topic.put_policy()
+    await make_dead(topic, "dropped")
+    await topic.call("DELETE", "/dead")
     queues = {topic.ready_queue: 3, topic.dead_queue: 2}
     for queue, count in queues.items():
         for _ in range(count):
@@ -219,7 +221,7 @@ async def test_topic_whose_queues_hold_messages_that_redis_does_not_know_is_remo
 
 async def test_topic_whose_queue_is_missing_is_removed(topic: Topic, amqp: Amqp) -> None:
     await topic.put_policy()
-    await amqp.delete_queue(topic.dead_queue)
+    await amqp.delete_queue(topic.ready_queue)
     assert await topic.call("DELETE") == {"topic": topic.name, "removed": True}
 
 

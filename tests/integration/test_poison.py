@@ -19,6 +19,7 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from tests.integration.amqp import Amqp, header
+from tests.integration.dead_letters import make_dead
 from tests.integration.own import own_bridge
 from tests.integration.topic import Topic
 from tests.waiting import pause
@@ -192,9 +193,9 @@ async def test_message_published_into_a_ready_queue_is_delivered(
 
 
 async def test_message_published_into_a_dead_letter_queue_holds_up_no_replay(topic: Topic, amqp: Amqp) -> None:
-    await topic.send({"order": 1}, id="dead", max_retry=0)
+    await make_dead(topic, "first")  # from which on the topic has a dead queue
     await publish_straight(amqp, topic.dead_queue, FORGED)
-    await topic.nack(await topic.pull_one())
+    await make_dead(topic, "dead")
     while (await topic.call("POST", "/dead/replay", {"max": 100}))["replayed"]:
         await pause()
     ids: list[str] = []

@@ -125,7 +125,7 @@ async def test_message_past_its_ttl_after_a_failure_is_dead_without_a_letter(top
     assert (dead["attempts"], dead["reason"]) == (1, "time to live passed")
     assert dead["expires_at"] == sent["expires_at"]
     assert await dead_ids(topic) == []
-    assert await amqp.count(topic.dead_queue) == 0
+    assert await amqp.count(topic.dead_queue) is None
     await topic.call("POST", "/dead/m-1/replay", expect=404)
 
 

@@ -8,12 +8,13 @@ to gets and confirms are taken out. All other frames go on to aiormq unchanged.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
 from struct import Struct
 from typing import Final
 
 from aiormq import Channel
+from pamqp import commands
 from pamqp.commands import Basic
 
 from bridge.broker.client.confirms import Confirms
@@ -36,6 +37,7 @@ _METHOD, _HEADER, _BODY = 1, 2, 3
 _DELIVER, _RETURN = Basic.Deliver.index, Basic.Return.index
 _GET_OK, _GET_EMPTY = Basic.GetOk.index, Basic.GetEmpty.index
 _ACK, _NACK = Basic.Ack.index, Basic.Nack.index
+_CLOSE, _CLOSE_OK = commands.Channel.Close.index, commands.Channel.CloseOk.index
 _HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 _REFUSAL: Final = b"A"  # a server that speaks another protocol sends no frame, but its own protocol header
 
@@ -73,10 +75,10 @@ class Reader:
         stream: asyncio.StreamReader,
         *,
         consumers: Mapping[bytes, tuple[Channel, Received]],
-        gets: Mapping[int, Gets],
-        confirms: Mapping[int, Confirms],
+        gets: MutableMapping[int, Gets],
+        confirms: MutableMapping[int, Confirms],
     ) -> None:
-        """`consumers`: by tag. `gets`, `confirms`: by channel number."""
+        """`consumers`: by tag. `gets`, `confirms`: by channel number, each until its channel is closed."""
         self._stream = stream
         self._consumers = consumers
         self._gets = gets
@@ -166,6 +168,10 @@ class Reader:
             return self._got(number, data, at, empty=index == _GET_EMPTY)
         confirms = self._confirms.get(number)
         if confirms is None or index not in (_ACK, _NACK, _RETURN):
+            if index in (_CLOSE, _CLOSE_OK):
+                # They hold the whole channel, and perhaps no later channel gets its number.
+                self._gets.pop(number, None)
+                self._confirms.pop(number, None)
             return False
         if index == _RETURN:
             self._return(confirms, number, data, at)

@@ -1,24 +1,22 @@
-"""Declares the wheel, and the queues of topics when they are first needed, and remembers what it has declared."""
+"""Declares the queues of topics when they are first needed, and remembers which it has declared.
+
+A topic's ready queue is declared when the topic is first used, and its dead queue when its first letter comes: most
+topics have none, and an idle quorum queue costs RabbitMQ memory and CPU time.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
-from functools import partial
-
-import structlog
 
 from bridge.broker.client.connection import BrokerConnection
-from bridge.broker.declared.declare import Declarer, NotAllowed, once_more
-from bridge.broker.declared.lanes import Lanes
+from bridge.broker.declared.declare import Declarer
 from bridge.broker.declared.topic_queues import TopicQueues
+from bridge.broker.declared.wheel import Wheel
 from bridge.broker.declared.young_queues import WHEEL, YoungQueues
 from topology import plan
 from topology.names import Names
-from topology.wheel import route
-
-log = structlog.get_logger(__name__)
 
 
 class Declared:
@@ -37,17 +35,25 @@ class Declared:
         publishers: Collection[BrokerConnection],
     ) -> None:
         """Declares over `connection`. One of `publishers` that was lost may have been closed over a deleted object."""
-        self.lanes = Lanes(connection, names)
         self._names = names
-        self._connection = connection
-        self._publishers = publishers
         self._declarer = Declarer(connection, lanes=names.lanes)
         self._one_at_a_time = asyncio.Lock()
         self._looking = asyncio.Lock()  # one channel at a time: anybody may ask about any number of topics
-        self._generation = 0
         self._young = YoungQueues()
-        self._topics = TopicQueues(
-            self._declarer, names, self._young, self._one_at_a_time, delivery_limit=delivery_limit
+        self._direct: set[str] = set()  # topics on direct release
+        self._delivery_limit = delivery_limit
+        self._ready, self._dead = (
+            TopicQueues(self._declarer, self._young, self._one_at_a_time, planned=planned, group=group)
+            for planned, group in ((self._plan, str), (self._dead_plan, _letters))
+        )
+        self.wheel = Wheel(
+            connection,
+            publishers,
+            names,
+            declarer=self._declarer,
+            young=self._young,
+            turn=self._one_at_a_time,
+            lost=self._forget_all,
         )
 
     @property
@@ -67,31 +73,31 @@ class Declared:
         """Returns the queue of the topic's dead letters."""
         return self._names.dead_queue(topic)
 
-    async def ensure_wheel(self) -> None:
-        """Declares everything but topics, unless this connection has done so.
-
-        Raises:
-            BrokerUnavailable
-        """
-        await self._connection.raw_connection()
-        if self._generation == self._generations:
-            return
-        async with self._one_at_a_time:
-            if self._generation != self._generations:
-                await once_more(partial(self._declare_wheel, binds=False))
-
     async def ensure_topic(self, topic: str) -> None:
-        """Declares a topic's ready and dead-letter queues, unless this connection has done so.
+        """Declares a topic's ready queue, unless this connection has done so.
 
         Raises:
             BrokerUnavailable
         """
-        await self.ensure_wheel()
-        await self._topics.declare(topic)
+        await self.wheel.ensure()
+        await self._ready.declare(topic)
+
+    async def ensure_dead(self, topic: str) -> None:
+        """Declares a topic's dead queue, unless this connection has done so.
+
+        Raises:
+            BrokerUnavailable
+        """
+        await self.wheel.ensure()
+        await self._dead.declare(topic)
 
     def has_topic(self, topic: str) -> bool:
-        """Returns whether this connection has declared the topic's queues."""
-        return self._generation == self._generations and topic in self._topics.declared
+        """Returns whether this connection has declared the topic's ready queue."""
+        return self.wheel.is_declared and topic in self._ready.declared
+
+    def has_dead(self, topic: str) -> bool:
+        """Returns whether this connection has declared the topic's dead queue."""
+        return self.wheel.is_declared and topic in self._dead.declared
 
     async def finds_topic(self, topic: str) -> bool:
         """Returns whether the topic has a ready queue, and declares nothing.
@@ -104,29 +110,35 @@ class Declared:
 
     def forget_topics(self, topics: Iterable[str]) -> None:
         """Forgets that topics were declared, because a queue was gone."""
-        self._topics.declared.difference_update(topics)
+        for queues in (self._ready, self._dead):
+            queues.declared.difference_update(topics)
 
-    @property
-    def _generations(self) -> int:
-        return self._connection.generation + sum(publisher.generation for publisher in self._publishers)
+    def _forget_all(self) -> None:
+        for queues in (self._ready, self._dead):
+            queues.declared.clear()
 
     def unsettled(self, topic: str) -> bool:
-        """Returns whether a confirm by the topic's queues does not count yet."""
+        """Returns whether a confirm by the topic's ready queue does not count yet."""
         return self._young.unsettled(topic)
+
+    def dead_settles_in_s(self, topic: str) -> float:
+        """Returns the seconds until a confirm by the topic's declared dead queue counts. 0: it counts."""
+        return self._young.settles_in_s(_letters(topic))
 
     def note_existing(self, topics: Iterable[str]) -> None:
         """Notes topics whose queues exist, before this process first uses them."""
         for topic in topics:
             self._young.exists(topic)
 
-    async def settled(self, topics: Collection[str], *, old: Iterable[str]) -> None:
-        """Waits until confirms by the queues of the wheel and of these topics survive a kill of the broker.
+    async def settled(self, topics: Collection[str], *, old: Iterable[str], dead: Iterable[str] = ()) -> None:
+        """Waits until confirms survive a kill of the broker: by the queues of the wheel, by the ready queues of
+        `topics`, and by the dead queues of `dead`.
 
         `old`: topics that, as a message shows, have existed for seconds.
         """
         for topic in old:
             self._young.old(topic)
-        await self._young.settled((WHEEL, *topics))
+        await self._young.settled((WHEEL, *topics, *map(_letters, dead)))
 
     async def depth(self, queue: str) -> int:
         """Returns how many messages are ready in the queue, without those that consumers hold.
@@ -144,38 +156,12 @@ class Declared:
             BrokerUnavailable
             QueueMissing: the queue of a lane is gone.
         """
-        await self.lanes.refresh()
-        return sum([await self.depth(lane.checkpoint) for lane in self.lanes.existing.each_lane])
-
-    async def renew_slots(self, lane: int, left_ms: int) -> None:
-        """Declares the slots for a delay of `left_ms` again, because a copy came out of the wheel with that delay left.
-
-        One of its slots was gone.
-
-        Raises:
-            BrokerUnavailable
-        """
-        names = self._names.in_lane(lane)
-        slots = route(names, left_ms, "").slots
-        async with self._one_at_a_time:
-            await self._declarer.apply(plan.merged(plan.slot(names, hand, value) for hand, value in slots))
-        self._young.declared(WHEEL)
-
-    async def renew_wheel(self) -> None:
-        """Declares everything but topics again, because an object was gone.
-
-        Raises:
-            BrokerUnavailable
-        """
-        await self.ensure_wheel()
-        async with self._one_at_a_time:
-            await once_more(partial(self._declare_wheel, binds=True))
-        self._young.declared(WHEEL)
+        await self.wheel.lanes.refresh()
+        return sum([await self.depth(lane.checkpoint) for lane in self.wheel.lanes.existing.each_lane])
 
     def wanted(self, topics: Iterable[str]) -> plan.Plan:
         """Returns the plan of everything that has to exist with these topics."""
-        of_topics = (self._topics.plan(topic, direct=topic in self._topics.direct) for topic in topics)
-        return plan.merged((plan.core(self._names), plan.slots(self._names), *of_topics))
+        return plan.merged((plan.core(self._names), plan.slots(self._names), *map(self._plan, topics)))
 
     async def mend(self, wanted: plan.Plan, listed: Callable[[], Awaitable[Collection[str]]]) -> list[str]:
         """Declares the missing objects of the plan, and binds all objects again. Returns the names of the missing ones.
@@ -199,7 +185,7 @@ class Declared:
 
     def know_direct(self, topic: str, direct: bool) -> None:
         """Notes whether a topic is direct, for when its queues are declared again."""
-        (self._topics.direct.add if direct else self._topics.direct.discard)(topic)
+        (self._direct.add if direct else self._direct.discard)(topic)
 
     async def set_direct(self, topic: str, direct: bool) -> None:
         """Binds the topic's due messages past the checkpoint, or to it.
@@ -207,13 +193,13 @@ class Declared:
         Raises:
             BrokerUnavailable
         """
-        was_direct = topic in self._topics.direct
+        was_direct = topic in self._direct
         self.know_direct(topic, direct)
         await self.ensure_topic(topic)
         if was_direct and not direct:
             # A binding in a lane of another bridge would go on leading past the checkpoint.
-            await self.lanes.refresh(now=True)
-        names = self._names if direct else self.lanes.existing
+            await self.wheel.lanes.refresh(now=True)
+        names = self._names if direct else self.wheel.lanes.existing
         checked, past = plan.topic(names, topic), plan.topic(names, topic, direct=True)
         binding = plan.Plan(bindings=tuple(bound for bound in past.bindings if bound not in checked.bindings))
         await (self._declarer.apply(binding) if direct else self._declarer.remove(binding))
@@ -224,32 +210,19 @@ class Declared:
         Raises:
             BrokerUnavailable
         """
-        await self.ensure_wheel()
-        self._topics.declared.discard(topic)
-        self._topics.direct.discard(topic)
-        self._young.forget(topic)
-        await self._declarer.remove(self._topics.plan(topic, direct=True))
+        await self.wheel.ensure()
+        for queues in (self._ready, self._dead):
+            queues.forget(topic)
+        self._direct.discard(topic)
+        await self._declarer.remove(plan.topic(self._names, topic, direct=True))
 
-    async def _declare_wheel(self, *, binds: bool) -> None:
-        """Declares the wheel. Without `binds` it leaves the bindings of an existing wheel to the watch and to publishes
-        that miss one: they are half of the declares."""
-        generation = self._generations
-        whole = plan.core(self._names) + plan.slots(self._names)
-        # Queues are declared in the plan's order: if the last one exists, all do.
-        exists = await self._declarer.exists(whole.queues[-1].name)
-        if not exists:
-            self._young.declaring(WHEEL)
-        try:
-            wanted = whole if binds or not exists else replace(whole, bindings=(), former=())
-            await self._declarer.apply(wanted, existed=exists)
-        except NotAllowed:
-            if not exists:
-                raise
-            # Another user has declared it, as an operator may want.
-            log.info("topology.not_allowed", detail="declared by another user")
-        if self._young.begun(WHEEL):
-            self._young.declared(WHEEL)
-        if binds or not exists:
-            self._topics.declared.clear()
-        await self.lanes.refresh(now=True)
-        self._generation = generation
+    def _plan(self, topic: str) -> plan.Plan:
+        return plan.topic(self._names, topic, direct=topic in self._direct, delivery_limit=self._delivery_limit)
+
+    def _dead_plan(self, topic: str) -> plan.Plan:
+        return plan.Plan(queues=self._plan(topic).later)
+
+
+def _letters(topic: str) -> str:
+    """The name of a dead queue's age. No topic has a space in its name."""
+    return f"{topic} dead"

@@ -1,9 +1,9 @@
-"""Declares the queues of topics, several topics together, and remembers which topics it has declared."""
+"""Declares a queue of each topic, for several topics together, and remembers which topics it has declared."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
 from typing import Final
@@ -13,7 +13,6 @@ from bridge.broker.declared.young_queues import WHEEL, YoungQueues
 from bridge.model.errors import BrokerUnavailable
 from bridge.model.group_commit import GroupCommit
 from topology import plan
-from topology.names import Names
 
 MOST_TOPICS = 20_000
 """The declared topics that a process remembers. Beyond that it forgets all, and declares each again when needed."""
@@ -22,23 +21,29 @@ _TOGETHER: Final = 32
 
 
 class TopicQueues:
-    """`declared`: topics whose queues exist. `direct`: topics on direct release."""
+    """The ready queues of all topics, or their dead queues. `declared`: topics whose queue exists."""
 
     def __init__(
-        self, declarer: Declarer, names: Names, young: YoungQueues, turn: asyncio.Lock, *, delivery_limit: int
+        self,
+        declarer: Declarer,
+        young: YoungQueues,
+        turn: asyncio.Lock,
+        *,
+        planned: Callable[[str], plan.Plan],
+        group: Callable[[str], str],
     ) -> None:
-        """`turn`: held during each declare."""
+        """`turn`: held during each declare. `planned`: returns the plan of one topic, with one queue. `group`: returns
+        the name under which the queue's age is noted."""
         self.declared: set[str] = set()
-        self.direct: set[str] = set()
         self._declarer = declarer
-        self._names = names
         self._young = young
         self._turn = turn
-        self._delivery_limit = delivery_limit
+        self._planned = planned
+        self._group = group
         self._declaring = GroupCommit(self._declare, most=_TOGETHER, at_once=1)
 
     async def declare(self, topic: str) -> None:
-        """Declares a topic's queues, unless they are declared, together with topics that others declare meanwhile.
+        """Declares a topic's queue, unless it is declared, together with those that others declare meanwhile.
 
         Raises:
             BrokerUnavailable
@@ -46,9 +51,10 @@ class TopicQueues:
         if topic not in self.declared and (error := await self._declaring.submit(topic)) is not None:
             raise copy(error)  # several callers may get it
 
-    def plan(self, topic: str, *, direct: bool) -> plan.Plan:
-        """Returns the plan of one topic."""
-        return plan.topic(self._names, topic, direct=direct, delivery_limit=self._delivery_limit)
+    def forget(self, topic: str) -> None:
+        """Forgets a topic whose queue was deleted."""
+        self.declared.discard(topic)
+        self._young.forget(self._group(topic))
 
     async def _declare(self, topics: list[str]) -> list[BrokerUnavailable | None]:
         """Returns an error or None for each topic."""
@@ -68,18 +74,17 @@ class TopicQueues:
         return None
 
     async def _declare_all(self, topics: Sequence[str]) -> None:
-        ready = {topic: plan.Queue(name=self._names.ready_queue(topic), arguments={}) for topic in topics}
-        missing = (await self._declarer.missing(plan.Plan(queues=tuple(ready.values())))).queues
-        new = [topic for topic in topics if ready[topic] in missing]
+        plans = {topic: self._planned(topic) for topic in topics}
+        missing = (await self._declarer.missing(plan.merged(plans.values()))).queues
+        new = [topic for topic in topics if plans[topic].queues[0] in missing]
         for topic in new:
-            self._young.declaring(topic)
+            self._young.declaring(self._group(topic))
         for existed, some in ((False, new), (True, [topic for topic in topics if topic not in new])):
             if some:
-                plans = (self.plan(topic, direct=topic in self.direct) for topic in some)
-                await self._declarer.apply(plan.merged(plans), existed=existed)
+                await self._declarer.apply(plan.merged(plans[topic] for topic in some), existed=existed)
         if len(self.declared) + len(topics) > MOST_TOPICS:
             self.declared.clear()
             self._young.forget_settled(WHEEL)
-        for topic in topics:
-            (self._young.declared if self._young.begun(topic) else self._young.exists)(topic)
+        for group in map(self._group, topics):
+            (self._young.declared if self._young.begun(group) else self._young.exists)(group)
         self.declared.update(topics)

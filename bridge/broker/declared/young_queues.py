@@ -66,9 +66,13 @@ class YoungQueues:
 
     async def settled(self, groups: Iterable[str]) -> None:
         """Waits until a message that the queues of these groups confirm survives a kill of the broker."""
-        until_s = max(self._settles_s(group, 0.0) for group in groups)
-        if (left_s := until_s - monotonic()) > 0:
+        if (left_s := max(map(self.settles_in_s, groups))) > 0:
             await asyncio.sleep(left_s)
+
+    def settles_in_s(self, group: str) -> float:
+        """Returns the seconds until a confirm by the group's queues counts. 0: it counts, or nobody has noted the
+        group."""
+        return max(0.0, self._settles_s(group, 0.0) - monotonic())
 
     def _settles_s(self, group: str, unknown_s: float) -> float:
         declared_s = self._declared_s.get(group)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from time import monotonic
 
 from bridge import metrics
 from bridge.broker.copies.classify import Due, Returned
+from bridge.broker.publications import Route
 from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Decision, after_fire, after_return
-from bridge.model.errors import StoreUnavailable, Unavailable, Unpublishable
+from bridge.model.errors import BrokerUnavailable, StoreUnavailable, Unavailable, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import CopyKind
 from bridge.model.values import Policy
@@ -88,7 +90,7 @@ class Batches:
         policies = {topic: await self._topics.policy(topic) for topic in {item.copy.topic for item in items}}
         items = [self._completed(item, policies[item.copy.topic]) for item in items]
         for left_ms in {item.stranded_ms for item in items if isinstance(item, Due)} - {0}:
-            await self._declared.renew_slots(self._lane, left_ms)
+            await self._declared.wheel.renew_slots(self._lane, left_ms)
         answers = await self._store.run([self._question(item, policies[item.copy.topic]) for item in items])
         outcomes = [read(item.copy.topic, item.copy.id, answer) for item, answer in zip(items, answers, strict=True)]
         # Bodies are kept before the release, so that a consumer of the message can nack it.
@@ -104,6 +106,7 @@ class Batches:
         else:
             for topic in published:
                 await self._topics.used(topic)
+        decisions = await self._buried_later(decisions)
         results = await self._perform(decisions, outcomes)
         done: list[int] = []
         held: list[tuple[Item, float]] = []
@@ -158,6 +161,28 @@ class Batches:
             return after_return(self._records, item.copy, outcome, item.reason, policy)
         return after_fire(self._records, item.copy, outcome, item.stranded_ms)
 
+    async def _buried_later(self, decisions: list[Decision]) -> list[Decision]:
+        """Holds dead letters whose queue is missing or new, until its confirm counts. Redis answers the same about them
+        then, and no other copy waits."""
+        dying = {topic for decision in decisions if (topic := _dying(decision)) is not None}
+        if not dying:
+            return decisions
+        settle_ms = zip(dying, await asyncio.gather(*map(self._dead_settles_in_ms, dying)), strict=True)
+        hold_ms = {topic: left_ms for topic, left_ms in settle_ms if left_ms}
+        return [
+            Decision(hold_ms=hold_ms[topic]) if (topic := _dying(decision) or "") in hold_ms else decision
+            for decision in decisions
+        ]
+
+    async def _dead_settles_in_ms(self, topic: str) -> int:
+        """Declares the topic's dead queue, if needed. Returns how many ms later its confirm counts, 0: at once."""
+        if not self._declared.has_dead(topic):
+            try:
+                await self._declared.ensure_dead(topic)
+            except BrokerUnavailable:
+                return RETRY_MS  # it may be this topic's fault alone
+        return ceil(self._declared.dead_settles_in_s(topic) * 1_000)
+
     async def _keep_bodies(
         self, items: Sequence[Item], outcomes: Sequence[Outcome], policies: Mapping[str, Policy]
     ) -> None:
@@ -193,3 +218,9 @@ async def _reached(moment_s: float) -> None:
     if (left_s := moment_s - monotonic()) > 0:
         await asyncio.sleep(left_s)
         await _reached(moment_s)  # a timer may end a little early
+
+
+def _dying(decision: Decision) -> str | None:
+    """Returns the topic of the dead letter that is to be published, if there is one."""
+    publication = decision.step.publication
+    return publication.copy.topic if publication is not None and publication.route is Route.DEAD else None

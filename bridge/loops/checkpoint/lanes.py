@@ -18,7 +18,7 @@ class Checkpoints:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._lanes = context.broker.declared.lanes
+        self._lanes = context.broker.declared.wheel.lanes
         self._checkpoints: list[Checkpoint] = []
         self._running: list[asyncio.Task[None]] = []
 

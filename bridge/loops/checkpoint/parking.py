@@ -77,7 +77,7 @@ class Parking:
         """
         stranded_ms, self._stranded_ms = self._stranded_ms, set()
         for left_ms in stranded_ms:
-            await self._declared.renew_slots(self._lane, left_ms)
+            await self._declared.wheel.renew_slots(self._lane, left_ms)
         collected, self._far = self._far, {}
         parked = await asyncio.gather(*(self._park(topic, kind, far) for (topic, kind), far in collected.items()))
         return [*chain.from_iterable(parked)]

@@ -68,7 +68,7 @@ class Session:
         Raises:
             Unavailable
         """
-        await self._declared.ensure_wheel()
+        await self._declared.wheel.ensure()
         await self._store.learn_clock()
         self._flight = Flight()
         try:
@@ -77,7 +77,7 @@ class Session:
             )
         except QueueMissing:
             # Somebody deleted it.
-            await self._declared.renew_wheel()
+            await self._declared.wheel.renew()
             raise
         self.state = "ok"
         log.info("checkpoint.running")

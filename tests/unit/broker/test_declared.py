@@ -50,8 +50,8 @@ def declarer() -> Declarer:
 def declared(declarer: Declarer) -> Declared:
     connection: Any = SimpleNamespace(generation=1, raw_connection=nothing)
     declared = Declared(connection, Names(), delivery_limit=20, publishers=())
-    declared._declarer = declared._topics._declarer = declarer  # type: ignore[assignment]
-    declared.lanes.refresh = nothing  # type: ignore[method-assign]
+    declared._declarer = declared._ready._declarer = declared.wheel._declarer = declarer  # type: ignore[assignment]
+    declared.wheel.lanes.refresh = nothing  # type: ignore[method-assign]
     return declared
 
 
@@ -73,7 +73,7 @@ async def test_a_process_remembers_a_limited_number_of_declared_topics(
 async def test_topics_that_are_first_used_at_the_same_time_are_declared_together(
     declared: Declared, declarer: Declarer
 ) -> None:
-    await declared.ensure_wheel()
+    await declared.wheel.ensure()
     before = declarer.times
     await asyncio.gather(*(declared.ensure_topic(f"t-{number % 20}") for number in range(60)))
     assert declarer.times - before == 1

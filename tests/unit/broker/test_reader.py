@@ -128,6 +128,17 @@ async def test_answers_to_gets_are_taken_out_however_bytes_are_split(places: lis
     assert found == [(2, "Basic.GetEmpty")] * len(BODIES)
 
 
+@pytest.mark.parametrize("end", [spec.Channel.Close(404, "NOT_FOUND", 0, 0), spec.Channel.CloseOk()])
+async def test_closed_channel_is_forgotten_with_its_gets_and_confirms(end: FrameTypes) -> None:
+    world = World()
+    for number in (1, 2):
+        world.gets[number], world.confirms[number] = cast(Gets, object()), Confirms()
+
+    assert await world.passed_on(marshal(end, 1)) == [(1, end.name)]
+
+    assert (list(world.gets), list(world.confirms)) == ([2], [2])
+
+
 async def test_interleaved_deliveries_of_two_channels_stay_apart() -> None:
     world = World()
     first, second = delivery(1, "ours", 1, b"a" * 40), delivery(2, "ours", 2, b"b" * 40)

@@ -24,7 +24,7 @@ def test_names_of_a_topology_are_as_documented() -> None:
 def test_no_two_objects_of_a_topology_share_a_name() -> None:
     whole = plan.whole(Names(), checked=["orders", "checkpoint"], direct=["due", "30m"])
 
-    assert len({queue.name for queue in whole.queues}) == len(whole.queues) == 177 + 3 + 8
+    assert len({queue.name for queue in whole.every_queue}) == len(whole.every_queue) == 177 + 3 + 8
     assert len({exchange.name for exchange in whole.exchanges}) == len(whole.exchanges) == 14
 
 

@@ -14,7 +14,7 @@ SMALL = plan.core(NAMES) + plan.slot(NAMES, "minutes", 30) + plan.topic(NAMES, "
 def test_drawing_shows_every_object() -> None:
     text = show(SMALL)
 
-    names = [exchange.name for exchange in SMALL.exchanges] + [queue.name for queue in SMALL.queues]
+    names = [exchange.name for exchange in SMALL.exchanges] + [queue.name for queue in SMALL.every_queue]
     assert not [name for name in names if f"  {name} " not in text]
     for binding in SMALL.bindings:
         assert f"--{binding.key}-->" in text
@@ -31,7 +31,7 @@ def test_definitions_file_has_every_object_once() -> None:
 
     assert {kind: len(items) for kind, items in exported.items()} == {
         "exchanges": len(SMALL.exchanges),
-        "queues": len(SMALL.queues),
+        "queues": len(SMALL.every_queue),
         "bindings": len(SMALL.bindings),
     }
     assert all(item["vhost"] == "shop" for items in exported.values() for item in items)

@@ -1,0 +1,45 @@
+"""Tests that sweeps of a topic without a dead queue disturb nobody, and that a bridge finds a dead queue of another."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.service.service import Service
+from tests.fault.crash import draft, pull, send
+from tests.fault.inside import running
+from tests.fault.stage import Stage
+from tests.forked_bridge import PATIENCE
+
+pytestmark = pytest.mark.timeout(90)
+
+CHANNELS = 8  # of the taker
+
+
+async def test_sweeps_of_a_topic_without_letters_leave_messages_with_those_who_took_them(stage: Stage) -> None:
+    async with running(stage, **PATIENCE) as service:
+        for number in range(CHANNELS + 1):
+            await send(service, draft("taken", message_id=f"m-{number}"))
+        broker = service.context.broker
+        taken = [await broker.taker.take(broker.declared.ready_queue("taken"), 1) for _ in range(CHANNELS)]
+        await send(service, draft("lively"))
+
+        for _ in range(CHANNELS + 1):
+            assert await sweep(service, "lively") == 0
+
+        # RabbitMQ closes a channel over a get from a missing queue, and requeues what was taken over it.
+        assert [one.message.channel.is_closed for (one,) in taken] == [False] * CHANNELS
+
+
+async def test_letters_that_died_in_another_bridge_are_swept(stage: Stage) -> None:
+    async with running(stage, **PATIENCE) as service:
+        await send(service, draft("deadly", max_retry=0))
+        await pull(service, "deadly")
+        await service.settling.nack("deadly", "it", receipt=None, delay_ms=0, reason=None)
+
+    async with running(stage, **PATIENCE) as service:
+        assert await sweep(service, "deadly") == 1
+        assert await sweep(service, "deadly") == 0
+
+
+async def sweep(service: Service, topic: str) -> int:
+    return await service.dead.drop_many(topic, 100)
