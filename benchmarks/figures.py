@@ -49,6 +49,11 @@ GOALS: Final[Mapping[str, Goal]] = MappingProxyType(
         "cycle http best": Goal("≥", 4_000),
         "cycle amqp checked best": Goal("≥", 5_000),
         "cycle amqp direct best": Goal("≥", 7_500),
+        "pulls 64 connections": Goal("≥", 3_000),
+        "pulls 4 connections": Goal("≥", 800),
+        "pulls late p50": Goal("≤", 10),
+        "pulls late p99": Goal("≤", 50),
+        "pulls late early": Goal("≤", 0),
         "checkpoint": Goal("≥", 6_000),
     }
 )

@@ -28,6 +28,8 @@ class Size:
     memory: int = 300_000
     cycle_s: float = 6
     cycle_window: int = 20_000  # sent and not yet acked
+    pulled: int = 30_000  # messages that are ready before
+    pulls_s: float = 5
     processes: tuple[int, ...] = (1, 2, 4)
     judged: bool = True
 
@@ -51,6 +53,8 @@ QUICK: Final = Size(
     memory=500,
     cycle_s=2.5,
     cycle_window=400,
+    pulled=2_000,
+    pulls_s=0.3,
     processes=(1,),
     judged=False,
 )

@@ -17,6 +17,7 @@ from benchmarks.runs import (
     memory,
     outage,
     peers,
+    pulls,
     sends,
 )
 
@@ -39,6 +40,7 @@ RUNS: Final = (
     Run(name="lone", measure=lone.run, says=lone.SAYS),
     Run(name="sends", measure=sends.run, says=sends.SAYS),
     Run(name="cycle", measure=cycle.run, says=cycle.SAYS),
+    Run(name="pulls", measure=pulls.run, says=pulls.SAYS),
     Run(name="instant", measure=instant.run, says=instant.SAYS),
     Run(name="checkpoint", measure=checkpoint.run, says=checkpoint.SAYS, needs_own_servers=True),
     Run(name="outage", measure=outage.run, says=outage.SAYS, needs_own_servers=True),

@@ -17,7 +17,7 @@ from bridge.broker.declared.declared import Declared
 from bridge.broker.declared.findings import Finding, in_words, not_empty
 from bridge.broker.declared.refused import oldest_reason
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
-from bridge.broker.ready.long_poll import LongPoll
+from bridge.broker.ready.feed import Feeds
 from bridge.broker.ready.taker import Taker
 from bridge.model.breaker import Breaker, BreakerState
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit
@@ -42,10 +42,10 @@ class Inspection:
 
 
 class Broker:
-    """RabbitMQ over four connections: requests publish, loops publish, both consume, and long polls wait.
+    """RabbitMQ over four connections: requests publish, loops publish, both consume, and feeds serve pulls.
 
     RabbitMQ blocks publishers by connection, and acks have to go on. A request also gives up far sooner than a loop.
-    Clients decide how many long polls there are, and the checkpoint has to go on.
+    Clients decide how many pulls wait, and the checkpoint has to go on.
     """
 
     def __init__(self, settings: Settings, listed: Existing) -> None:
@@ -84,7 +84,7 @@ class Broker:
         self.copy_publisher = self._copy_publisher(Publisher(self._publishing, timeout_ms=timeout_ms), _all)
         self.releases = self._copy_publisher(Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS), listed)
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
-        self.long_poll = LongPoll(self._polling, timeout_ms=timeout_ms)
+        self.feeds = Feeds(self._polling, timeout_ms=timeout_ms)
         self.dead_letter_search = DeadLetterSearch(self.consuming)
         # The latest answers of the management API, by question: some are asked only once.
         self._answers: dict[str, list[TopologyFinding]] = {}

@@ -20,7 +20,7 @@ from bridge.model.message import Copy, CopyKind, Envelope, Message
 from bridge.model.values import Leased, Policy
 from bridge.service import receipts
 from bridge.service.context import Context
-from bridge.service.succession import Step, Succession
+from bridge.service.succession import Result, Step, Succession
 from bridge.service.successors import completed, lease_copy
 from bridge.store.records import Outcome
 from bridge.store.verdicts import Verdict
@@ -70,54 +70,40 @@ class Leasing:
         self._store = context.store
         self._records = context.records
         self._succession = Succession(context.store, context.broker.copy_publisher)
+        # A topic that was removed meanwhile must not come back.
+        self._returns = Succession(context.store, context.broker.releases)
         self._lease_ms = context.settings.lease
         self._max_retry = context.settings.max_retry
 
-    async def lease(self, topic: str, taken: Sequence[Taken], terms: LeaseTerms, policy: Policy) -> list[Leased]:
-        """Leases deliveries of one topic. Drops ghosts and expired copies, parks those that are not due yet, and gives
-        back those that can't be leased now.
+    async def lease(
+        self, topic: str, taken: Sequence[tuple[Taken, LeaseTerms]], policy: Policy
+    ) -> list[Leased | Unavailable | None]:
+        """Leases deliveries of one topic, each on its terms, in one group. Drops ghosts and expired copies, parks those
+        that are not due yet, and gives back those that can't be leased now.
 
-        Raises:
-            Unavailable: nothing was leased, and everything was given back.
+        Returns for each delivery its lease; None, if the message can't be delivered; or why it was given back.
         """
         now_ms = int(self._store.clock.now_ms())
         default_ms = policy.lease_ms or self._lease_ms
         candidates = [
             _Candidate(delivery, completed(self._copy(topic, delivery, now_ms), policy, self._max_retry))
-            for delivery in taken
+            for delivery, _ in taken
         ]
         steps = [
             self._step(candidate, terms.ms_for(candidate.copy.envelope) or default_ms, now_ms, counted=terms.counted)
-            for candidate in candidates
+            for candidate, (_, terms) in zip(candidates, taken, strict=True)
         ]
-        leased: list[Leased] = []
-        errors: list[Unavailable] = []
-        for candidate, result in zip(candidates, await self._succession.perform(steps), strict=True):
-            if isinstance(result, Unavailable):
-                errors.append(result)
-            elif result is not None and result.verdict is Verdict.LEASED:
-                record = result.found
-                leased.append(
-                    Leased(
-                        message=Message(record=record, envelope=candidate.copy.envelope),
-                        receipt=receipts.make(receipts.Receipt(record.id, record.epoch, record.nonce)),
-                    )
-                )
-            elif result is not None and result.verdict is Verdict.GHOST:
-                metrics.GHOSTS.add(topic)
-            elif result is not None and result.verdict is Verdict.EXPIRED:
-                metrics.EXPIRED.add(topic)
-        if leased:
-            metrics.DELIVERED.add(topic, len(leased))
-        if errors and len(errors) == len(candidates):
-            raise errors[0]
+        results = await self._succession.perform(steps)
+        leased = [_leased(candidate, result) for candidate, result in zip(candidates, results, strict=True)]
+        if delivered := sum(isinstance(one, Leased) for one in leased):
+            metrics.DELIVERED.add(topic, delivered)
         return leased
 
-    async def give_back(self, deliveries: Sequence[tuple[str, Taken]]) -> None:
-        """Gives back deliveries, each with its topic, for others to take."""
+    async def give_back(self, topic: str, taken: Sequence[Taken]) -> None:
+        """Gives back deliveries of one topic, for others to take."""
         now_ms = int(self._store.clock.now_ms())
-        candidates = [_Candidate(delivery, self._copy(topic, delivery, now_ms)) for topic, delivery in deliveries]
-        await self._succession.perform([candidate.give_back() for candidate in candidates])
+        candidates = [_Candidate(delivery, self._copy(topic, delivery, now_ms)) for delivery in taken]
+        await self._returns.perform([candidate.give_back() for candidate in candidates])
 
     def _step(self, candidate: _Candidate, lease_ms: int, now_ms: int, *, counted: bool) -> Step:
         copy = lease_copy(candidate.copy, now_ms + lease_ms, counted=counted)
@@ -141,3 +127,19 @@ class Leasing:
 
     def _copy(self, topic: str, taken: Taken, now_ms: int) -> Copy:
         return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)
+
+
+def _leased(candidate: _Candidate, result: Result) -> Leased | Unavailable | None:
+    if result is None or isinstance(result, Unavailable):
+        return result
+    record = result.found
+    if result.verdict is Verdict.LEASED:
+        return Leased(
+            message=Message(record=record, envelope=candidate.copy.envelope),
+            receipt=receipts.make(receipts.Receipt(record.id, record.epoch, record.nonce)),
+        )
+    if result.verdict is Verdict.GHOST:
+        metrics.GHOSTS.add(record.topic)
+    elif result.verdict is Verdict.EXPIRED:
+        metrics.EXPIRED.add(record.topic)
+    return None

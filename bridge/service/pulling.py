@@ -1,35 +1,36 @@
-"""Pulls: takes messages from ready queues and leases them; if there are none, waits for the first."""
+"""Pulls: leases what is ready, from one topic or from several in order; if there is nothing, waits for the first."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
-from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BrokerUnavailable, QueueMissing, Unavailable
 from bridge.model.values import Leased
 from bridge.service.context import Context
+from bridge.service.dispatcher import Dispatcher, Tools
 from bridge.service.known_topics import KnownTopics
 from bridge.service.leasing import LeaseMs, LeaseTerms, Leasing
+from bridge.service.want import Want
+
+_LOOK_AGAIN_S: Final = 1.0
+"""How often a pull looks whether its paused topics are resumed."""
 
 
 class Pulling:
     def __init__(self, context: Context, known_topics: KnownTopics) -> None:
         self._store = context.store
-        self._records = context.records
+        self._keys = context.records.keys
         self._declared = context.broker.declared
-        self._taker = context.broker.taker
-        self._long_poll = context.broker.long_poll
         self._check_broker = context.broker.check
         self._topics = context.topics
         self._known = known_topics
-        self._leasing = Leasing(context)
+        self._tools = Tools(context.broker.taker, context.broker.feeds, Leasing(context), context.topics)
+        self._dispatchers: dict[str, Dispatcher] = {}
         self._checked_within_s = context.settings.answer_within_s
-        self._under_way: set[asyncio.Task[list[Leased]]] = set()
-        self._ending = asyncio.Event()
 
     async def pull(
         self, topics: Sequence[str], *, limit: int, wait_ms: int, lease_ms: LeaseMs, counted: bool = True
@@ -42,26 +43,21 @@ class Pulling:
         Raises:
             Unavailable: nothing was leased.
         """
-        # Both servers are checked before a take: RabbitMQ counts a message that is taken and put back as delivered.
-        try:
-            async with asyncio.timeout(self._checked_within_s):
-                await self._store.learn_clock([key for topic in topics for key in self._records.keys.homes(topic)])
-                await self._check_broker()
-        except TimeoutError:
-            raise BrokerUnavailable("RabbitMQ did not answer in time") from None
+        await self._check(topics)
         until_s = monotonic() + wait_ms / 1_000
         terms = LeaseTerms(lease_ms, counted)
         while True:
             leased: list[Leased] = []
             try:
                 existing = await self._known.of(topics)
-                leased = await self._kept(self._take(existing, limit, terms))
-                left_ms = (until_s - monotonic()) * 1_000
-                if not leased and left_ms > 0 and not self._ending.is_set():
+                waits = monotonic() < until_s and not self._tools.ending
+                if not waits or len(topics) > 1:
+                    await self._take(existing, limit, terms, leased)
+                if waits and not leased:
                     missing = [topic for topic in topics if topic not in existing]
-                    leased = await self._wait(existing, missing, limit, int(left_ms), terms)
-                    if 0 < len(leased) < limit:
-                        leased += await self._kept(self._take(existing, limit - len(leased), terms))
+                    leased += await self._wait(existing, missing, limit, until_s, terms)
+                    if len(topics) > 1 and 0 < len(leased) < limit:
+                        await self._take(existing, limit, terms, leased)
             except QueueMissing:
                 # Somebody removed a topic, or an operator deleted a ready queue.
                 self._known.forget(topics)
@@ -69,82 +65,90 @@ class Pulling:
                 # Messages that are leased already have to be handed out.
                 if not leased:
                     raise
-            if leased or monotonic() >= until_s or self._ending.is_set():
+            if leased or monotonic() >= until_s or self._tools.ending:
                 return leased
 
     @property
     def draining(self) -> bool:
         """Whether pulls no longer wait, because the process is about to end."""
-        return self._ending.is_set()
+        return self._tools.ending
 
     def end_waits(self) -> None:
         """Answers waiting pulls now, and further pulls without waiting."""
-        self._ending.set()
+        self._tools.ending = True
         self._known.wake_all()
+        for dispatcher in self._dispatchers.values():
+            dispatcher.wake()
 
-    async def _kept(self, leasing: Coroutine[Any, Any, list[Leased]]) -> list[Leased]:
-        """Finishes the leases also when the caller goes away, so that no delivery stays unacknowledged."""
-        task = asyncio.create_task(leasing)
-        self._under_way.add(task)
-        task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
+    async def finish(self) -> None:
+        """Ends the waits. Returns once no message is in hand: each is leased, or back in its queue."""
+        self.end_waits()
+        await asyncio.gather(*(dispatcher.finish() for dispatcher in self._dispatchers.values()))
 
-    def _ended(self, task: asyncio.Task[list[Leased]]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled():
-            task.exception()  # marks it as retrieved: asyncio logs errors for which no caller waits any more
+    async def _check(self, topics: Sequence[str]) -> None:
+        """Checks both servers before a take: RabbitMQ counts a message that is taken and put back as delivered."""
+        unheard = [
+            topic for topic in topics if (found := self._dispatchers.get(topic)) is None or not found.has_just_leased
+        ]
+        try:
+            async with asyncio.timeout(self._checked_within_s):
+                if unheard:
+                    await self._store.learn_clock([key for topic in unheard for key in self._keys.homes(topic)])
+                await self._check_broker()
+        except TimeoutError:
+            raise BrokerUnavailable("RabbitMQ did not answer in time") from None
 
-    async def _take(self, topics: Sequence[str], limit: int, terms: LeaseTerms) -> list[Leased]:
-        leased: list[Leased] = []
+    async def _take(self, topics: Sequence[str], limit: int, terms: LeaseTerms, leased: list[Leased]) -> None:
+        """Adds what is ready to `leased`, up to `limit`."""
         for topic in topics:
-            policy = await self._topics.policy(topic)
-            while not policy.paused and len(leased) < limit:
-                try:
-                    taken = await self._taker.take(self._declared.ready_queue(topic), limit - len(leased))
-                    if not taken:
-                        break
-                    leased += await self._leasing.lease(topic, taken, terms, policy)
-                except Unavailable:
-                    if leased:
-                        return leased
-                    raise
-        return leased
+            while len(leased) < limit:
+                want = Want(limit - len(leased), terms)
+                self._submit(topic, want)
+                found = await want.answer
+                leased += found
+                if len(found) == want.dealt:
+                    break  # otherwise ghosts have taken the places of others
 
     async def _wait(
-        self, existing: Sequence[str], missing: Sequence[str], limit: int, wait_ms: int, terms: LeaseTerms
+        self, existing: Sequence[str], missing: Sequence[str], limit: int, until_s: float, terms: LeaseTerms
     ) -> list[Leased]:
         """Returns early and empty if a missing topic has come into being."""
         with self._known.awaiting(missing) as woken:
             open_topics = [topic for topic in existing if not (await self._topics.policy(topic)).paused]
             if not open_topics:
-                # A paused topic may be resumed while a pull waits, so the pull looks again every second.
-                pause_ms = min(wait_ms, 1_000) if existing else wait_ms
+                # A paused topic may be resumed while a pull waits.
+                pause_s = until_s - monotonic()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(pause_ms / 1_000):
+                    async with asyncio.timeout(min(pause_s, _LOOK_AGAIN_S) if existing else pause_s):
                         await woken.wait()
                 return []
-            queues = {self._declared.ready_queue(topic): topic for topic in open_topics}
-            arrived = await self._long_poll.wait(list(queues), wait_ms, woken)
-        taken = sorted(arrived, key=lambda delivery: list(queues).index(delivery.queue))
-        return await self._kept(self._lease_first(taken, limit, queues, terms))
+            # Several topics may each have a message for it, and it takes one topic's.
+            want = Want(limit, terms, waits=True, share=limit if len(open_topics) == 1 else 1)
+            for topic in open_topics:
+                self._submit(topic, want)
+            return await _answer(want, woken if missing else None, until_s - monotonic())
 
-    async def _lease_first(
-        self, taken: list[Taken], limit: int, topics: dict[str, str], terms: LeaseTerms
-    ) -> list[Leased]:
-        """Leases up to `limit` deliveries one by one, and gives back the others. `topics`: by queue."""
-        if taken[limit:]:
-            await self._give_back(taken[limit:], topics)
-        leased: list[Leased] = []
-        for at, delivery in enumerate(taken[:limit]):
-            topic = topics[delivery.queue]
-            try:
-                leased += await self._leasing.lease(topic, [delivery], terms, await self._topics.policy(topic))
-            except Unavailable:
-                await self._give_back(taken[at + 1 : limit], topics)
-                if not leased:
-                    raise
-                break
-        return leased
+    def _submit(self, topic: str, want: Want) -> None:
+        dispatcher = self._dispatchers.get(topic)
+        if dispatcher is None:
 
-    async def _give_back(self, taken: list[Taken], topics: dict[str, str]) -> None:
-        await self._leasing.give_back([(topics[delivery.queue], delivery) for delivery in taken])
+            def ended() -> None:
+                del self._dispatchers[topic]
+
+            queue = self._declared.ready_queue(topic)
+            dispatcher = self._dispatchers[topic] = Dispatcher(topic, queue, self._tools, ended)
+        dispatcher.submit(want)
+
+
+async def _answer(want: Want, woken: asyncio.Event | None, wait_s: float) -> list[Leased]:
+    """Waits for the answer, or until the event or the time ends the wait. A want that is claimed gets its answer all
+    the same."""
+    awaited: list[asyncio.Future[Any]] = [want.answer]
+    if woken is not None:
+        awaited.append(asyncio.ensure_future(woken.wait()))
+    try:
+        await asyncio.wait(awaited, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        return await want.answer if want.claimed or want.answer.done() else []
+    finally:
+        for one in awaited:
+            one.cancel()

@@ -129,7 +129,7 @@ class Service:
         """Stops the loops, waits for sends in flight for the grace period at most, and closes the connections."""
         for running in self._running:
             running.cancel()
-        ending = [*self._running, asyncio.create_task(self.sending.finish())]
+        ending = [*self._running, *map(asyncio.create_task, (self.sending.finish(), self.pulling.finish()))]
         # Not `asyncio.timeout`: after a process was starved for the grace period, its cancel would meet the first one.
         # Then a loop that waits for its work would wait for ever.
         _, late = await asyncio.wait(ending, timeout=self.settings.grace / 1_000)

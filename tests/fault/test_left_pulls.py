@@ -33,7 +33,7 @@ async def test_a_lease_that_fails_after_its_client_left_is_no_unhandled_error(st
         pull.cancel()
         with suppress(asyncio.CancelledError):
             await pull
-        while service.pulling._under_way:
+        while service.pulling._tools.under_way:
             await pause()
         gc.collect()
         redis.speak()

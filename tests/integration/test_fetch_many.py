@@ -16,8 +16,6 @@ from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.client.reader import Reader
 from bridge.broker.ready import fetch_many
 from bridge.broker.ready.fetch_many import Fetcher
-from bridge.broker.ready.long_poll import LongPoll
-from bridge.broker.ready.poll_channels import PollChannel
 from bridge.broker.ready.taken import Taken, ack_all
 from bridge.broker.ready.taker import Taker
 from bridge.local.rabbitmq import RabbitNode
@@ -195,20 +193,6 @@ async def test_lost_deliveries_are_requeued_once_the_others_are_acknowledged(
     assert sorted(number for number, _ in await left(amqp, queue)) == [3, 50, 99]
 
 
-async def test_lost_delivery_of_a_long_poll_is_requeued_when_the_poll_ends(
-    connection: BrokerConnection, amqp: Amqp, queue: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    delivered = asyncio.Event()
-    monkeypatch.setattr(Reader, "_delivered", lambda *_: delivered.set())
-    poller = LongPoll(connection, timeout_ms=10_000)
-    assert await poller.wait([queue], 60_000, delivered) == []
-    monkeypatch.undo()
-
-    while await amqp.count(queue) != 120:
-        await pause()
-    assert len(await poller.wait([queue], 60_000, asyncio.Event())) == 1
-
-
 async def test_fetch_from_a_missing_queue_is_an_error(connection: BrokerConnection) -> None:
     with pytest.raises(QueueMissing):
         await Fetcher(connection, timeout_ms=10_000).fetch(f"gathering-{uuid4().hex[:12]}", 20)
@@ -218,28 +202,3 @@ async def test_pull_of_many_over_http_is_in_queue_order(topic: Topic) -> None:
     sent = [(await topic.send())["id"] for _ in range(12)]
 
     assert [message["id"] for message in await topic.pull(max=100)] == sent
-
-
-class Watched(LongPoll):
-    """Signals when its long poll got a message and is about to cancel its consumers."""
-
-    def __init__(self, connection: BrokerConnection) -> None:
-        super().__init__(connection, timeout_ms=10_000)
-        self.handed = asyncio.Event()
-
-    async def _stop(self, shared: PollChannel, tags: list[str]) -> None:
-        self.handed.set()
-        await super()._stop(shared, tags)
-
-
-async def test_long_poll_abandoned_at_a_delivery_requeues_it(
-    amqp: Amqp, connection: BrokerConnection, queue: str
-) -> None:
-    poller = Watched(connection)
-    poll = asyncio.create_task(poller.wait([queue], 10_000, asyncio.Event()))
-    await poller.handed.wait()
-    poll.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await poll
-    assert sorted(number for number, _ in await left(amqp, queue)) == list(range(120))
-    await amqp.until_consumers(queue, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -29,11 +28,6 @@ class Channel:
     @property
     def is_closed(self) -> bool:
         return self._raw.is_closed
-
-    @property
-    def closing(self) -> asyncio.Future[None]:
-        """A future that ends when the channel does. Cancelling it does not touch the channel."""
-        return self._raw.closing
 
     def acknowledger(self) -> Acknowledger:
         """Makes the acknowledger of the channel. A channel may have only one."""
@@ -89,3 +83,20 @@ class Channel:
             yield
         finally:
             self._raw.on_consumer_cancel_callbacks.discard(received)
+
+    @contextmanager
+    def on_closed(self, closed: Callable[[], None]) -> Iterator[None]:
+        """Within the context, calls `closed` when the channel closes."""
+
+        def ended(_: object) -> None:
+            closed()
+
+        # An observer of our own, which may be cancelled without touching the channel.
+        closing = self._raw.closing
+        closing.add_done_callback(ended)
+        try:
+            yield
+        finally:
+            closing.remove_done_callback(ended)
+            if not closing.done():
+                closing.cancel()

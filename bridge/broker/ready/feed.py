@@ -1,0 +1,140 @@
+"""Feeds the pulls of one queue through one shared consumer: RabbitMQ wakes it, whoever made a message ready.
+
+Its messages are in hand until a pull takes them. The window bounds how many are in hand or not acknowledged yet.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from bridge.broker.client.channel import new_tag
+from bridge.broker.client.connection import BrokerConnection, translated
+from bridge.broker.client.delivery import Delivery
+from bridge.broker.ready.feed_channels import FeedChannel, FeedChannels
+from bridge.broker.ready.taken import Taken
+from bridge.model.errors import BrokerUnavailable, QueueMissing
+
+
+class Feeds:
+    """Opens feeds over one connection. Callers declare the queues."""
+
+    def __init__(self, connection: BrokerConnection, *, timeout_ms: int) -> None:
+        self.connection = connection
+        self.timeout_s = timeout_ms / 1_000
+        self.channels = FeedChannels(connection)
+
+    async def open(self, queue: str, window: int, changed: Callable[[], None]) -> Feed:
+        """Opens a feed. When this returns, up to `window` messages that are ready are in hand.
+
+        `changed` is called when a message comes, or when no more can come.
+
+        Raises:
+            BrokerUnavailable
+            QueueMissing
+        """
+        feed = Feed(self, await self.channels.join(), queue, changed)
+        try:
+            await feed.resize(window)
+        except BaseException:
+            await feed.cancel()
+            feed.leave()
+            for one in feed.hand:
+                await one.requeue()
+            raise
+        return feed
+
+
+class Feed:
+    """One queue's consumer. `hand`: the messages that nobody has taken yet, the oldest first."""
+
+    def __init__(self, feeds: Feeds, shared: FeedChannel, queue: str, changed: Callable[[], None]) -> None:
+        self.hand: deque[Taken] = deque()
+        self.window = 0
+        self._feeds = feeds
+        self._shared = shared
+        self._queue = queue
+        self._changed = changed
+        self._tags: list[str] = []
+        self._missing = False
+        self._watching = ExitStack()
+        self._watching.enter_context(shared.channel.on_cancelled(self._cancelled))
+        self._watching.enter_context(shared.channel.on_closed(changed))
+
+    @property
+    def error(self) -> BrokerUnavailable | None:
+        """Why no more messages can come: somebody deleted the queue, or the channel closed."""
+        if self._missing:
+            return QueueMissing(f"somebody deleted the queue {self._queue} while pulls waited for its messages")
+        if self._shared.channel.is_closed:
+            return BrokerUnavailable("RabbitMQ closed the channel of waiting pulls")
+        return None
+
+    async def resize(self, window: int) -> None:
+        """Replaces the consumer by one with this window. Messages that are ready have arrived when this returns.
+
+        Raises:
+            BrokerUnavailable
+            QueueMissing
+        """
+        channel, former = self._shared.channel, [*self._tags]
+        async with self._shared.turn, self._feeds.connection.asking(self._feeds.timeout_s):
+            if self._shared.prefetch != window:
+                await channel.set_prefetch(window)
+                self._shared.prefetch = window
+            self._tags.append(tag := new_tag())
+            await channel.consume(self._queue, self._received, tag)
+            self.window = window
+            for one in former:
+                await channel.cancel(one)
+                self._tags.remove(one)
+            await channel.depth(self._queue)
+
+    async def gather(self) -> int:
+        """Waits for messages on their way. Returns how many stay ready in the queue, beyond the window.
+
+        Raises:
+            BrokerUnavailable
+            QueueMissing
+        """
+        async with self._shared.turn, self._feeds.connection.asking(self._feeds.timeout_s):
+            return await self._shared.channel.depth(self._queue)
+
+    async def cancel(self) -> None:
+        """Cancels the consumer. A message that was on its way is in hand when this returns."""
+        try:
+            async with self._shared.turn:
+                if self._tags and not self._shared.broken:
+                    await self._cancel()
+        finally:
+            for tag in self._tags:
+                self._shared.channel.forget(tag)
+            self._tags.clear()
+
+    def take(self, count: int) -> list[Taken]:
+        """Takes up to `count` messages out of hand, the oldest first."""
+        return [self.hand.popleft() for _ in range(min(count, len(self.hand)))]
+
+    def leave(self) -> None:
+        """Gives up the channel. The messages that were taken can still be acknowledged."""
+        self._watching.close()
+        self._feeds.channels.leave(self._shared)
+
+    async def _cancel(self) -> None:
+        try:
+            async with translated(self._feeds.timeout_s):
+                for tag in self._tags:
+                    await self._shared.channel.cancel(tag)
+        except BrokerUnavailable:
+            # Others need not wait for the same silence.
+            self._shared.broken = True
+
+    def _received(self, delivery: Delivery) -> None:
+        self.hand.append(self._shared.taken(self._queue, delivery))
+        self._changed()
+
+    def _cancelled(self, tag: str) -> None:
+        if tag in self._tags:
+            self._missing = True
+            self._changed()

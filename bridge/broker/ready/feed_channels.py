@@ -1,0 +1,79 @@
+"""Shares channels among feeds, and closes each channel on which a message may have been lost on its way."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bridge.broker.client.channel import Channel
+from bridge.broker.client.connection import BrokerConnection
+from bridge.broker.client.delivery import Delivery
+from bridge.broker.ready.taken import Taken
+
+_MOST = 32  # RabbitMQ ends a connection with 2,047
+_DOUBTED_FOR_S = 1.0
+
+
+class FeedChannel:
+    """A channel that several feeds share. Each feed has its own consumer.
+
+    `turn`: held for each question, since RabbitMQ answers those of a channel one after the other. `prefetch`: of the
+    next consumer. `doubted`: a message may have been lost on it. `old`: it takes no more feeds. `broken`: RabbitMQ did
+    not answer on it.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.acknowledger = channel.acknowledger()
+        self.turn = asyncio.Lock()
+        self.feeds = self.prefetch = 0
+        self.doubted = self.old = self.broken = self.retired = False
+
+    def taken(self, queue: str, delivery: Delivery) -> Taken:
+        delivery.acknowledger = self.acknowledger
+        self.acknowledger.delivered(delivery.delivery_tag)
+        return Taken(queue, delivery)
+
+
+class FeedChannels:
+    """The channels of one connection, the youngest last. New feeds share the youngest."""
+
+    def __init__(self, connection: BrokerConnection) -> None:
+        self._connection = connection
+        self._channels: list[FeedChannel] = []
+        self._opening = asyncio.Lock()
+
+    async def join(self) -> FeedChannel:
+        """Returns the channel for a new feed.
+
+        Raises:
+            BrokerUnavailable
+        """
+        async with self._opening:
+            self._channels = [shared for shared in self._channels if not shared.channel.is_closed]
+            in_use = [shared for shared in self._channels if not (shared.retired or shared.broken)]
+            if not in_use or (in_use[-1].old and len(self._channels) < _MOST):
+                in_use.append(FeedChannel(await self._connection.channel()))
+                self._channels.append(in_use[-1])
+            in_use[-1].feeds += 1
+            return in_use[-1]
+
+    def leave(self, shared: FeedChannel) -> None:
+        """Ends one feed. One of its messages may have been lost on its way.
+
+        The channel takes new feeds for a second; otherwise many short feeds would open a channel each. The last of its
+        feeds retires it.
+        """
+        shared.feeds -= 1
+        if not shared.doubted:
+            shared.doubted = True
+            asyncio.get_running_loop().call_later(_DOUBTED_FOR_S, self._age, shared)
+        self._retire_if_unused(shared)
+
+    def _age(self, shared: FeedChannel) -> None:
+        shared.old = True
+        self._retire_if_unused(shared)
+
+    def _retire_if_unused(self, shared: FeedChannel) -> None:
+        if shared.old and not (shared.feeds or shared.retired):
+            shared.retired = True
+            shared.acknowledger.retire(lambda: self._connection.close(shared.channel))
