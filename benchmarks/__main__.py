@@ -17,6 +17,7 @@ import typer
 import uvloop
 
 from benchmarks.bench import Bench
+from benchmarks.calibration import loop_ms
 from benchmarks.document import commit, document, versions
 from benchmarks.errors import BenchError
 from benchmarks.page import drawings, line, page
@@ -121,11 +122,12 @@ async def _measure(measured: Bench, runs: Sequence[Run], done: Callable[[], obje
         if run.after in measured.failed:
             measured.failed[run.name] = f"it is compared with {run.after}"
             continue
-        before, started_s = set(measured.failed), monotonic()
+        before, started_s, before_ms = set(measured.failed), monotonic(), loop_ms()
         with measured.attempt(run.name):
             async with asyncio.timeout(_RUN_WITHIN_S):
                 await run.measure(measured)
         measured.took_s[run.name] = monotonic() - started_s
+        measured.loop_ms[run.name] = (before_ms + loop_ms()) / 2
         for name in measured.failed.keys() - before:
             typer.echo(f"{name} could not be done: {measured.failed[name]}", err=True)
         done()

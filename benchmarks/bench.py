@@ -15,7 +15,7 @@ class Bench:
     """The stack and the size of the runs, and their results.
 
     `peers`: by peer, what its answer to a send guarantees. `failed`: by run or part of a run, why it failed. `took_s`:
-    the duration of each run.
+    the duration of each run. `loop_ms`: by run, the CPU time of a fixed loop before and after it.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class Bench:
         self.versions: dict[str, str] = {}
         self.failed: dict[str, str] = {}
         self.took_s: dict[str, float] = {}
+        self.loop_ms: dict[str, float] = {}
         self._added = added
 
     @property

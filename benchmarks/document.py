@@ -38,6 +38,7 @@ def document(measured: Bench, runs: Sequence[Run], about: Mapping[str, Any]) -> 
         "quick": not measured.size.judged,
         "runs": {run.name: run.says for run in runs},
         "took_s": {name: round(seconds, 1) for name, seconds in measured.took_s.items()},
+        "loop_ms": {name: round(value, 1) for name, value in measured.loop_ms.items()},
         "failed": measured.failed,
         "peers": measured.peers,
         "rows": [row.as_json() for row in measured.rows],

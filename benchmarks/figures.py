@@ -8,7 +8,9 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-Unit = Literal["ms", "s", "messages", "messages/s", "bytes", "MiB", "CPU s/1,000", "x", "processes"]
+Unit = Literal[
+    "ms", "s", "messages", "messages/s", "bytes", "MiB", "CPU s/1,000", "CPU s/s", "topics/s", "x", "processes"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ GOALS: Final[Mapping[str, Goal]] = MappingProxyType(
         "pulls late p50": Goal("≤", 10),
         "pulls late p99": Goal("≤", 50),
         "pulls late early": Goal("≤", 0),
+        "topics made": Goal("≥", 150),
+        "topics after a lost connection": Goal("≥", 0.8),
         "checkpoint": Goal("≥", 6_000),
     }
 )

@@ -160,8 +160,9 @@ def _before_and_after(before: Found, after: Found) -> list[str]:
         values = [row["value"] if row is not None else None for row in (one, other)]
         shown = ["-" if value is None else number(value) for value in values]
         ratio = f"{values[1] / values[0]:.2f}x" if values[0] and values[1] is not None else ""
-        body.append(f"| {name} | {shown[0]} | {shown[1]} | {unit} | {ratio} |")
-    table = ["| row | before | after | unit | |", "| --- | ---: | ---: | --- | ---: |", *body]
+        loops = " / ".join(_loop_ms(document, name.split()[0]) for document in (before, after))
+        body.append(f"| {name} | {shown[0]} | {shown[1]} | {unit} | {ratio} | {loops} |")
+    table = ["| row | before | after | unit | | loop, ms |", "| --- | ---: | ---: | --- | ---: | ---: |", *body]
     former_commit, latter_commit = (document["commit"] or "unknown" for document in (before, after))
     commits = f"Before is commit {former_commit}, after is {latter_commit}, on the same machine."
     note = before.get("note")
@@ -169,13 +170,19 @@ def _before_and_after(before: Found, after: Found) -> list[str]:
 
 
 def _run(found: Found, name: str, says: str) -> list[str]:
-    parts = [f"## {name}", says]
+    parts = [f"## {name}", f"{says} A fixed loop took {_loop_ms(found, name)} ms of CPU time around this run."]
     parts += [f"**{part} failed.** {why}" for part, why in found["failed"].items() if part.split()[0] == name]
     drawn = {"lateness": "lateness.svg", "backlog": "memory.svg"}.get(name)
     if drawn is not None and drawn in drawings(found):
         parts.append(f"![{name}](plots/{drawn})")
     rows = [row for row in found["rows"] if row["row"].split()[0] == name and _CPU not in row["row"]]
     return [*parts, _table(rows)] if rows else parts
+
+
+def _loop_ms(found: Found, run: str) -> str:
+    """The CPU time of a fixed loop around the run: how fast the machine was."""
+    value = found.get("loop_ms", {}).get(run)
+    return "-" if value is None else number(value)
 
 
 def _cpu_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -30,6 +30,8 @@ class Size:
     cycle_window: int = 20_000  # sent and not yet acked
     pulled: int = 30_000  # messages that are ready before
     pulls_s: float = 5
+    topics: int = 1_000
+    idle_s: float = 10
     processes: tuple[int, ...] = (1, 2, 4)
     judged: bool = True
 
@@ -55,6 +57,8 @@ QUICK: Final = Size(
     cycle_window=400,
     pulled=2_000,
     pulls_s=0.3,
+    topics=20,
+    idle_s=0.2,
     processes=(1,),
     judged=False,
 )

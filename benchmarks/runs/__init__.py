@@ -19,6 +19,7 @@ from benchmarks.runs import (
     peers,
     pulls,
     sends,
+    topics,
 )
 
 
@@ -45,6 +46,7 @@ RUNS: Final = (
     Run(name="checkpoint", measure=checkpoint.run, says=checkpoint.SAYS, needs_own_servers=True),
     Run(name="outage", measure=outage.run, says=outage.SAYS, needs_own_servers=True),
     Run(name="memory", measure=memory.run, says=memory.SAYS, needs_own_servers=True),
+    Run(name="topics", measure=topics.run, says=topics.SAYS, needs_own_servers=True),
     Run(name="peer", measure=peers.run, says=peers.SAYS, needs_own_servers=True),
 )
 
