@@ -132,8 +132,7 @@ def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt
     if 0 < expires_ms <= now_ms and lease_until_ms <= now_ms:
         return "expired"
     beside = which == "new" and record is not None and is_live(record)
-    ahead_ms = 0 if beside else AHEAD_MS
-    if paused or now_ms < due_ms - ahead_ms or now_ms < lease_until_ms:
+    if paused or now_ms < due_ms - AHEAD_MS or now_ms < lease_until_ms:
         return "beside" if beside else "hold"
     if copy.attempt > max_retry + 1:
         return "bury"

@@ -13,7 +13,7 @@ from bridge.loops.checkpoint.bundle_refs import BundleRefs
 from bridge.loops.checkpoint.flight import AT_ONCE
 from bridge.loops.checkpoint.moments import ahead_ms, ask_at_ms
 from bridge.loops.checkpoint.parking import Parking
-from bridge.service.context import Context
+from bridge.settings.settings import Settings
 
 # The most unfinished copies out of bundles, in addition to the batches in flight. While Redis is away, no more copies
 # are read out of bundles: a read one takes several times its memory, and is asked about again.
@@ -23,10 +23,10 @@ _READ_AT_MOST: Final = 16_384
 class OpenedBundles:
     """`refs` counts the unfinished copies. `parking` gets those that are far from due."""
 
-    def __init__(self, context: Context, parking: Parking) -> None:
-        self.refs = BundleRefs(most=AT_ONCE * context.settings.checkpoint_batch + _READ_AT_MOST)
+    def __init__(self, settings: Settings, parking: Parking) -> None:
+        self.refs = BundleRefs(most=AT_ONCE * settings.checkpoint_batch + _READ_AT_MOST)
         self._parking = parking
-        self._bundled = context.settings.bundles
+        self._bundled = settings.bundles
         self._open: dict[int, OpenBundle] = {}  # by tag; with copies that are not due yet
 
     def take(

@@ -55,7 +55,7 @@ class Session:
         self._batches = Batches(context, lane)
         self._held: DueQueue[Arrival] = DueQueue()
         self._parking = Parking(context, lane)
-        self._opened = OpenedBundles(context, self._parking)
+        self._opened = OpenedBundles(context.settings, self._parking)
         self._bundles = self._opened.refs
         self._wake = asyncio.Event()
         self._awaited_ms: float | None = None

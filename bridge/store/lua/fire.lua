@@ -26,7 +26,7 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
       -- both have one name, and neither is a ghost.
       if tonumber(expires_ms) > 0 and tonumber(expires_ms) <= now then return answer('expired', r) end
       local early = math.max(tonumber(due_ms) - now, tonumber(paused_ms))
-      if early > 0 then return answer('beside', r, early) end
+      if early > tonumber(ahead_ms) then return answer('beside', r, early) end
       next_epoch, next_nonce = r[EPOCH], r[NONCE]
     end
     r = of_client(r, next_epoch, next_nonce, tonumber(due_ms), tonumber(expires_ms), attempt - 1, tonumber(max_retry))
