@@ -9,6 +9,9 @@ from typing import Final
 MOST: Final = 256
 """Messages of one group, and of one feed. A bundle has room for as many lease copies."""
 
+_AHEAD: Final = 4
+"""Messages that a feed holds ahead for steady pulls. RabbitMQ takes a while to replace an acknowledged one."""
+
 _STEADY_PULLS: Final = 4
 _STEADY_S: Final = 0.2
 LOOK_EVERY_S: Final = 1.0
@@ -28,10 +31,10 @@ def serves_all(limits: Sequence[int], messages: int) -> bool:
     return all(deal(limits, messages))
 
 
-def window_for(shares: Iterable[int], out: int) -> int:
+def window_for(shares: Iterable[int], out: int, *, steady: bool) -> int:
     """Returns how many messages a feed may hold. `shares`: what each pull wants of it. `out`: messages that are being
     leased, which count until they are acknowledged."""
-    return max(1, min(MOST, out + sum(shares)))
+    return max(1, min(MOST, out + sum(shares) + _AHEAD * steady))
 
 
 class Demand:

@@ -25,7 +25,7 @@ from bridge.service.leasing import Leasing
 from bridge.service.topics import Topics
 from bridge.service.want import Want
 
-_GROUPS_AT_ONCE: Final = 2
+_GROUPS_AT_ONCE: Final = 1
 _LINGER_S: Final = 0.1
 _HEARD_S: Final = 0.1
 _SILENT_S: Final = 20.0
@@ -130,7 +130,7 @@ class Dispatcher:
         return bool(taken)
 
     async def _open_feed(self) -> None:
-        size = window_for((want.share for want in self._open()), self.groups.out)
+        size = window_for((want.share for want in self._open()), self.groups.out, steady=self._steady())
         self._feed = await self._tools.feeds.open(self._queue, size, self._changed.set)
 
     async def _deal(self, feed: Feed, policy: Policy) -> None:
@@ -138,7 +138,7 @@ class Dispatcher:
         if feed.error is not None:
             raise feed.error
         wants, ready = self._open(), 0
-        wanted = window_for((want.share for want in wants), self.groups.out)
+        wanted = window_for((want.share for want in wants), self.groups.out, steady=self._steady())
         size = self._demand.resized(feed.window, wanted, monotonic())
         if size != feed.window:
             await feed.resize(size)

@@ -129,9 +129,9 @@ async def test_feed_whose_caller_leaves_while_it_opens_leaves_the_messages_ready
     opening.cancel()
     await asyncio.wait([opening])
     if not opening.cancelled():
+        await opening.result().cancel()
         for one in opening.result().take(10):
             await one.requeue()
-        await opening.result().cancel()
     while await amqp.count(queue) != 30:
         await pause()
     await amqp.until_consumers(queue, 0)
