@@ -95,12 +95,12 @@ async def until_in_hand(service: Service, topic: str, count: int) -> Feed:
 
 
 async def hold(service: Service, topic: str, amqp: Amqp) -> list[str]:
-    """Lets steady pulls end while the bridge has eight messages in hand. Returns the ids of all that are left."""
-    await asyncio.gather(*(pulling(service, topic, wait_ms=0) for _ in range(4)))
-    sent = await send(service, topic, 12, amqp)
-    pulled = await asyncio.gather(*(pulling(service, topic) for _ in range(4)))
-    left = sorted({*sent} - {one for leased in pulled for one in ids(leased)})
-    await until_in_hand(service, topic, 8)
+    """Lets steady pulls end while the bridge has messages in hand. Returns the ids of all that are left."""
+    left = await send(service, topic, 24, amqp)
+    while (found := feed(service, topic)) is None:
+        pulled = await asyncio.gather(*(pulling(service, topic) for _ in range(4)))
+        left = sorted({*left} - {one for leased in pulled for one in ids(leased)})
+    await until_in_hand(service, topic, min(found.window, len(left)))
     return left
 
 
