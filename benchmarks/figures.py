@@ -56,6 +56,8 @@ GOALS: Final[Mapping[str, Goal]] = MappingProxyType(
         "pulls late p50": Goal("≤", 10),
         "pulls late p99": Goal("≤", 50),
         "pulls late early": Goal("≤", 0),
+        "burst p99": Goal("≤", 30),
+        "burst early": Goal("≤", 0),
         "topics made": Goal("≥", 150),
         "topics after a lost connection": Goal("≥", 0.8),
         "checkpoint": Goal("≥", 6_000),

@@ -30,6 +30,8 @@ class Size:
     cycle_window: int = 20_000  # sent and not yet acked
     pulled: int = 30_000  # messages that are ready before
     pulls_s: float = 5
+    burst: int = 30_000
+    burst_delay_ms: int = 60_000  # the least; the longest is twice as long
     topics: int = 1_000
     idle_s: float = 10
     processes: tuple[int, ...] = (1, 2, 4)
@@ -57,6 +59,8 @@ QUICK: Final = Size(
     cycle_window=400,
     pulled=2_000,
     pulls_s=0.3,
+    burst=300,
+    burst_delay_ms=1_500,
     topics=20,
     idle_s=0.2,
     processes=(1,),

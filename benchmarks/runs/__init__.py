@@ -9,6 +9,7 @@ from typing import Final
 from benchmarks.bench import Bench
 from benchmarks.runs import (
     backlog,
+    burst,
     checkpoint,
     cycle,
     instant,
@@ -43,6 +44,7 @@ RUNS: Final = (
     Run(name="cycle", measure=cycle.run, says=cycle.SAYS),
     Run(name="pulls", measure=pulls.run, says=pulls.SAYS),
     Run(name="instant", measure=instant.run, says=instant.SAYS),
+    Run(name="burst", measure=burst.run, says=burst.SAYS),
     Run(name="checkpoint", measure=checkpoint.run, says=checkpoint.SAYS, needs_own_servers=True),
     Run(name="outage", measure=outage.run, says=outage.SAYS, needs_own_servers=True),
     Run(name="memory", measure=memory.run, says=memory.SAYS, needs_own_servers=True),
