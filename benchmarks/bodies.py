@@ -1,4 +1,4 @@
-"""Defines the body of every message, for the bridge and for the peers: 200 bytes of JSON."""
+"""Defines the bodies of messages, for the bridge and for the peers."""
 
 from __future__ import annotations
 
@@ -6,3 +6,6 @@ from typing import Final
 
 BODY: Final = {"order": 100_000, "customer": "C-20451", "note": "x" * 153}
 """Its compact JSON is 200 bytes."""
+
+LARGE_BODY: Final = BODY | {"note": "x" * 9_953}
+"""Its compact JSON is 10,000 bytes."""

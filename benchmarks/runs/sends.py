@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from itertools import count
 
 import orjson
 
 from benchmarks import client, loops
 from benchmarks.bench import Bench
-from benchmarks.bodies import BODY
+from benchmarks.bodies import BODY, LARGE_BODY
 from benchmarks.client import CREATED, UNAVAILABLE, Answer, Api
 from benchmarks.errors import BenchError
 
@@ -18,7 +19,8 @@ SAYS = (
     "A closed loop. Single: one message a request over 64 connections. Batches: 100 messages a request over 8 "
     "connections. Delays are random, 10-20 min. In `batches of 100, one delay` all messages of a batch have the same "
     "delay, as with the peers. Accepted means that a quorum queue has confirmed the message and Redis has recorded "
-    "it, both on the disk. The run uses one bridge process, then more that share the port; `best` is the best result."
+    "it, both on the disk. The run uses one bridge process, then more that share the port; `best` is the best result. "
+    "`single, ids given`: the caller chooses the id. `single, 10 kB`: bodies are fifty times as long."
 )
 _SINGLE_CONNECTIONS = 64
 _BATCH_CONNECTIONS = 8
@@ -36,8 +38,32 @@ async def run(bench: Bench) -> None:
             await bench.stack.fresh(processes=processes)
             for name, per_s in (await _sends(bench, ending)).items():
                 best.setdefault(name, {})[processes] = per_s
+            if processes == 1:
+                await _other_singles(bench)
     for name in _LOADS:
         bench.add_best(f"sends {name} best", best.get(name, {}), "messages/s", best=max)
+
+
+async def _other_singles(bench: Bench) -> None:
+    """Measures single sends of other kinds, with one process."""
+    path = f"/v1/topics/{bench.topic('sends')}/messages"
+    numbers = count()
+    given = orjson.dumps(_message(_random_delay_ms()))[1:]
+    large = [orjson.dumps(_message(_random_delay_ms()) | {"body": LARGE_BODY}) for _ in range(_BODIES)]
+    async with client.opened(bench.stack.http_url, connections=_SINGLE_CONNECTIONS) as api:
+
+        async def send(body: bytes) -> int:
+            answer = await api.post(path, body)
+            return _accepted(answer, int(answer.status == CREATED), 1)
+
+        async def given_id() -> int:
+            return await send(b'{"id":"given-%d",%b' % (next(numbers), given))
+
+        async def large_body() -> int:
+            return await send(random.choice(large))
+
+        await _measure(bench, "sends single, ids given", _SINGLE_CONNECTIONS, given_id)
+        await _measure(bench, "sends single, 10 kB", _SINGLE_CONNECTIONS, large_body)
 
 
 async def _sends(bench: Bench, ending: str) -> dict[str, float]:
@@ -94,7 +120,7 @@ async def _declare_slots(api: Api, topic: str) -> None:
     await api.send_batch(topic, [{"body": 0, "delay": _AIMS_SHORT_MS + ms} for ms in (*tenths, *seconds, *minutes)])
 
 
-def _message(delay_ms: int) -> object:
+def _message(delay_ms: int) -> dict[str, object]:
     return {"body": BODY, "delay": delay_ms}
 
 
