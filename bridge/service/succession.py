@@ -34,9 +34,9 @@ What a failure leaves behind:
 * A crash before 1: nothing has changed, but Redis keeps an announced record longer. RabbitMQ redelivers the old copy,
   if there was one.
 * A crash between 1 and 2: the record names the old copy, which stays live. The new copy is ahead of its record. The
-  checkpoint asks about it again every second for a minute, and then believes it. Most often the message has gone on
-  from its old copy by then, and the new copy is a ghost. A send has no old copy. Its record stays unconfirmed, and
-  answers no other send of the id. Without a claim there is no record, until the copy creates it.
+  checkpoint asks about it again every second for a minute, and then believes it, if the message is due. Most often the
+  message has gone on from its old copy by then, and the new copy is a ghost. A send has no old copy. Its record stays
+  unconfirmed, and answers no other send of the id. Without a claim there is no record, until the copy creates it.
 * A crash between 2 and 3: the record names the new copy. RabbitMQ redelivers the old one, which is a ghost.
 * Redis does not answer an announcement: that step is not published, and then as for a failed publish.
 * A publish fails: that step is not named. Its alternative is carried out; without one its delivery is requeued. The

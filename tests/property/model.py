@@ -123,7 +123,8 @@ def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt
     if copy.epoch == 0 and record is not None:
         # A message of an AMQP client. Under the id of a message that certainly lives, it is that one or a duplicate.
         which = "new" if is_free_for_client(record, now_ms) else "its" if record.nonce == copy.nonce else "ghost"
-    if which == "ghost" or (which == "ahead" and not adopt):
+    waits = record is not None and record.state is State.WAITING and record.due_ms > now_ms
+    if which == "ghost" or (which == "ahead" and (waits or not adopt)):
         return which
     its = record if record is not None and which == "its" else None
     due_ms = its.due_ms if its else copy.due_ms

@@ -18,7 +18,7 @@ from bridge.store.verdicts import Verdict
 ADOPT_AFTER_ASKED = 60
 """The checkpoint asks every second about a copy that is newer than its record, and believes it after this many answers.
 Then either Redis has lost the record's last writes, or the process that published the copy died before it named the
-copy."""
+copy. A message that waits for a later moment is never released for such a copy."""
 
 _FIRST_PARKED_MS = (0, 100)
 """The process that published such a copy most often names it within a moment, and a batch of copies within a tenth of a
@@ -53,7 +53,7 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int)
         case Verdict.BESIDE:
             return _held(copy, outcome, EARLY_AT_MOST_MS + stranded_ms)
         case Verdict.AHEAD:
-            return _ask_later(copy)
+            return _ask_later(copy, outcome.extra)
         case Verdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt - 1, "retries used up")
         case Verdict.EXPIRED:
@@ -82,7 +82,7 @@ def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, po
         case Verdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt, reason)
         case Verdict.AHEAD:
-            return _ask_later(copy)
+            return _ask_later(copy, 0)
         case Verdict.EXPIRED:
             return Decision(counts="expired")
         case _:
@@ -105,9 +105,11 @@ def _left_at_most_ms(copy: Copy, record: Record) -> int:
     return max(0, later_ms) + EARLY_AT_MOST_MS
 
 
-def _ask_later(copy: Copy) -> Decision:
+def _ask_later(copy: Copy, after_ms: int) -> Decision:
+    """Asks again about a copy that is ahead of its record. `after_ms`: when the record's own copy will have come."""
     asked = replace(copy, asked=copy.asked + 1)
-    left_ms = _FIRST_PARKED_MS[copy.asked] if copy.asked < len(_FIRST_PARKED_MS) else AHEAD_PARKED_MS
+    pause_ms = _FIRST_PARKED_MS[copy.asked] if copy.asked < len(_FIRST_PARKED_MS) else AHEAD_PARKED_MS
+    left_ms = after_ms + pause_ms
     publication = Publication(copy=asked, route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.HOLD)
     return Decision(Step(publication=publication))
 

@@ -6,14 +6,15 @@
 --       (then, for each further message, its id and all from epoch on)
 --       epoch 0: an AMQP client published the copy, without a record; its nonce is 0 too. paused_ms: hold a due copy
 --       this long, as its topic is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long
---       that it is believed. ahead_ms: how much before its due moment a copy may be asked about. The caller publishes
---       it at the moment.
+--       that it is believed, unless the message waits for a later moment. ahead_ms: how much before its due moment a
+--       copy may be asked about. The caller publishes it at the moment.
 -- Returns: (for each) release (extra: ms of its time to live left, 0: none) | made (as release, with a new record)
 --       | hold (extra: ms until it is due) | beside (as hold, for a client's copy; the record is that of the message
 --       before, which may be in the ready queue) | ahead (newer than the record of a live message or a dead letter: ask
---       again later) | bury (its retries are used up) | expired | ghost
--- Promise: the record is ready before the copy is released, and at most ahead_ms before the message is due. The same copy gets the same answer when it comes again,
--- except a client's copy: once its message is ready, it may be a further message of the id.
+--       again later; extra: after so many ms, 0: soon) | bury (its retries are used up) | expired | ghost
+-- Promise: the record is ready before the copy is released, and at most ahead_ms before the message is due. The same
+-- copy gets the same answer when it comes again, except a client's copy: once its message is ready, it may be a further
+-- message of the id.
 -- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch.
 local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, paused_ms, adopt, ahead_ms)
   epoch, nonce, attempt = tonumber(epoch), tonumber(nonce), tonumber(attempt)
@@ -42,6 +43,9 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
     return answer('ghost', r)
   elseif r[EPOCH] < epoch then
     if adopt ~= '1' then return answer('ahead', r) end
+    -- A message that waits for a later moment has its own copy. This one is of a lease that was refused because the
+    -- message had been moved, or of a move that no record names.
+    if r[STATE] == WAITING and r[DUE] > now then return answer('ahead', r, r[DUE] - now) end
     r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(due_ms), attempt - 1, 0
     r[EXPIRES], r[MAX_RETRY], r[ENDED] = tonumber(expires_ms), tonumber(max_retry), 0
     -- The copy may belong to a message that was replacing this one, so the kept body may not be its own.

@@ -123,6 +123,16 @@ def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: in
     assert after_return(RECORDS, copy, outcome("ahead"), "rejected", Policy()) == wanted
 
 
+def test_a_copy_ahead_of_a_message_that_waits_for_later_is_asked_about_after_that_moment() -> None:
+    copy = replace(COPY, asked=60)
+    publication = Publication(
+        copy=replace(copy, asked=61), route=Route.WHEEL, left_ms=90_000 + 1_000, exact=False, kind=CopyKind.HOLD
+    )
+
+    decision = after_fire(RECORDS, copy, Outcome(Verdict.AHEAD, NOW_MS, 90_000, RECORD), 0)
+    assert decision == Decision(Step(publication=publication))
+
+
 @pytest.mark.parametrize(("verdict", "counts"), [("expired", "expired"), ("ghost", "ghost")])
 def test_a_copy_of_an_ended_message_is_not_published(verdict: str, counts: str) -> None:
     assert after_fire(RECORDS, COPY, outcome(verdict), 0) == Decision(counts=counts)
