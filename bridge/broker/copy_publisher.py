@@ -51,19 +51,16 @@ class CopyPublisher:
         return _with_removed(topics, removed, await self._publish(left))
 
     async def _publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
-        carrying = list(messages(self._names, publications, bundled=self._bundles))
-        results = await self._publisher.publish([outgoing for _, outgoing in carrying])
-        missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
-        if missing:
+        async def again(missing: Sequence[Carrying]) -> list[BrokerUnavailable | None]:
             # The copies of a bundle have the same topic and route, so this asks only about the first copy.
-            firsts = [publications[carrying[at][0][0]] for at in missing]
-            second_results = await self._publish_again(firsts, [carrying[at][1] for at in missing])
-            for at, result in zip(missing, second_results, strict=True):
-                results[at] = result
+            firsts = [publications[indexes[0]] for indexes, _ in missing]
+            return await self._publish_again(firsts, [outgoing for _, outgoing in missing])
+
+        errors = await self._carry(list(messages(self._names, publications, bundled=self._bundles)), again)
         released = [publication.copy for publication in publications if publication.route is Route.READY]
         old = {copy.topic for copy in released if _sent_long_before(copy)}
         await self._declared.settled({copy.topic for copy in released}, old=old, dead=_dead_topics(publications))
-        return _for_each(len(publications), carrying, results)
+        return [errors[at] for at in range(len(publications))]
 
     async def park_again(
         self, topic: str, kind: CopyKind, entries: Sequence[tuple[Entry, float]]
@@ -74,20 +71,35 @@ class CopyPublisher:
         The entries are not read, so nobody knows whether their topic still exists. Its queues are declared when they
         come due.
         """
-        carrying = list(parked_again(self._names, topic, kind, entries))
-        outgoing = [one for _, one in carrying]
+
+        async def again(missing: Sequence[Carrying]) -> list[BrokerUnavailable | None]:
+            try:
+                await self._declared.wheel.renew()
+            except BrokerUnavailable as error:
+                return [error] * len(missing)
+            return await self._publisher.publish([outgoing for _, outgoing in missing])
+
         try:
             await self._declared.wheel.ensure()
-            results = await self._publisher.publish(outgoing)
-            missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
-            if missing:
-                await self._declared.wheel.renew()
-                second_results = await self._publisher.publish([outgoing[at] for at in missing])
-                for at, result in zip(missing, second_results, strict=True):
-                    results[at] = result
         except BrokerUnavailable as error:
             return [error] * len(entries)
-        return _for_each(len(entries), carrying, results)
+        errors = await self._carry(list(parked_again(self._names, topic, kind, entries)), again)
+        await self._declared.settled((), old=())
+        return [errors[at] for at in range(len(entries))]
+
+    async def _carry(
+        self,
+        carrying: Sequence[Carrying],
+        again: Callable[[Sequence[Carrying]], Awaitable[list[BrokerUnavailable | None]]],
+    ) -> dict[int, BrokerUnavailable | None]:
+        """Publishes messages in one burst, and those that found no queue a second time by `again`. Returns the result
+        of each copy, by its index."""
+        results = await self._publisher.publish([outgoing for _, outgoing in carrying])
+        missing = [at for at, error in enumerate(results) if isinstance(error, Unroutable)]
+        if missing:
+            for at, result in zip(missing, await again([carrying[at] for at in missing]), strict=True):
+                results[at] = result
+        return {at: result for (indexes, _), result in zip(carrying, results, strict=True) for at in indexes}
 
     async def refuse(self, message: Message | Copy, reason: str) -> None:
         """Puts a message aside, with the reason, for an operator to see.
@@ -145,17 +157,6 @@ class CopyPublisher:
         if dying:
             await asyncio.gather(*map(self._declared.ensure_dead, dying))
         return removed
-
-
-def _for_each(
-    copies: int, carrying: Sequence[Carrying], results: Sequence[BrokerUnavailable | None]
-) -> list[BrokerUnavailable | None]:
-    """Returns for each copy the result of the message that carries it."""
-    errors: list[BrokerUnavailable | None] = [None] * copies
-    for (indexes, _), result in zip(carrying, results, strict=True):
-        for at in indexes:
-            errors[at] = result
-    return errors
 
 
 def _with_removed(

@@ -44,7 +44,7 @@ class Changing:
         """
         before, outcome = await self._delete(topic, message_id, release=release, created_ms=created_ms)
         if outcome.verdict is Verdict.RELEASING and waits:
-            await asyncio.sleep(outcome.extra / 1_000)
+            await asyncio.sleep((outcome.extra + 1) / 1_000)  # a timer may end a little early
             before, outcome = await self._delete(
                 topic, message_id, release=release, created_ms=created_ms, even_releasing=True
             )

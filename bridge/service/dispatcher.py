@@ -4,16 +4,17 @@ Pulls that arrive while messages are taken or leased join the next group. A grou
 burst of lease copies and one acknowledgement.
 
 Messages are taken in two ways. A few pulls take what is ready, as one. Pulls that wait, and pulls that keep coming,
-share a feed: a consumer whose window is what they want. A dispatcher ends once no pull has come for `_LINGER_S`.
+share a feed: a consumer whose window is what they want. A dispatcher ends once no pull has come for `_LINGER_S`, or
+when a server fails it. The next pull begins another.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from bridge.broker.ready.feed import Feed, Feeds
 from bridge.broker.ready.taken import Taken
@@ -25,20 +26,34 @@ from bridge.service.leasing import Leasing
 from bridge.service.topics import Topics
 from bridge.service.want import Want
 
-_GROUPS_AT_ONCE: Final = 1
 _LINGER_S: Final = 0.1
+"""How long messages stay in hand for a pull that may come next. Meanwhile no other process can take them."""
+
 _HEARD_S: Final = 0.1
+"""How long a lease shows that both servers answer."""
+
 _SILENT_S: Final = 20.0
 """A feed without a message for so long is opened again: its node may have lost the queue, or a message on its way."""
 
 
 class Tools:
-    """What all dispatchers of a process share. `ending`: pulls no longer wait. `under_way`: groups in flight."""
+    """What all dispatchers of a process share. `ending`: pulls no longer wait."""
 
     def __init__(self, taker: Taker, feeds: Feeds, leasing: Leasing, topics: Topics) -> None:
         self.taker, self.feeds, self.leasing, self.topics = taker, feeds, leasing, topics
         self.ending = False
-        self.under_way: set[asyncio.Task[None]] = set()
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begins work that goes on if its callers leave."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def finish(self) -> None:
+        """Returns once no work is under way."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
 
 
 class Dispatcher:
@@ -48,12 +63,12 @@ class Dispatcher:
         """`ended` is called when no pull wants a message any more."""
         self._topic, self._queue, self._tools, self._ended = topic, queue, tools, ended
         self._changed = asyncio.Event()
-        self.groups = LeaseGroups(topic, tools.leasing, tools.under_way, self._changed.set)
+        self.groups = LeaseGroups(topic, tools.leasing, tools.begin, self._changed.set)
         self._wants: list[Want] = []
         self._wanted_s = monotonic()
         self._demand = Demand()
         self._feed: Feed | None = None
-        self._running: asyncio.Task[None] | None = None
+        tools.begin(self._run())
 
     def submit(self, want: Want) -> None:
         """Adds a pull, which is served after those before it."""
@@ -61,8 +76,6 @@ class Dispatcher:
         want.on_done(self._changed.set)
         self._demand.note(monotonic())
         self._changed.set()
-        if self._running is None:
-            self._running = asyncio.create_task(self._run())
 
     @property
     def has_just_leased(self) -> bool:
@@ -73,21 +86,16 @@ class Dispatcher:
         """Looks again, because the tools have changed."""
         self._changed.set()
 
-    async def finish(self) -> None:
-        """Returns once the dispatcher has ended."""
-        if self._running is not None:
-            await asyncio.wait({self._running})
-
     async def _run(self) -> None:
-        going = True
-        while going:
-            try:
-                going = await self._round()
-            except Exception as error:  # noqa: BLE001 - every pull gets it
-                for want in self._open():
-                    want.fail(error)
-                await self._close()
+        try:
+            while await self._round():
+                pass
+        except Exception as error:  # noqa: BLE001 - every pull gets it
+            for want in self._open():
+                want.fail(error)
+        # Before the feed is closed, which may fail too: no pull may join a dispatcher that has ended.
         self._ended()
+        await self._close()
 
     async def _round(self) -> bool:
         """Does the next thing that is to do. False: there is nothing, and no pull has come for a while."""
@@ -100,7 +108,8 @@ class Dispatcher:
             await self._close()
         if policy.paused:
             _answer_empty(self._open())
-        elif self.groups.in_flight >= _GROUPS_AT_ONCE:
+        elif self.groups.in_flight:
+            # One group at a time: the next ones are larger, and cost less a message.
             await self._changed.wait()
         elif self._feed is not None:
             await self._deal(self._feed, policy)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import islice
 from math import inf
@@ -21,12 +20,16 @@ class LeaseGroups:
     last, by a monotonic clock."""
 
     def __init__(
-        self, topic: str, leasing: Leasing, under_way: set[asyncio.Task[None]], changed: Callable[[], None]
+        self,
+        topic: str,
+        leasing: Leasing,
+        begin: Callable[[Coroutine[Any, Any, None]], None],
+        changed: Callable[[], None],
     ) -> None:
-        """`under_way` holds the work, which goes on if its callers leave. `changed` is called after each group."""
+        """`begin` begins work that goes on if its callers leave. `changed` is called after each group."""
         self.in_flight = self.out = 0
         self.heard_s = -inf
-        self._topic, self._leasing, self._under_way, self._changed = topic, leasing, under_way, changed
+        self._topic, self._leasing, self._begin, self._changed = topic, leasing, begin, changed
 
     def begin(self, taken: Sequence[Taken], wants: Sequence[Want], policy: Policy) -> None:
         """Deals messages to pulls, and begins to lease them. Begins to give back those that no pull wants."""
@@ -62,8 +65,3 @@ class LeaseGroups:
             self.in_flight -= 1
             self.out -= len(taken)
             self._changed()
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)

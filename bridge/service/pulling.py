@@ -83,7 +83,7 @@ class Pulling:
     async def finish(self) -> None:
         """Ends the waits. Returns once no message is in hand: each is leased, or back in its queue."""
         self.end_waits()
-        await asyncio.gather(*(dispatcher.finish() for dispatcher in self._dispatchers.values()))
+        await self._tools.finish()
 
     async def _check(self, topics: Sequence[str]) -> None:
         """Checks both servers before a take: RabbitMQ counts a message that is taken and put back as delivered."""

@@ -16,7 +16,6 @@ from tests.fault.inside import running
 from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
 from tests.proxy import Proxy
-from tests.waiting import pause
 
 TOPIC = "left"
 
@@ -33,8 +32,7 @@ async def test_a_lease_that_fails_after_its_client_left_is_no_unhandled_error(st
         pull.cancel()
         with suppress(asyncio.CancelledError):
             await pull
-        while service.pulling._tools.under_way:
-            await pause()
+        await service.pulling._tools.finish()
         gc.collect()
         redis.speak()
     asyncio.get_running_loop().set_exception_handler(None)

@@ -270,6 +270,31 @@ async def test_group_whose_lease_fails_is_refused_and_pulled_again(
     assert sorted(ids(pulled)) == sent
 
 
+async def test_topic_whose_feed_fails_and_can_not_be_closed_serves_the_next_pull(
+    service: Service, topic: str, amqp: Amqp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await service.topics.put_policy(topic, Policy())
+    poll = pulling(service, topic)
+    found = await until_in_hand(service, topic, 0)
+
+    async def failing(*_: object) -> None:
+        raise RuntimeError("an injected fault")
+
+    cancel = found.cancel
+
+    async def cancelled_and_failing() -> None:
+        await cancel()
+        await failing()
+
+    monkeypatch.setattr(found, "resize", failing)
+    monkeypatch.setattr(found, "cancel", cancelled_and_failing)
+    refused = await asyncio.gather(poll, pulling(service, topic, limit=9), return_exceptions=True)
+    assert [type(one) for one in refused] == [RuntimeError] * 2
+    (sent,) = await send_unawaited(service, topic, 1)
+    while ids(await pulling(service, topic, wait_ms=1_000)) != [sent]:
+        pass
+
+
 async def test_pulls_that_are_left_leave_their_messages_to_the_others(service: Service, topic: str, amqp: Amqp) -> None:
     await service.topics.put_policy(topic, Policy())
     polls = [pulling(service, topic) for _ in range(10)]

@@ -105,6 +105,30 @@ async def test_copies_that_can_not_be_parked_are_tried_again_and_come_once(stage
             assert left.declaration_result.message_count == 0
 
 
+async def test_copies_count_as_parked_once_a_new_slot_has_settled(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that is killed forgets a queue that is younger."""
+    asked, settled = asyncio.Event(), asyncio.Event()
+    async with running(stage) as service:
+
+        async def settling(*_: object, **__: object) -> None:
+            asked.set()
+            await settled.wait()
+
+        monkeypatch.setattr(service.context.broker.declared, "settled", settling)
+        entry = Entry(now_ms() + 3_600_000, b"an entry")
+        parking = asyncio.create_task(
+            service.context.broker.releases.park_again("split-settled", CopyKind.CHECKED, [(entry, 3_600_000.0)])
+        )
+        async with asyncio.timeout(PATIENCE_S):
+            await asked.wait()
+            assert not parking.done()
+            settled.set()
+            assert await parking == [None]
+        monkeypatch.undo()
+
+
 async def test_stopping_bridge_parks_what_is_left_of_an_opened_bundle(stage: Stage) -> None:
     """The next bridge delivers the rest in time, and no message twice."""
     topic = "split-stopped"

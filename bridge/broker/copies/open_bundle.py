@@ -15,7 +15,7 @@ EARLY_AT_MOST_MS: Final = 5_000
 Redis was set back. Then the checkpoint asks again after this time: parked until the moment that Redis says, the message
 would be late by as much as the clock was wrong."""
 
-_TOGETHER_MS: Final = 10
+_TOGETHER_MS: Final = 10  # a batch takes about as long, so these copies are taken with one look
 
 
 @dataclass(slots=True)
