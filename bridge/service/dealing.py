@@ -31,10 +31,12 @@ def serves_all(limits: Sequence[int], messages: int) -> bool:
     return all(deal(limits, messages))
 
 
-def window_for(shares: Iterable[int], out: int, *, steady: bool) -> int:
+def window_for(shares: Iterable[int], out: int, *, steady: bool, leased: int = 0) -> int:
     """Returns how many messages a feed may hold. `shares`: what each pull wants of it. `out`: messages that are being
-    leased, which count until they are acknowledged."""
-    return max(1, min(MOST, out + sum(shares) + _AHEAD * steady))
+    leased, which count until they are acknowledged. `leased`: leased ones that are not acknowledged yet. They come and
+    go fast, so the window has room for the next power of two."""
+    room = 1 << (leased - 1).bit_length() if leased else 0
+    return max(1, min(MOST, room + out + sum(shares) + _AHEAD * steady))
 
 
 class Demand:

@@ -139,7 +139,7 @@ class Dispatcher:
         return bool(taken)
 
     async def _open_feed(self) -> None:
-        size = window_for((want.share for want in self._open()), self.groups.out, steady=self._steady())
+        size = self._window()
         self._feed = await self._tools.feeds.open(self._queue, size, self._changed.set)
 
     async def _deal(self, feed: Feed, policy: Policy) -> None:
@@ -147,7 +147,7 @@ class Dispatcher:
         if feed.error is not None:
             raise feed.error
         wants, ready = self._open(), 0
-        wanted = window_for((want.share for want in wants), self.groups.out, steady=self._steady())
+        wanted = self._window()
         size = self._demand.resized(feed.window, wanted, monotonic())
         if size != feed.window:
             await feed.resize(size)
@@ -193,6 +193,14 @@ class Dispatcher:
             async with asyncio.timeout(seconds):
                 return await self._changed.wait()
         return False
+
+    def _window(self) -> int:
+        return window_for(
+            (want.share for want in self._open()),
+            self.groups.out,
+            steady=self._steady(),
+            leased=self._tools.leasing.unacked.count(self._queue),
+        )
 
     def _steady(self) -> bool:
         return self._demand.is_steady(monotonic())

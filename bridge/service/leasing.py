@@ -1,7 +1,10 @@
-"""Leases deliveries from a ready queue: publishes the lease copies, names them in the records, acknowledges.
+"""Leases deliveries from a ready queue. There are two ways:
+
+    publish the lease copy ──> name it in the record ──> acknowledge the delivery
+    name the lease copy in the record ──> keep the delivery unacknowledged (`unacked_leases.py`)
 
 The lease copy comes due when the lease ends. So a lease lives in RabbitMQ and Redis: any process may settle it, and no
-process has to be there for it to end.
+process has to be there for it to end. Most messages are settled soon, and then nobody has to publish it.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ from bridge.model.message import Copy, CopyKind, Envelope, Message
 from bridge.model.values import Leased, Policy
 from bridge.service import receipts
 from bridge.service.context import Context
+from bridge.service.lease_copies import LATE_MS, missing_step, publication
 from bridge.service.succession import Result, Step, Succession
 from bridge.service.successors import completed, lease_copy
-from bridge.store.records import Outcome
+from bridge.service.unacked_leases import UnackedLeases
+from bridge.store.records import Outcome, Records
 from bridge.store.verdicts import Verdict
 
 AHEAD_PARKED_MS: Final = 1_000
@@ -50,23 +55,27 @@ class _Candidate:
 
     def give_back(self) -> Step:
         """Puts the copy behind the others, as a new publish: a requeue would count as a delivery."""
-        publication = Publication(copy=self.copy, route=Route.READY, live_for_ms=self.delivery.live_for_ms)
-        return Step(publication=publication, delivery=self.delivery)
+        returned = Publication(copy=self.copy, route=Route.READY, live_for_ms=self.delivery.live_for_ms)
+        return Step(publication=returned, delivery=self.delivery)
 
-    def park(self, outcome: Outcome) -> Step | None:
-        """Puts a copy that was taken too early, before it is due or before its record names it, into the wheel."""
+    def park(self, records: Records, outcome: Outcome) -> Step | None:
+        """Puts a copy that was taken too early, before it is due or before its record names it, into the wheel. In
+        place of a copy that is leased already, it puts the lease copy there."""
+        if outcome.verdict is Verdict.DELIVERED:
+            return replace(missing_step(records, self.copy, outcome), delivery=self.delivery)
         if outcome.verdict is Verdict.HOLD:
             copy, left_ms = self.copy, outcome.extra
         elif outcome.verdict is Verdict.AHEAD:
             copy, left_ms = replace(self.copy, asked=self.copy.asked + 1), AHEAD_PARKED_MS
         else:
             return None
-        publication = Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)
-        return Step(publication=publication, delivery=self.delivery)
+        parked = Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)
+        return Step(publication=parked, delivery=self.delivery)
 
 
 class Leasing:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, unacked: UnackedLeases) -> None:
+        self.unacked = unacked
         self._store = context.store
         self._records = context.records
         self._succession = Succession(context.store, context.broker.copy_publisher)
@@ -76,7 +85,10 @@ class Leasing:
         self._max_retry = context.settings.max_retry
 
     async def lease(
-        self, topic: str, taken: Sequence[tuple[Taken, LeaseTerms]], policy: Policy
+        self,
+        topic: str,
+        taken: Sequence[tuple[Taken, LeaseTerms]],
+        policy: Policy,
     ) -> list[Leased | Unavailable | None]:
         """Leases deliveries of one topic, each on its terms, in one group. Drops ghosts and expired copies, parks those
         that are not due yet, and gives back those that can't be leased now.
@@ -85,14 +97,17 @@ class Leasing:
         """
         now_ms = int(self._store.clock.now_ms())
         default_ms = policy.lease_ms or self._lease_ms
-        candidates = [
-            _Candidate(delivery, completed(self._copy(topic, delivery, now_ms), policy, self._max_retry))
-            for delivery, _ in taken
-        ]
-        steps = [
-            self._step(candidate, terms.ms_for(candidate.copy.envelope) or default_ms, now_ms, counted=terms.counted)
-            for candidate, (_, terms) in zip(candidates, taken, strict=True)
-        ]
+        room = self.unacked.room(taken[0][0].queue)
+        candidates: list[_Candidate] = []
+        steps: list[Step] = []
+        for delivery, terms in taken:
+            copy = completed(self._copy(topic, delivery, now_ms), policy, self._max_retry)
+            candidate = _Candidate(delivery, copy)
+            lease_ms = terms.ms_for(copy.envelope) or default_ms
+            unacked = room > 0 and self.unacked.fits(copy, lease_ms)
+            room -= unacked
+            candidates.append(candidate)
+            steps.append(self._step(candidate, lease_ms, now_ms, counted=terms.counted, unacked=unacked))
         results = await self._succession.perform(steps)
         leased = [_leased(candidate, result) for candidate, result in zip(candidates, results, strict=True)]
         if delivered := sum(isinstance(one, Leased) for one in leased):
@@ -105,24 +120,42 @@ class Leasing:
         candidates = [_Candidate(delivery, self._copy(topic, delivery, now_ms)) for delivery in taken]
         await self._returns.perform([candidate.give_back() for candidate in candidates])
 
-    def _step(self, candidate: _Candidate, lease_ms: int, now_ms: int, *, counted: bool) -> Step:
+    def _step(
+        self,
+        candidate: _Candidate,
+        lease_ms: int,
+        now_ms: int,
+        *,
+        counted: bool,
+        unacked: bool,
+    ) -> Step:
         copy = lease_copy(candidate.copy, now_ms + lease_ms, counted=counted)
-        arrives_in_ms = parked_ms(lease_ms, exact=False)
+        arrives_in_ms = parked_ms(lease_ms, exact=False) + unacked * LATE_MS
+        name = self._records.lease(
+            candidate.copy,
+            next_nonce=copy.nonce,
+            lease_ms=lease_ms,
+            arrives_in_ms=arrives_in_ms,
+            counted=counted,
+            unacked=unacked,
+        )
+
+        def keep(outcome: Outcome) -> bool:
+            leased = outcome.verdict is Verdict.LEASED
+            if leased:
+                self.unacked.add(copy, candidate.delivery)
+            return leased
+
         return Step(
-            announce=self._records.announce(copy, arrives_ms=now_ms + arrives_in_ms, now_ms=now_ms),
-            publication=Publication(
-                copy=copy, route=Route.WHEEL, left_ms=lease_ms, exact=False, kind=CopyKind.LEASE, shares=True
-            ),
-            name=self._records.lease(
-                candidate.copy,
-                next_nonce=copy.nonce,
-                lease_ms=lease_ms,
-                arrives_in_ms=arrives_in_ms,
-                counted=counted,
-            ),
+            announce=None
+            if unacked
+            else self._records.announce(copy, arrives_ms=now_ms + arrives_in_ms, now_ms=now_ms),
+            publication=None if unacked else publication(copy, lease_ms),
+            name=name,
             delivery=candidate.delivery,
             instead=lambda _: candidate.give_back(),
-            then=candidate.park,
+            then=lambda outcome: candidate.park(self._records, outcome),
+            keep=keep if unacked else None,
         )
 
     def _copy(self, topic: str, taken: Taken, now_ms: int) -> Copy:

@@ -14,6 +14,7 @@ from bridge.service.context import Context
 from bridge.service.dispatcher import Dispatcher, Tools
 from bridge.service.known_topics import KnownTopics
 from bridge.service.leasing import LeaseMs, LeaseTerms, Leasing
+from bridge.service.unacked_leases import UnackedLeases
 from bridge.service.want import Want
 
 _LOOK_AGAIN_S: Final = 1.0
@@ -21,14 +22,14 @@ _LOOK_AGAIN_S: Final = 1.0
 
 
 class Pulling:
-    def __init__(self, context: Context, known_topics: KnownTopics) -> None:
+    def __init__(self, context: Context, known_topics: KnownTopics, unacked: UnackedLeases) -> None:
         self._store = context.store
         self._keys = context.records.keys
         self._declared = context.broker.declared
         self._check_broker = context.broker.check
         self._topics = context.topics
         self._known = known_topics
-        self._tools = Tools(context.broker.taker, context.broker.feeds, Leasing(context), context.topics)
+        self._tools = Tools(context.broker.taker, context.broker.feeds, Leasing(context, unacked), context.topics)
         self._dispatchers: dict[str, Dispatcher] = {}
         self._checked_within_s = context.settings.answer_within_s
 
@@ -81,9 +82,10 @@ class Pulling:
             dispatcher.wake()
 
     async def finish(self) -> None:
-        """Ends the waits. Returns once no message is in hand: each is leased, or back in its queue."""
+        """Ends the waits. Returns once no message is in hand: each has its lease copy, or is back in its queue."""
         self.end_waits()
         await self._tools.finish()
+        await self._tools.leasing.unacked.finish()
 
     async def _check(self, topics: Sequence[str]) -> None:
         """Checks both servers before a take: RabbitMQ counts a message that is taken and put back as delivered."""

@@ -27,6 +27,7 @@ from bridge.service.settling import Settling
 from bridge.service.subscriptions import Subscriptions
 from bridge.service.supervisor import Loop, supervise
 from bridge.service.topics import Topics
+from bridge.service.unacked_leases import UnackedLeases
 from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
@@ -72,9 +73,10 @@ class Service:
         self.sending = Sending(context)
         self.replacing = Replacing(context, self.sending)
         known_topics = KnownTopics(context)
-        self.pulling = Pulling(context, known_topics)
-        self.settling = Settling(context, self.lookup)
-        self.settling_tasks = Settling(_with_retention(context, settings.task_retention), self.lookup)
+        unacked = UnackedLeases(context)
+        self.pulling = Pulling(context, known_topics, unacked)
+        self.settling = Settling(context, self.lookup, unacked)
+        self.settling_tasks = Settling(_with_retention(context, settings.task_retention), self.lookup, unacked)
         self.changing = Changing(context, self.lookup)
         self.dead = Dead(context, self.lookup, known_topics)
         self.task_ids = TaskIds(self._store, records.keys)

@@ -17,6 +17,7 @@ from bridge.service.context import Context
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import dead, later, successor
+from bridge.service.unacked_leases import UnackedLeases
 from bridge.store.records import Outcome, Records, outcome_of, read, read_envelope
 from bridge.store.verdicts import Verdict
 
@@ -27,12 +28,13 @@ None: leased or not."""
 
 
 class Settling:
-    def __init__(self, context: Context, lookup: Lookup) -> None:
+    def __init__(self, context: Context, lookup: Lookup, unacked: UnackedLeases) -> None:
         self._store = context.store
         self._records = context.records
         self._succession = Succession(context.store, context.broker.copy_publisher)
         self._topics = context.topics
         self._lookup = lookup
+        self._unacked = unacked
 
     async def ack_receipts(self, topic: str, receipt_texts: Sequence[str]) -> list[AckResult]:
         """Acks leases by their receipts. The result for an unreadable receipt is `UNKNOWN`.
@@ -83,6 +85,7 @@ class Settling:
         message = Message(record=outcome.record, envelope=read_envelope(read(topic, message_id, looked)))
         if outcome.verdict is not Verdict.ACKED:
             raise _stale(message, receipt)
+        self._unacked.settled([outcome.record])
         metrics.ACKED.add(topic)
         return message
 
@@ -120,6 +123,8 @@ class Settling:
             self._records, message, policy, now_ms=now_ms, delay_ms=delay_ms, reason=reason or "", counted=counted
         )
         outcome = await self._succession.perform_one(step)
+        if outcome.record is not None:
+            self._unacked.settled([outcome.record])
         if outcome.verdict is Verdict.BURIED:
             metrics.DEAD.add(topic)
         elif outcome.verdict is not Verdict.NACKED:
@@ -160,10 +165,11 @@ class Settling:
             answers = await self._store.run(
                 [self._records.ack(topic, message_id, epoch=epoch, nonce=nonce) for message_id, epoch, nonce in group]
             )
-            results += [
-                _result(message_id, read(topic, message_id, answer))
-                for (message_id, *_), answer in zip(group, answers, strict=True)
+            outcomes = [
+                read(topic, message_id, answer) for (message_id, *_), answer in zip(group, answers, strict=True)
             ]
+            self._unacked.settled([outcome.record for outcome in outcomes if outcome.record is not None])
+            results += [_result(message_id, outcome) for (message_id, *_), outcome in zip(group, outcomes, strict=True)]
         metrics.ACKED.add(topic, sum(result.verdict is AckVerdict.ACKED for result in results))
         return results
 

@@ -80,7 +80,8 @@ class Step:
     `instead`: the alternative, built only when it is needed, from the error: after the publish failed, and, for a step
     with a delivery, when Redis did not answer. The alternative takes over the delivery. `then`: called with the outcome
     of `name`. It returns a step that has to come before the acknowledgement and takes over the delivery, or None. The
-    outcome of that step's `name` becomes the result.
+    outcome of that step's `name` becomes the result. `keep`: called with the outcome in place of the acknowledgement.
+    It returns whether it has taken over the delivery.
     """
 
     announce: Call | None = None
@@ -89,6 +90,7 @@ class Step:
     delivery: Taken | None = None
     instead: Callable[[Unavailable], Step] | None = None
     then: Callable[[Outcome], Step | None] | None = None
+    keep: Callable[[Outcome], bool] | None = None
 
 
 Result = Outcome | Unavailable | None
@@ -192,7 +194,8 @@ class Succession:
                 continue
             next_step = step.then(result) if step.then is not None and result is not None else None
             if next_step is None:
-                settled.append(step.delivery)
+                if step.keep is None or result is None or not step.keep(result):
+                    settled.append(step.delivery)
             else:
                 further.append((at, next_step))
         if further:

@@ -147,10 +147,22 @@ class Records:
     def returned(self, copy: Copy, *, by_ttl: bool) -> Call:
         return self._call_with("returned", copy.topic, copy.id, (*_facts(copy), int(by_ttl)))
 
-    def lease(self, copy: Copy, *, next_nonce: int, lease_ms: int, arrives_in_ms: int, counted: bool = True) -> Call:
+    def lease(
+        self,
+        copy: Copy,
+        *,
+        next_nonce: int,
+        lease_ms: int,
+        arrives_in_ms: int,
+        counted: bool = True,
+        unacked: bool = False,
+    ) -> Call:
         next_epoch = max(copy.epoch, 1) + 1
-        own = (*_facts(copy), next_epoch, next_nonce, lease_ms, arrives_in_ms, int(counted))
+        own = (*_facts(copy), next_epoch, next_nonce, lease_ms, arrives_in_ms, int(counted), int(unacked))
         return self._call_with("lease", copy.topic, copy.id, own)
+
+    def lease_copy(self, copy: Copy, *, arrives_ms: int) -> Call:
+        return self._call_with("lease_copy", copy.topic, copy.id, (copy.epoch, copy.nonce, arrives_ms))
 
     def ack(
         self,

@@ -36,6 +36,9 @@ class Verdict(StrEnum):
     WITHDRAWN = "withdrawn"
     KEPT = "kept"
 
+    # lease, returned: the copy of a lease whose lease copy is not published
+    DELIVERED = "delivered"
+
     # fire, returned: what to do with the copy
     RELEASE = "release"
     MADE = "made"
@@ -46,6 +49,7 @@ class Verdict(StrEnum):
 
     # The record has changed as asked.
     LEASED = "leased"
+    PUBLISHED = "published"
     ACKED = "acked"
     NACKED = "nacked"
     EXTENDED = "extended"

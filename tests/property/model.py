@@ -23,6 +23,7 @@ MAKES = {
     "returned": {State.READY, State.EXPIRED, State.DEAD},
     "retry": {State.WAITING},
     "lease": {State.LEASED, State.EXPIRED, State.DEAD},
+    "lease_copy": set(),
     "ack": {State.ACKED},
     "announce": set(),
     "nack": {State.WAITING},
@@ -140,8 +141,24 @@ def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt
     return "made" if which == "new" else "release"
 
 
-def leased(copy: Copy, record: Record | None, now_ms: int) -> str:
+def is_delivered(copy: Copy, kept: Kept) -> bool:
+    """Whether the copy is the delivery in place of the lease copy that the record names."""
+    record = kept.record
+    if record is None or not is_live(record):
+        return False
+    return copy.nonce == kept.delivered > 0 and copy.epoch == record.epoch - 1
+
+
+def is_left(copy: Copy, record: Record | None) -> bool:
+    """Whether the record has left the lease of this lease copy for certain."""
+    return record is not None and (record.state.ended or record.epoch > copy.epoch)
+
+
+def leased(copy: Copy, kept: Kept, now_ms: int) -> str:
+    record = kept.record
     which = judged(copy, record)
+    if is_delivered(copy, kept):
+        return "delivered"
     if copy.epoch == 0 and which != "its" and record is not None and is_free_for_client(record, now_ms):
         return "hold"  # for the checkpoint, which decides
     if which in ("ghost", "ahead"):
@@ -152,8 +169,11 @@ def leased(copy: Copy, record: Record | None, now_ms: int) -> str:
     return "hold" if now_ms < due_ms else "leased"
 
 
-def returned(copy: Copy, record: Record | None, now_ms: int, *, by_ttl: bool) -> str:
+def returned(copy: Copy, kept: Kept, now_ms: int, *, by_ttl: bool) -> str:
+    record = kept.record
     which = judged(copy, record)
+    if is_delivered(copy, kept):
+        return "delivered"
     if copy.epoch == 0 and record is not None:
         which = "its" if record.nonce == 0 and is_live(record) else which
         if which != "its" and is_free_for_client(record, now_ms):
@@ -221,7 +241,9 @@ def the_live_copy_stands_on_the_broker(kept: Kept, broker: Broker) -> None:
     record = kept.record
     if record is not None and is_live(record):
         names = (record.epoch, record.nonce)
-        in_flight = any(one.is_named_by(record) and not one.done for one in (*broker.wheel, *broker.ready))
+        if kept.delivered:
+            names = (record.epoch - 1, kept.delivered)
+        in_flight = any(one.names == names and not one.done for one in (*broker.wheel, *broker.ready))
         own = (one.copy for one in (*broker.wheel, *broker.ready))
         in_flight |= any((copy.epoch, copy.nonce) == (0, record.nonce) for copy in own)
         # A client's copy counts as taken at epoch 1.

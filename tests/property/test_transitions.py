@@ -34,6 +34,7 @@ from bridge.model.errors import StoreUnavailable
 from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, aside_id
 from bridge.model.values import Backoff, Policy
 from bridge.service.changing import move_step
+from bridge.service.lease_copies import LATE_MS, late_step, missing_step
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.settling import nack_step
 from bridge.service.succession import Step
@@ -509,7 +510,7 @@ class Transitions(RuleBasedStateMachine):
     ) -> None:
         name, placed = one_of(self.copies("ready"), at)
         broker, now_ms = self.broker(name), self.world.now_ms
-        wanted = model.returned(placed.copy, self.record(name), now_ms, by_ttl=by_ttl)
+        wanted = model.returned(placed.copy, self.kept[name], now_ms, by_ttl=by_ttl)
         call = self.world.records.returned(placed.copy, by_ttl=by_ttl)
         cause = "returned" if placed.copy.epoch else model.CLIENTS_OWN
         outcome = self.run_script(name, call, twice=twice, cause=cause)
@@ -574,7 +575,7 @@ class Transitions(RuleBasedStateMachine):
         self, name: str, placed: PlacedCopy, parked: PlacedCopy, *, lease_ms: int, counted: bool, twice: bool
     ) -> None:
         copy, now_ms = placed.copy, self.world.now_ms
-        wanted = model.leased(copy, self.record(name), now_ms)
+        wanted = model.leased(copy, self.kept[name], now_ms)
         call = self.world.records.lease(
             copy,
             next_nonce=parked.copy.nonce,
@@ -593,6 +594,73 @@ class Transitions(RuleBasedStateMachine):
             asked = copy.asked + (wanted == "ahead")
             publication = Publication(copy=replace(copy, asked=asked), route=Route.WHEEL, left_ms=left_ms)
             self.put(name, publication, recorded=wanted == "hold")
+        elif wanted == "delivered":
+            self.perform(name, Decision(missing_step(self.world.records, copy, outcome)), recorded=False, dies="")
+
+    @precondition(lambda self: self.unleased())
+    @rule(at=at, lease_ms=leases_ms, counted=rarely.map(lambda drawn: not drawn), twice=twice)
+    def pull_without_a_lease_copy(self, at: int, lease_ms: int, counted: bool, twice: bool) -> None:
+        """A consumer pulls a message, and the bridge keeps the delivery unacknowledged."""
+        name, placed = one_of(self.unleased(), at)
+        now_ms, copy = self.world.now_ms, placed.copy
+        lease = replace(lease_copy(copy, now_ms + lease_ms, counted=counted), nonce=self.world.nonce())
+        wanted = model.leased(copy, self.kept[name], now_ms)
+        call = self.world.records.lease(
+            copy,
+            next_nonce=lease.nonce,
+            lease_ms=lease_ms,
+            arrives_in_ms=parked_ms(lease_ms, exact=False) + LATE_MS,
+            counted=counted,
+            unacked=True,
+        )
+        outcome = self.run_script(name, call, twice=twice)
+        assert outcome.verdict == wanted
+        if wanted == "leased":
+            assert self.kept[name].delivered == copy.nonce
+            placed.lease_copy = lease
+        elif wanted in ("ghost", "expired"):
+            self.broker(name).ready.remove(placed)
+
+    @precondition(lambda self: self.unacked())
+    @rule(at=at)
+    def a_process_with_deliveries_dies(self, at: int) -> None:
+        _, placed = one_of(self.unacked(), at)
+        placed.lease_copy = None
+
+    @precondition(lambda self: self.unacked())
+    @rule(at=at, twice=twice, asked=st.booleans(), dies=dies)
+    def a_lease_copy_is_published_late(self, at: int, twice: bool, asked: bool, dies: str) -> None:
+        """`asked`: the process asks first whether the lease has ended."""
+        name, placed = one_of(self.unacked(), at)
+        lease, before, now_ms = placed.lease_copy, self.record(name), self.world.now_ms
+        assert lease is not None
+        if asked and self.superseded([(name, PlacedCopy(copy=lease, arrives_ms=0, recorded=False))]):
+            assert model.is_left(lease, before)
+        else:
+            step = late_step(self.world.records, lease, lease.due_ms - now_ms, now_ms)
+            assert step.publication is not None
+            assert step.name is not None
+            parked = self.put(name, step.publication, recorded=before is not None)
+            if dies:
+                placed.lease_copy = None
+                return
+            outcome = self.run_script(name, step.name, twice=twice)
+            parked.recorded = before is not None
+            if before is None:
+                assert outcome.verdict == "missing"
+            else:
+                names_it = model.is_live(before) and (before.epoch, before.nonce) == (lease.epoch, lease.nonce)
+                assert outcome.verdict == ("published" if names_it else "ghost")
+                assert not (names_it and self.kept[name].delivered)
+        self.broker(name).ready.remove(placed)
+
+    @precondition(lambda self: self.unacked())
+    @rule(at=at)
+    def a_settled_delivery_is_acknowledged(self, at: int) -> None:
+        name, placed = one_of(self.unacked(), at)
+        assert placed.lease_copy is not None
+        if model.is_left(placed.lease_copy, self.record(name)):
+            self.broker(name).ready.remove(placed)
 
     @precondition(lambda self: self.copies("ready"))
     @rule(at=at, reported=st.booleans(), twice=twice)
@@ -811,9 +879,20 @@ class Transitions(RuleBasedStateMachine):
         for name, broker in self.world.brokers.items():
             placed: list[PlacedCopy] = getattr(broker, place)
             found += [
-                (name, one) for one in placed if not direct or (one.direct and one.arrives_ms <= self.world.now_ms)
+                (name, one)
+                for one in placed
+                if one.lease_copy is None and (not direct or (one.direct and one.arrives_ms <= self.world.now_ms))
             ]
         return found
+
+    def unleased(self) -> list[tuple[str, PlacedCopy]]:
+        """The copies in ready queues that may be leased without a lease copy."""
+        return [(name, one) for name, one in self.copies("ready") if one.copy.epoch]
+
+    def unacked(self) -> list[tuple[str, PlacedCopy]]:
+        """The unacknowledged deliveries of leases without a lease copy."""
+        brokers = self.world.brokers.items()
+        return [(name, one) for name, broker in brokers for one in broker.ready if one.lease_copy is not None]
 
     def in_bundle(self, placed: PlacedCopy) -> list[tuple[str, PlacedCopy]]:
         """The copies in the same bundle, with the ids of their messages; none for a copy without a bundle."""

@@ -19,6 +19,8 @@ Found = TypeVar("Found")
 BORN_MS = 4_102_444_800_000
 """The clock at the start of an example. It is later than any real clock, so no key expires while the example runs."""
 
+_FIELDS = 16  # of a record, without the last one, which most records do not have
+
 RETENTION_MS, TOMBSTONE_MS = 3_600_000, 7 * 86_400_000
 
 # Reads all that Redis keeps of one id: the expiry of the record and of a separate envelope, the score in each index,
@@ -39,13 +41,15 @@ class Kept:
     """What Redis keeps of one id. `expiring`: the record's key has an expiry. `apart_expiring`: the same for the
     envelope's own key, None without one. `claimed_ms`: above 0 while no send of the message
     was confirmed or answered; for an unconfirmed record the moment of its claim. `kept`: the envelope in
-    the record, or 1 if it has its own key."""
+    the record, or 1 if it has its own key. `delivered`: the nonce of the unacknowledged delivery in place of the lease
+    copy that the record names; 0 for none."""
 
     record: Record | None
     expiring: bool
     apart_expiring: bool | None
     claimed_ms: int
     kept: bytes | int
+    delivered: int
     scores: dict[str, int]  # by index, with `forget`; only the indexes that list the id
 
 
@@ -59,9 +63,14 @@ class PlacedCopy:
     direct: bool = False  # it goes from the wheel to the ready queue without the checkpoint
     bundle: int = 0  # the bundle that carries it; 0: none
     done: bool = False  # the checkpoint has handled this copy, and not yet all others of its bundle
+    lease_copy: Copy | None = None  # a process has leased it, and neither acknowledged it nor published this copy
+
+    @property
+    def names(self) -> tuple[int, int]:
+        return max(1, self.copy.epoch), self.copy.nonce
 
     def is_named_by(self, record: Record) -> bool:
-        return (max(1, self.copy.epoch), self.copy.nonce) == (record.epoch, record.nonce)
+        return self.names == (record.epoch, record.nonce)
 
 
 @dataclass(kw_only=True)
@@ -120,9 +129,9 @@ class World:
         keys = self.records.keys.record(self.topic, message_id)
         ttl_ms, apart_ttl_ms, *rest = self.command("EVAL", _SNAPSHOT, len(keys), *keys, message_id)
         scores, fields = rest[: len(INDEXES) + 1], rest[len(INDEXES) + 1 :]
-        record, claimed_ms, kept = None, 0, b""
+        record, claimed_ms, kept, delivered = None, 0, b"", [0]
         if fields:
-            state, *numbers, reason, claimed_ms, kept = fields
+            (state, *numbers, reason, claimed_ms, kept), delivered = fields[:_FIELDS], fields[_FIELDS:] or [0]
             values: Any = (State(state), *numbers, reason.decode())
             stored = Record(self.topic, message_id, *values)
             due_ms = stored.created_ms + stored.due_ms
@@ -135,6 +144,7 @@ class World:
             apart_expiring=apart_ttl_ms >= 0 if apart_ttl_ms >= -1 else None,
             claimed_ms=claimed_ms,
             kept=kept,
+            delivered=delivered[0],
             scores={name: int(score) for name, score in zip((*INDEXES, "forget"), scores, strict=True) if score != b""},
         )
 

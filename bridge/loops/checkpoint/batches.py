@@ -20,6 +20,7 @@ from bridge.service.context import Context
 from bridge.service.kept_bodies import keep_body_max
 from bridge.service.succession import Result, Succession
 from bridge.service.successors import completed
+from bridge.service.superseded import superseded
 from bridge.store import envelopes
 from bridge.store.calls import Call
 from bridge.store.records import AHEAD_MS, Outcome, read
@@ -69,22 +70,12 @@ class Batches:
     async def _ghosts(self, items: Sequence[Item]) -> set[int]:
         """Returns the indexes of lease copies that are ghosts by their epoch. Most leases were acked long ago, so one
         call for several records of one home is cheaper than asking about each."""
-        leases: dict[str, list[int]] = {}
-        for at, item in enumerate(items):
-            if isinstance(item, Due) and item.kind is CopyKind.LEASE and item.copy.epoch:
-                home = self._records.keys.home(item.copy.topic, item.copy.id)
-                leases.setdefault(home, []).append(at)
-        groups = [indexes for indexes in leases.values() if len(indexes) > 1]
-        if not groups:
-            return set()
-        calls = [self._records.superseded([items[at].copy for at in indexes]) for indexes in groups]
-        answers = await self._store.run(calls)
-        return {
-            at
-            for indexes, answer in zip(groups, answers, strict=True)
-            for at, ghost in zip(indexes, answer, strict=True)
-            if ghost
+        leases = {
+            at: item.copy
+            for at, item in enumerate(items)
+            if isinstance(item, Due) and item.kind is CopyKind.LEASE and item.copy.epoch
         }
+        return await superseded(self._store, self._records, leases, least=2)
 
     async def _decide(self, items: Sequence[Item]) -> Done:
         policies = {topic: await self._topics.policy(topic) for topic in {item.copy.topic for item in items}}

@@ -9,6 +9,7 @@ from bridge.broker.publications import Publication, Route
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind, Record, new_nonce
 from bridge.model.values import Policy
+from bridge.service.lease_copies import missing_step
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.succession import Step
 from bridge.service.successors import as_recorded, dead, later
@@ -81,6 +82,8 @@ def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, po
             return Decision(step, counts="retried")
         case Verdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt, reason)
+        case Verdict.DELIVERED:
+            return Decision(missing_step(records, copy, outcome))
         case Verdict.AHEAD:
             return _ask_later(copy, 0)
         case Verdict.EXPIRED:

@@ -8,11 +8,13 @@
 -- While it is above 0, no send of the message was answered with success. A negative nonce: only the send of that nonce
 -- was.
 -- KEPT is the kept envelope: '' for none, the envelope itself up to HERE_MAX bytes, or true where it has its own key.
+-- DELIVERED is missing in most records. While a record has it, nobody has published the lease copy that the record names.
+-- The message's copy is the delivered one, of the epoch before and of this nonce, which a process has not acknowledged.
 -- An index is a sorted set of ids by due moment. A record is in the one index of its state (state n in KEYS[2 + n]); an
 -- unconfirmed record is in none. A record with a moment to be forgotten has it as the expiry of its key, and is also in
 -- `forget`, so that its index entry is removed later.
 local STATE, EPOCH, NONCE, CREATED, DUE, EXPIRES, ATTEMPTS, MAX_RETRY = 1, 2, 3, 4, 5, 6, 7, 8
-local ARRIVES, LAST, LEASE_UNTIL, ENDED, FORGET, REASON, CLAIMED, KEPT = 9, 10, 11, 12, 13, 14, 15, 16
+local ARRIVES, LAST, LEASE_UNTIL, ENDED, FORGET, REASON, CLAIMED, KEPT, DELIVERED = 9, 10, 11, 12, 13, 14, 15, 16, 17
 local UNCONFIRMED, WAITING, READY, LEASED, ACKED, EXPIRED, DEAD, DELETED = 0, 1, 2, 3, 4, 5, 6, 7
 local FIRST_INDEX, LAST_INDEX, HERE_MAX = 2, 10, 512
 
@@ -91,6 +93,16 @@ end
 -- Whether the message is in its dead-letter queue. It is not if its time to live has passed.
 local function letter(r) return r[STATE] == DEAD and r[FORGET] == 0 end
 
+-- Whether this is the delivered copy of a lease whose lease copy nobody has published.
+local function delivered(r, epoch, nonce)
+  return r[DELIVERED] == nonce and r[EPOCH] == epoch + 1 and live(r)
+end
+
+-- How many ms are left until the lease copy that the record names has to come.
+local function until_lease_copy(r)
+  return math.max(0, (r[STATE] == LEASED and r[LEASE_UNTIL] or r[DUE]) - now)
+end
+
 -- A ghost's record is at a later epoch, names another copy of the same epoch, or has ended. A copy that is newer than a
 -- dead letter is its replay, which the record may name in a moment.
 local function ghost(r, epoch, nonce)
@@ -165,14 +177,14 @@ end
 local function forget_after(r, keep_ms) return math.max(now, r[LAST], r[DUE]) + keep_ms end
 
 local function finish(r, state, reason, keep_ms)
-  r[STATE], r[ENDED], r[LEASE_UNTIL] = state, now, 0
+  r[STATE], r[ENDED], r[LEASE_UNTIL], r[DELIVERED] = state, now, 0, nil
   if reason ~= '' then r[REASON] = reason end
   r[FORGET] = keep_ms and forget_after(r, keep_ms) or 0
   save(r)
 end
 
 local function make_ready(r)
-  r[STATE], r[LEASE_UNTIL] = READY, 0
+  r[STATE], r[LEASE_UNTIL], r[DELIVERED] = READY, 0, nil
   -- An AMQP consumer may ack the message without telling the bridge, so a ready record is forgotten some day.
   r[FORGET] = math.max(now + RETENTION_MS, forget_after(r, TOMBSTONE_MS))
   save(r)

@@ -60,7 +60,7 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
   local leased = r[LEASE_UNTIL] > now
   if wait > (leased and 0 or tonumber(ahead_ms)) then
     if r[LEASE_UNTIL] > 0 then
-      r[ARRIVES], r[LAST] = now + wait, math.max(r[LAST], now + wait)
+      r[ARRIVES], r[LAST], r[DELIVERED] = now + wait, math.max(r[LAST], now + wait), nil
       save(r)
     else
       make_waiting(r, r[DUE], now + wait)

@@ -2,17 +2,19 @@
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms
---       next_epoch next_nonce lease_ms arrives_in_ms counted
+--       next_epoch next_nonce lease_ms arrives_in_ms counted unacked
 --       (then, for each further message, its id and all from epoch on)
 --       epoch, nonce: of the copy in the ready queue. arrives_in_ms: until the lease copy reaches the checkpoint.
---       counted '0': the delivery uses up no retry.
+--       counted '0': the delivery uses up no retry. unacked '1': nobody has published the lease copy. The caller keeps
+--       the delivery unacknowledged until the message is settled or the lease copy is published.
 --       epoch 0: an AMQP client published the copy, without a record.
 -- Returns: (for each) leased | hold (not due yet, extra: ms until it is; 0: of epoch 0, and its id was used before, so
---       the checkpoint decides) | ahead | expired | ghost
--- Promise: RabbitMQ confirmed the lease copy before, and the record outlives it. Running it twice with the same
+--       the checkpoint decides) | delivered (it is leased to another consumer, whose process no longer has the
+--       delivery; extra: ms until the lease copy has to come) | ahead | expired | ghost
+-- Promise: RabbitMQ confirmed the lease copy before, or has the delivery, and the record outlives both. Running it twice with the same
 -- next_nonce changes the record once.
 local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, next_epoch, next_nonce,
-    lease_ms, arrives_in_ms, counted)
+    lease_ms, arrives_in_ms, counted, unacked)
   local own = epoch == '0'
   epoch, nonce, attempt = math.max(1, tonumber(epoch)), tonumber(nonce), tonumber(attempt)
   next_epoch, next_nonce = tonumber(next_epoch), tonumber(next_nonce)
@@ -27,6 +29,8 @@ local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, creat
     -- The lease copy has the epoch of an id without a record.
     outlive(r, arrives)
     return answer('hold', r, 0)
+  elseif delivered(r, epoch, nonce) then
+    return answer('delivered', r, until_lease_copy(r))
   elseif ghost(r, epoch, nonce) then
     outlive(r, arrives)
     return answer('ghost', r)
@@ -40,7 +44,8 @@ local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, creat
     return answer('expired', r)
   end
   if r[DUE] > now then return answer('hold', r, r[DUE] - now) end
-  r[STATE], r[EPOCH], r[NONCE] = LEASED, next_epoch, next_nonce
+  r[STATE], r[EPOCH], r[NONCE], r[DELIVERED] = LEASED, next_epoch, next_nonce, nil
+  if unacked == '1' then r[DELIVERED] = nonce end
   r[ATTEMPTS] = counted == '1' and attempt or attempt - 1
   r[LEASE_UNTIL], r[ARRIVES], r[FORGET] = now + tonumber(lease_ms), arrives, 0
   r[LAST] = math.max(r[LAST], r[ARRIVES])

@@ -16,7 +16,7 @@ end
 local due = tonumber(ARGV[10])
 r[REASON] = ARGV[11]
 if next_epoch then
-  r[EPOCH], r[NONCE] = next_epoch, next_nonce
+  r[EPOCH], r[NONCE], r[DELIVERED] = next_epoch, next_nonce, nil
   make_waiting(r, due, due)
 else
   make_waiting(r, math.max(due, r[ARRIVES]), r[ARRIVES])

@@ -16,7 +16,7 @@ if not live(r) or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) then
 end
 r[EPOCH], r[NONCE], r[CREATED], r[EXPIRES], r[MAX_RETRY] = next_epoch, next_nonce, tonumber(ARGV[10]),
   tonumber(ARGV[12]), tonumber(ARGV[13])
-r[ATTEMPTS], r[REASON], r[CLAIMED] = 0, '', 0
+r[ATTEMPTS], r[REASON], r[CLAIMED], r[DELIVERED] = 0, '', 0, nil
 free(r)
 keep(r, ARGV[14])
 make_waiting(r, due, due)

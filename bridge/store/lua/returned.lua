@@ -3,7 +3,7 @@
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms by_ttl
 --       by_ttl '1': RabbitMQ says that the copy's time to live has passed.
 -- Returns: retry (publish a successor, then run `retry`) | bury (its retries are used up)
---       | expired | ahead | ghost
+--       | delivered (as in lease.lua) | expired | ahead | ghost
 -- Promise: an existing record changes only where the message expires, or where an AMQP client's own copy, of epoch 0,
 -- begins a new message under its id. A copy without a record is live, and makes its record.
 -- A copy of epoch 0 makes a record with nonce 0; when it comes again, that record is its own.
@@ -22,6 +22,8 @@ if not r then
   r = born(epoch, nonce, tonumber(ARGV[12]), tonumber(ARGV[10]), tonumber(ARGV[11]), attempt - 1,
     tonumber(ARGV[9]))
   make_ready(r)
+elseif delivered(r, epoch, nonce) then
+  return answer('delivered', r, until_lease_copy(r))
 elseif ghost(r, epoch, nonce) then
   return answer('ghost', r)
 elseif r[EPOCH] < epoch then

@@ -12,6 +12,7 @@ from bridge.model.errors import Conflict, LeaseEnded, NotFound
 from bridge.model.message import State
 from bridge.service import receipts
 from bridge.service.settling import Settling
+from bridge.service.unacked_leases import UnackedLeases
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
 from bridge.store.records import Records
@@ -38,9 +39,13 @@ class OneTrip:
 def settling(store: OneTrip) -> Settling:
     records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
     context: Any = SimpleNamespace(
-        store=store, records=records, topics=None, broker=SimpleNamespace(copy_publisher=None)
+        store=store,
+        records=records,
+        topics=None,
+        broker=SimpleNamespace(copy_publisher=None, releases=None),
+        settings=SimpleNamespace(lease_copy_after=0),
     )
-    return Settling(context, lookup=None)  # type: ignore[arg-type]
+    return Settling(context, lookup=None, unacked=UnackedLeases(context))  # type: ignore[arg-type]
 
 
 async def test_an_ack_answers_with_the_message_after_one_round_trip() -> None:

@@ -77,6 +77,7 @@ def calls() -> dict[str, Call]:
         "fire": records.fire(copy, paused_ms=0, adopt=False),
         "returned": records.returned(copy, by_ttl=False),
         "lease": records.lease(copy, next_nonce=9, lease_ms=1, arrives_in_ms=1),
+        "lease_copy": records.lease_copy(copy, arrives_ms=1),
         "ack": records.ack(topic, message_id, epoch=1),
         "announce": announced,
         "nack": records.nack(record, next_nonce=9, due_ms=1, reason=""),
@@ -254,8 +255,8 @@ def test_a_call_has_the_fields_that_the_header_names(name: str, message: Any) ->
         ("returned", {"by_ttl": True}, {"by_ttl": 1}),
         (
             "lease",
-            {"next_nonce": 9, "lease_ms": 10, "arrives_in_ms": 11, "counted": False},
-            {"next_epoch": 2, "next_nonce": 9, "lease_ms": 10, "arrives_in_ms": 11, "counted": 0},
+            {"next_nonce": 9, "lease_ms": 10, "arrives_in_ms": 11, "counted": False, "unacked": True},
+            {"next_epoch": 2, "next_nonce": 9, "lease_ms": 10, "arrives_in_ms": 11, "counted": 0, "unacked": 1},
         ),
     ],
 )
