@@ -31,7 +31,7 @@ def serves_all(limits: Sequence[int], messages: int) -> bool:
     return all(deal(limits, messages))
 
 
-def window_for(shares: Iterable[int], out: int, *, steady: bool, leased: int = 0) -> int:
+def window_for(shares: Iterable[int], out: int, *, steady: bool, leased: int) -> int:
     """Returns how many messages a feed may hold. `shares`: what each pull wants of it. `out`: messages that are being
     leased, which count until they are acknowledged. `leased`: leased ones that are not acknowledged yet. They come and
     go fast, so the window has room for the next power of two."""

@@ -139,8 +139,7 @@ class Dispatcher:
         return bool(taken)
 
     async def _open_feed(self) -> None:
-        size = self._window()
-        self._feed = await self._tools.feeds.open(self._queue, size, self._changed.set)
+        self._feed = await self._tools.feeds.open(self._queue, self._window(), self._changed.set)
 
     async def _deal(self, feed: Feed, policy: Policy) -> None:
         """Deals what is in hand. Without any, pulls that do not wait are answered, and the others wait."""

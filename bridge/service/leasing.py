@@ -85,10 +85,7 @@ class Leasing:
         self._max_retry = context.settings.max_retry
 
     async def lease(
-        self,
-        topic: str,
-        taken: Sequence[tuple[Taken, LeaseTerms]],
-        policy: Policy,
+        self, topic: str, taken: Sequence[tuple[Taken, LeaseTerms]], policy: Policy
     ) -> list[Leased | Unavailable | None]:
         """Leases deliveries of one topic, each on its terms, in one group. Drops ghosts and expired copies, parks those
         that are not due yet, and gives back those that can't be leased now.
@@ -120,15 +117,8 @@ class Leasing:
         candidates = [_Candidate(delivery, self._copy(topic, delivery, now_ms)) for delivery in taken]
         await self._returns.perform([candidate.give_back() for candidate in candidates])
 
-    def _step(
-        self,
-        candidate: _Candidate,
-        lease_ms: int,
-        now_ms: int,
-        *,
-        counted: bool,
-        unacked: bool,
-    ) -> Step:
+    def _step(self, candidate: _Candidate, lease_ms: int, now_ms: int, *, counted: bool, unacked: bool) -> Step:
+        """`unacked`: nobody publishes the lease copy now."""
         copy = lease_copy(candidate.copy, now_ms + lease_ms, counted=counted)
         arrives_in_ms = parked_ms(lease_ms, exact=False) + unacked * LATE_MS
         name = self._records.lease(

@@ -105,9 +105,10 @@ class UnackedLeases:
     async def finish(self) -> None:
         """Gives all leases their lease copies, from now on at once. Returns once no delivery is left."""
         self._ending.set()
-        for task in (self._running, self._acknowledging):
-            if task is not None:
-                await task
+        if self._running is not None:
+            await self._running
+        if self._acknowledging is not None:
+            await self._acknowledging
 
     async def run_once(self) -> None:
         """Acknowledges the oldest deliveries: those of leases that have ended, and those that now get a lease copy.

@@ -125,9 +125,8 @@ class Settings(BaseSettings):
     max_body: Annotated[int, Field(ge=1, le=LARGEST_BODY)] = 1024 * 1024  # bytes
     max_retry: Annotated[int, Field(ge=0, le=10_000)] = 3
     lease: DurationMs = 30_000
-    lease_copy_after: DurationMs = (
-        2_000  # a lease that is settled sooner needs no copy in the wheel. 0: it has one at once
-    )
+    # A lease that is settled sooner needs no copy in the wheel; 0: it has one at once.
+    lease_copy_after: Annotated[DurationMs, Field(le=60_000)] = 2_000
     retention: DurationMs = 3_600_000  # of ended messages
     tombstone_retention: DurationMs = 7 * 86_400_000  # of deleted messages, and of ready ones without any report
 

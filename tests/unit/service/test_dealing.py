@@ -37,12 +37,17 @@ def test_all_are_served_if_the_last_pull_gets_a_message(limits: list[int], messa
     [([], 0, 1), ([1], 0, 1), ([10, 10], 3, 23), ([100, 100, 100], 0, MOST), ([], 1_000, MOST)],
 )
 def test_window_is_what_pulls_want_and_what_is_being_leased(shares: list[int], out: int, window: int) -> None:
-    assert window_for(shares, out, steady=False) == window
+    assert window_for(shares, out, steady=False, leased=0) == window
 
 
 def test_window_of_steady_pulls_is_a_little_larger() -> None:
-    assert window_for([1, 1], 2, steady=True) == 8
-    assert window_for([100, 100, 100], 0, steady=True) == MOST
+    assert window_for([1, 1], 2, steady=True, leased=0) == 8
+    assert window_for([100, 100, 100], 0, steady=True, leased=0) == MOST
+
+
+@pytest.mark.parametrize(("leased", "window"), [(0, 3), (1, 4), (2, 5), (3, 7), (5, 11), (65, 131), (300, MOST)])
+def test_window_has_room_for_the_leased_messages_that_are_not_acknowledged(leased: int, window: int) -> None:
+    assert window_for([1, 1], 1, steady=False, leased=leased) == window
 
 
 @pytest.mark.parametrize(
