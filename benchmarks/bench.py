@@ -105,11 +105,17 @@ class Bench:
         """Returns the numbers of bridge processes to measure with. For a stack that already runs: 1."""
         return list(wanted) if isinstance(self.stack, OwnStack) else [1]
 
-    def add_cpu(self, name: str, before: CpuSeconds, messages: int) -> None:
-        """Adds the CPU time of each part for `messages` since `before`, an earlier value of `stack.cpu_s()`."""
+    def add_cpu(self, name: str, before: CpuSeconds, messages: int) -> float:
+        """Adds the CPU time of each part for `messages` since `before`, an earlier value of `stack.cpu_s()`.
+
+        Returns the sum of all parts but the client, in seconds for 1,000 messages.
+        """
+        servers = 0.0
         for part, after_s in self.stack.cpu_s().items():
-            used_s = after_s - before.get(part, 0.0)
-            self.add(f"{name} cpu {part}", used_s / max(1, messages) * 1_000, "CPU s/1,000")
+            used = (after_s - before.get(part, 0.0)) / max(1, messages) * 1_000
+            servers += used if part != "client" else 0.0
+            self.add(f"{name} cpu {part}", used, "CPU s/1,000")
+        return servers
 
     def _goal(self, name: str) -> Goal | None:
         return GOALS.get(name) if self.size.judged else None

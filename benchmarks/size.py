@@ -13,6 +13,7 @@ class Size:
     rate_per_s: int = 500  # of the open loop
     lateness_s: float = 20
     longest_ms: int = 5_000  # delay, the shortest being 1 s
+    slow_rate_per_s: int = 50
     fast_rate_per_s: int = 2_000
     fast_s: float = 10
     backlog: int = 1_000_000
@@ -42,6 +43,7 @@ QUICK: Final = Size(
     rate_per_s=100,
     lateness_s=1,
     longest_ms=1_300,
+    slow_rate_per_s=50,
     fast_rate_per_s=200,
     fast_s=0.5,
     backlog=1_000,

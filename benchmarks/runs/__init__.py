@@ -38,6 +38,7 @@ class Run:
 RUNS: Final = (
     Run(name="lateness", measure=lateness.run, says=lateness.SAYS),
     Run(name="backlog", measure=backlog.run, says=backlog.SAYS, after="lateness"),
+    Run(name="lateness-50", measure=lateness.slow, says=lateness.SLOW_SAYS),
     Run(name="lateness-2000", measure=lateness.fast, says=lateness.FAST_SAYS),
     Run(name="lone", measure=lone.run, says=lone.SAYS),
     Run(name="sends", measure=sends.run, says=sends.SAYS),

@@ -63,7 +63,8 @@ async def _other_singles(bench: Bench) -> None:
             return await send(random.choice(large))
 
         await _measure(bench, "sends single, ids given", _SINGLE_CONNECTIONS, given_id)
-        await _measure(bench, "sends single, 10 kB", _SINGLE_CONNECTIONS, large_body)
+        per_s = await _measure(bench, "sends single, 10 kB", _SINGLE_CONNECTIONS, large_body)
+        bench.add("sends single, 10 kB beside 200 B", per_s / bench.value("sends single"), "x")
 
 
 async def _sends(bench: Bench, ending: str) -> dict[str, float]:
