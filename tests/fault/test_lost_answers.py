@@ -14,6 +14,8 @@ from tests.fault.stage import Stage, started
 from tests.forked_bridge import ForkedBridge
 from tests.proxy import Proxy
 
+SHORT_MS = 4_000  # a lease that has its lease copy at once
+
 
 @pytest_asyncio.fixture(scope="module")
 async def amqp(stage: Stage) -> AsyncIterator[Proxy]:
@@ -123,7 +125,7 @@ async def test_lease_copy_with_a_lost_confirm_leaves_one_message_to_pull(api: Ap
     await warm_up(api, topic)
     await api.sent(topic, "the-one")
     amqp.lose_the_answer_to(b"the-one")
-    response = await api.call("POST", f"/v1/topics/{topic}/pull", {"wait": 5_000, "lease": 30_000})
+    response = await api.call("POST", f"/v1/topics/{topic}/pull", {"wait": 5_000, "lease": SHORT_MS})
     assert amqp.lost.is_set()
     # The bridge refuses the pull, or it requeues the message over a new connection and leases it again.
     assert refused(response) or response.json()["messages"]

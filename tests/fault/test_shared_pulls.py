@@ -30,6 +30,7 @@ from tests.waiting import pause
 pytestmark = pytest.mark.timeout(120)
 
 WAIT_MS = 100_000  # longer than any test may take
+SHORT_MS = 4_000  # a lease that has its lease copy at once
 
 
 @pytest_asyncio.fixture
@@ -75,8 +76,10 @@ def ready(service: Service, topic: str) -> str:
     return service.context.broker.declared.ready_queue(topic)
 
 
-def pulling(service: Service, topic: str, limit: int = 1, wait_ms: int = WAIT_MS) -> asyncio.Task[list[Leased]]:
-    return asyncio.create_task(service.pulling.pull([topic], limit=limit, wait_ms=wait_ms, lease_ms=60_000))
+def pulling(
+    service: Service, topic: str, limit: int = 1, wait_ms: int = WAIT_MS, lease_ms: int = 60_000
+) -> asyncio.Task[list[Leased]]:
+    return asyncio.create_task(service.pulling.pull([topic], limit=limit, wait_ms=wait_ms, lease_ms=lease_ms))
 
 
 def ids(leased: Sequence[Leased]) -> list[str]:
@@ -124,10 +127,19 @@ class Counted:
         publisher.publish = publishing  # type: ignore[method-assign]
 
 
-async def test_pulls_that_come_together_share_one_call_and_one_burst(service: Service, topic: str, amqp: Amqp) -> None:
+async def test_pulls_that_come_together_share_one_call(service: Service, topic: str, amqp: Amqp) -> None:
     sent = await send(service, topic, 64, amqp)
     counted = Counted(service)
     pulled = await asyncio.gather(*(pulling(service, topic) for _ in range(64)))
+    assert sorted(one for leased in pulled for one in ids(leased)) == sent
+    assert counted.calls <= 4
+    assert counted.bursts == 0
+
+
+async def test_short_leases_that_begin_together_share_one_burst(service: Service, topic: str, amqp: Amqp) -> None:
+    sent = await send(service, topic, 64, amqp)
+    counted = Counted(service)
+    pulled = await asyncio.gather(*(pulling(service, topic, lease_ms=SHORT_MS) for _ in range(64)))
     assert sorted(one for leased in pulled for one in ids(leased)) == sent
     assert counted.calls == counted.bursts
     assert counted.calls <= 4

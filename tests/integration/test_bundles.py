@@ -145,8 +145,8 @@ async def test_pull_of_a_hundred_parks_one_bundle_and_redelivers_the_unacked(own
 
 async def test_bundle_of_acked_leases_ends_silently(own: Own) -> None:
     await own.topic.send_many(*numbered(20))
-    assert len(await pulled(own.topic, 20, lease="5s")) == 20
-    await own.topic.send(id="marker", delay="5500ms")
+    assert len(await pulled(own.topic, 20, lease="4s")) == 20
+    await own.topic.send(id="marker", delay="4500ms")
     assert await own.topic.drain("marker") == []
     metrics = (await own.topic.client.get("/metrics")).text
     name = f'delaybridge_ghosts_dropped_total{{topic="{own.topic.name}"}}'
