@@ -37,8 +37,7 @@ def loads(document: bytes) -> Any:
         ValueError: the document is not JSON (RFC 8259 has no NaN and no Infinity), nests too deep for the parser, or
             has half of a surrogate pair.
     """
-    mapped = document.translate(_DIGITS_TO_ZERO)
-    if not (_LONG_NUMBER in mapped or b"e000" in mapped or b"e+000" in mapped):
+    if not may_lose_digits(document):
         return orjson.loads(document)
     try:
         value = json.loads(document.decode(), parse_int=_integer, parse_float=_float, parse_constant=_refuse)
@@ -47,6 +46,12 @@ def loads(document: bytes) -> Any:
     except RecursionError:
         raise ValueError("it nests too deep") from None
     return value
+
+
+def may_lose_digits(document: bytes) -> bool:
+    """Whether a number of the document may be too long for a 64-bit float or integer."""
+    mapped = document.translate(_DIGITS_TO_ZERO)
+    return _LONG_NUMBER in mapped or b"e000" in mapped or b"e+000" in mapped
 
 
 def dumps(value: Any) -> bytes:

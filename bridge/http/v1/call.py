@@ -70,12 +70,14 @@ class ApiCall:
         """The body, checked by the model."""
         return await self.read(partial(parse, model))
 
-    async def read(self, understand: Callable[[Any], Result]) -> Result:
-        """What `understand` returns for the body, parsed as JSON. An empty body counts as `{}`.
+    async def read(
+        self, understand: Callable[[Any], Result], loads: Callable[[bytes], Any] = exact_json.loads
+    ) -> Result:
+        """What `understand` returns for the body, parsed as JSON by `loads`. An empty body counts as `{}`.
 
         A large body is parsed and understood in a thread.
         """
-        return await off_loop.parsed(lambda document: understand(_value(document)), await self._document())
+        return await off_loop.parsed(lambda document: understand(_value(document, loads)), await self._document())
 
     def problem(
         self, problem_type: ProblemType, detail: str, *, headers: Mapping[str, str], **members: Any
@@ -117,11 +119,9 @@ class ApiCall:
             pass
 
 
-def _value(document: bytes) -> Any:
-    if not document:
-        return {}
+def _value(document: bytes, loads: Callable[[bytes], Any]) -> Any:
     try:
-        return exact_json.loads(document)
+        return loads(document or b"{}")
     except ValueError as error:
         raise BrokenJSON(f"the body is not valid JSON: {error}") from None
 

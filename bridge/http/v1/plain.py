@@ -18,8 +18,11 @@ from bridge.model.values import MAX_DELAY_MS, Draft
 _FIELDS = frozenset({"body", "id", "delay", "ttl", "max_retry"})
 
 
-def plain_draft(topic: str, message: Any, max_body_bytes: int) -> Draft | None:
-    """The message as a draft with a JSON body; None if the model has to decide."""
+def plain_draft(topic: str, message: Any, max_body_bytes: int, body: bytes | None = None) -> Draft | None:
+    """The message as a draft with a JSON body; None if the model has to decide.
+
+    `body`: the body as compact JSON, if it is known (`sent_json`).
+    """
     if type(message) is not dict or "body" not in message or not _FIELDS.issuperset(message):
         return None
     delay_ms, ttl_ms, max_retry = message.get("delay"), message.get("ttl"), message.get("max_retry")
@@ -36,10 +39,11 @@ def plain_draft(topic: str, message: Any, max_body_bytes: int) -> Draft | None:
     message_id = message.get("id")
     if message_id is not None and not (type(message_id) is str and valid_id(message_id)):
         return None
-    try:
-        body = exact_json.dumps(message["body"])
-    except TypeError:
-        return None
+    if body is None:
+        try:
+            body = exact_json.dumps(message["body"])
+        except TypeError:
+            return None
     if len(body) > max_body_bytes:
         return None
     return Draft(

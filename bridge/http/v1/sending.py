@@ -13,7 +13,7 @@ from bridge.access.token import Scope
 from bridge.http import exact_json, problems
 from bridge.http.errors import TooLarge
 from bridge.http.fields import parse, renamed
-from bridge.http.v1 import examples
+from bridge.http.v1 import examples, sent_json
 from bridge.http.v1.call import ApiCall, JsonAnswer
 from bridge.http.v1.content import envelope_of
 from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
@@ -41,7 +41,7 @@ async def send(pools: Pools, call: ApiCall) -> Response:
     in UTF-8. They get `body_base64` as the decoded bytes."""
     max_body_bytes = call.caller.max_body(pools.settings.max_body)
     topic = call.topic
-    draft, plain = await call.read(lambda message: _draft(topic, message, max_body_bytes))
+    draft, plain = await call.read(lambda read: _draft(topic, max_body_bytes, *read), sent_json.loads)
     sent = await pools.serving(topic).sending.send(draft, call.caller.maker)
     if sent.replayed:
         return JsonAnswer(message_json(sent.message), headers=_REPLAYED)
@@ -67,9 +67,9 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
     return JsonAnswer(b'{"results":[%b]}' % b",".join(results))
 
 
-def _draft(topic: str, message: Any, max_body_bytes: int) -> tuple[Draft, bool]:
-    """The message as a draft, and whether `plain_draft` took it."""
-    plain = plain_draft(topic, message, max_body_bytes)
+def _draft(topic: str, max_body_bytes: int, message: Any, body: bytes | None = None) -> tuple[Draft, bool]:
+    """The message as a draft, and whether `plain_draft` took it. `body`: as `plain_draft` takes it."""
+    plain = plain_draft(topic, message, max_body_bytes, body)
     if plain is not None:
         return plain, True
     request = parse(SendRequest, message)
@@ -94,7 +94,7 @@ def _drafts(
     drafts: dict[int, tuple[Draft, bool]] = {}
     for index, message in enumerate(messages):
         try:
-            drafts[index] = _draft(topic, message, max_body_bytes)
+            drafts[index] = _draft(topic, max_body_bytes, message)
         except BridgeError as error:
             results[index] = exact_json.dumps(_failure(error, index, identity))
     return results, drafts
