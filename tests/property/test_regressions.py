@@ -1,4 +1,4 @@
-"""Repeats, in a few steps each, the failures that `test_transitions.py` once found."""
+"""Repeats, in a few steps each, failures that `test_transitions.py` once found, and ways that it seldom takes."""
 
 from __future__ import annotations
 
@@ -206,3 +206,62 @@ def test_a_clients_copy_that_comes_again_may_be_another_message_beside_its_first
     steps.a_client_delays_by_key_alone(name="a", delay_ms=1, max_retry=0, direct=False)
     fire(steps, at=1, twice=True)
     assert state(steps) is State.READY
+
+
+def pull_without_a_lease_copy(steps: Transitions) -> None:
+    sent(steps)
+    steps.pull_without_a_lease_copy(at=0, lease_ms=30_000, counted=True, twice=False)
+    assert state(steps) is State.LEASED
+
+
+def ends_its_lease_once(steps: Transitions) -> None:
+    """The record names a lease copy in the wheel, which makes the message ready when its lease ends."""
+    record = steps.record("a")
+    assert record is not None
+    assert (record.state, record.attempts, steps.kept["a"].delivered) == (State.LEASED, 1, 0)
+    assert [one.is_named_by(record) for one in steps.broker("a").wheel] == [True]
+    assert steps.broker("a").ready == []
+    steps.time_passes_until_something_happens(at=0, short=False)
+    while steps.world.now_ms < record.lease_until_ms:
+        steps.time_passes_until_something_happens(at=0, short=False)
+    fire(steps)
+    assert state(steps) is State.READY
+
+
+def test_a_pull_that_meets_the_delivery_of_a_dead_process_publishes_its_lease_copy(steps: Transitions) -> None:
+    pull_without_a_lease_copy(steps)
+    steps.a_process_with_deliveries_dies(at=0)
+    steps.pull_without_a_lease_copy(at=0, lease_ms=1_000, counted=True, twice=False)
+
+    ends_its_lease_once(steps)
+
+
+def test_a_returned_delivery_of_a_dead_process_becomes_its_lease_copy(steps: Transitions) -> None:
+    pull_without_a_lease_copy(steps)
+    steps.a_process_with_deliveries_dies(at=0)
+    returned(steps, dies="")
+
+    ends_its_lease_once(steps)
+
+
+def test_a_late_lease_copy_ends_the_lease_once(steps: Transitions) -> None:
+    pull_without_a_lease_copy(steps)
+    steps.a_lease_copy_is_published_late(at=0, twice=True, asked=True, dies="")
+
+    ends_its_lease_once(steps)
+
+
+def test_a_delivery_whose_lease_copy_was_released_is_a_ghost(steps: Transitions) -> None:
+    pull_without_a_lease_copy(steps)
+    record = steps.record("a")
+    assert record is not None
+    steps.a_lease_copy_is_published_late(at=0, twice=False, asked=True, dies="before naming")
+    steps.go_on(record.lease_until_ms)
+    fire(steps)
+    assert (state(steps), steps.kept["a"].delivered) == (State.READY, 0)
+
+    delivered, released = steps.broker("a").ready
+    assert released.is_named_by(record)
+    steps.pull_without_a_lease_copy(at=0, lease_ms=1_000, counted=True, twice=False)
+    assert steps.broker("a").ready == [released]
+    assert not delivered.is_named_by(record)

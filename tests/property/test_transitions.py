@@ -620,6 +620,10 @@ class Transitions(RuleBasedStateMachine):
             placed.lease_copy = lease
         elif wanted in ("ghost", "expired"):
             self.broker(name).ready.remove(placed)
+        elif wanted == "delivered":
+            decision = Decision(missing_step(self.world.records, copy, outcome))
+            if self.perform(name, decision, recorded=False, dies=""):
+                self.broker(name).ready.remove(placed)
 
     @precondition(lambda self: self.unacked())
     @rule(at=at)
