@@ -17,6 +17,7 @@ from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp, header
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, Topic, due_ms
+from tests.waiting import pause
 from topology.drain import drain
 from topology.names import Names
 
@@ -163,6 +164,17 @@ async def test_paused_topic_holds_a_bundle_and_then_delivers_each_message_once(t
     await topic.put_policy(paused=False)
     assert len(await pulled(topic, 11)) == 11
     assert await nothing_else_comes(topic)
+
+
+async def test_paused_topic_holds_messages_of_amqp_clients_and_then_delivers_each(topic: Topic, amqp: Amqp) -> None:
+    await topic.put_policy(paused=True)
+    names = {f"m-{at}" for at in range(8)}
+    key = f"0.0.0.0.0.0.0.{topic.name}"
+    await asyncio.gather(*(amqp.publish("delay", key, message_id=name) for name in names))
+    while (await topic.info())["counts"]["waiting"] < len(names):
+        await pause()
+    await topic.put_policy(paused=False)
+    assert set(await pulled(topic, 8)) == names
 
 
 async def test_bundle_survives_a_change_to_direct_release(topic: Topic, amqp: Amqp) -> None:

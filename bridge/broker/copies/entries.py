@@ -112,7 +112,7 @@ def _copy(topic: str, fields: list[Any], body: bytes, latest_ms: int) -> Copy:
         topic=topic,
         id=message_id,
         epoch=number(epoch, least=1, most=_LAST_EPOCH),
-        nonce=number(nonce, least=1, most=_LAST_NONCE),
+        nonce=number(nonce, most=_LAST_NONCE),  # 0: of an AMQP client's own message
         attempt=number(attempt, least=1),
         max_retry=number(max_retry),
         due_ms=min(number(due_ms), latest_ms),

@@ -66,7 +66,7 @@ copies = st.builds(
     topic=st.just("ns/orders"),
     id=st.text("abc.-0 ", min_size=1, max_size=30),
     epoch=st.integers(1, 10**14),
-    nonce=st.integers(1, 2**48 - 1),
+    nonce=st.integers(0, 2**48 - 1),
     attempt=st.integers(1, 100),
     max_retry=st.integers(0, 10_000),
     due_ms=st.integers(NOW_MS - 10**6, NOW_MS + MAX_DELAY_MS),
@@ -201,7 +201,7 @@ def test_forged_line_with_valid_fields_is_a_copy() -> None:
     ("place", "value"),
     [
         *((place, value) for place in (0, 2, 3, 4, 5, 6, 7, 8) for value in (-1, 1.0, "1", None, True, 2**53, [1])),
-        *((place, 0) for place in (2, 3, 4)),
+        *((place, 0) for place in (2, 4)),  # a nonce of 0 is that of an AMQP client's own message
         (2, 10**15),
         (3, 2**48),
         (7, LATEST_INSTANT_MS + 1),
