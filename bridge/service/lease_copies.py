@@ -22,15 +22,15 @@ def publication(copy: Copy, left_ms: float) -> Publication:
     return Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.LEASE, shares=True)
 
 
-def named_by(record: Record, delivered: Copy) -> Copy:
+MISSED_AT_MOST_MS: Final = 60_000
+"""How long a lease copy that nobody has published waits at first. While the clock of Redis is set back, what is left of
+the lease seems longer."""
+
+
+def named_by(record: Record, delivered: Copy, due_ms: int) -> Copy:
     """The lease copy that a record names, from the delivered copy."""
     return replace(
-        delivered,
-        epoch=record.epoch,
-        nonce=record.nonce,
-        attempt=record.attempts + 1,
-        due_ms=max(record.due_ms, record.lease_until_ms),
-        asked=0,
+        delivered, epoch=record.epoch, nonce=record.nonce, attempt=record.attempts + 1, due_ms=due_ms, asked=0
     )
 
 
@@ -42,8 +42,10 @@ def late_step(records: Records, copy: Copy, left_ms: float, now_ms: float) -> St
 
 
 def missing_step(records: Records, delivered: Copy, outcome: Outcome) -> Step:
-    """The step for the delivered copy of a lease whose process no longer has it: publishes the lease copy."""
-    copy, now_ms = named_by(outcome.found, delivered), outcome.now_ms
-    arrives_ms = now_ms + parked_ms(outcome.extra, exact=False)
-    step = late_step(records, copy, outcome.extra, now_ms)
+    """The step for the delivered copy of a lease whose process no longer has it: publishes the lease copy. If the lease
+    lasts longer, the checkpoint holds that copy."""
+    now_ms, left_ms = outcome.now_ms, min(outcome.extra, MISSED_AT_MOST_MS)
+    copy = named_by(outcome.found, delivered, now_ms + left_ms)
+    arrives_ms = now_ms + parked_ms(left_ms, exact=False)
+    step = late_step(records, copy, left_ms, now_ms)
     return replace(step, announce=records.announce(copy, arrives_ms=arrives_ms, now_ms=now_ms))

@@ -133,7 +133,7 @@ class Leasing:
         def keep(outcome: Outcome) -> bool:
             leased = outcome.verdict is Verdict.LEASED
             if leased:
-                self.unacked.add(copy, candidate.delivery)
+                self.unacked.add(copy, candidate.delivery, lease_ms)
             return leased
 
         return Step(

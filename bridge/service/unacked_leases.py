@@ -47,9 +47,12 @@ _RETRY_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class _Lease:
-    copy: Copy  # the lease copy
+    """`copy`: the lease copy. The moments are those of `monotonic()`, since the clock of Redis may be set meanwhile."""
+
+    copy: Copy
     delivery: Taken
     since_s: float
+    until_s: float
 
 
 class UnackedLeases:
@@ -83,12 +86,13 @@ class UnackedLeases:
         client's own copy has no epoch, so a record could not tell it from others."""
         return copy.epoch > 0 and lease_ms > 2 * self._after_ms and len(copy.envelope.body or b"") <= LARGEST
 
-    def add(self, copy: Copy, delivery: Taken) -> None:
-        """Takes over the delivery of a lease. `copy`: the lease copy that its record names."""
+    def add(self, copy: Copy, delivery: Taken, lease_ms: int) -> None:
+        """Takes over the delivery of a lease that has just begun. `copy`: the lease copy that its record names."""
         former = self._leases.get((copy.topic, copy.id))
         if former is not None:
             self._acknowledge([former])
-        self._leases[copy.topic, copy.id] = _Lease(copy, delivery, monotonic())
+        now_s = monotonic()
+        self._leases[copy.topic, copy.id] = _Lease(copy, delivery, now_s, now_s + lease_ms / 1_000)
         self._of_queue[delivery.queue] += 1
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run())
@@ -124,9 +128,8 @@ class UnackedLeases:
         left = {at: lease for at, lease in enumerate(old) if not lease.delivery.message.channel.is_closed}
         ended = await superseded(self._store, self._records, {at: lease.copy for at, lease in left.items()})
         self._acknowledge([left.pop(at) for at in ended])
-        now_ms = self._store.clock.now_ms()
-        leases = [*left.values()]
-        steps = [late_step(self._records, lease.copy, lease.copy.due_ms - now_ms, now_ms) for lease in leases]
+        now_ms, now_s, leases = self._store.clock.now_ms(), monotonic(), [*left.values()]
+        steps = [late_step(self._records, lease.copy, (lease.until_s - now_s) * 1_000, now_ms) for lease in leases]
         results = await self._succession.perform(steps)
         # Without an answer of Redis the lease copy is published all the same, and the record names it.
         published = [not isinstance(result, BrokerUnavailable) for result in results]

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -13,8 +14,10 @@ from bridge.model.values import Draft
 from bridge.service.service import Service
 from tests.fault.inside import fire_answered, running
 from tests.fault.stage import Stage
+from tests.waiting import pause
 
-DAY_MS = 86_400_000
+DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+LEASE_MS = 5_000
 TOPIC = "clock"
 
 
@@ -33,6 +36,26 @@ async def test_message_due_while_the_clock_is_a_day_back_comes_when_the_clock_is
         (leased,) = await service.pulling.pull([TOPIC], limit=1, wait_ms=30_000, lease_ms=30_000)
 
         assert leased.message.record.id == "late"
+
+
+@pytest.mark.parametrize("published_by", ["the process", "the next one"])
+async def test_lease_that_sees_the_clock_an_hour_back_ends_in_time(stage: Stage, published_by: str) -> None:
+    topic = f"{TOPIC}-{published_by.replace(' ', '-')}"
+    async with running(stage, lease_copy_after=500) as service:
+        await service.sending.send(Draft(topic=topic, id="it", envelope=Envelope(body=b"1")))
+        assert await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=LEASE_MS)
+        unacked = service.settling._unacked
+        if published_by == "the next one":
+            for lease in unacked._leases.values():
+                await lease.delivery.message.channel.close()
+        set_clock(service, int(service.context.store.clock.now_ms()) - HOUR_MS)
+        if published_by == "the next one":
+            assert await service.pulling.pull([topic], limit=1, wait_ms=0, lease_ms=LEASE_MS) == []
+        while unacked.count(f"ready.{topic}"):
+            await pause()
+        set_clock(service, "")
+        async with asyncio.timeout(90):
+            assert await service.pulling.pull([topic], limit=1, wait_ms=80_000, lease_ms=LEASE_MS)
 
 
 @pytest.mark.parametrize(("step_ms", "direction"), [(-3_600_000, "back"), (3_600_000, "ahead")])

@@ -55,7 +55,7 @@ async def test_room_is_bounded_for_each_queue_and_for_the_process(monkeypatch: p
     for number, queue in enumerate(["ready.a", "ready.a", "ready.b"]):
         rooms.append((found.room("ready.a"), found.room("ready.b")))
         delivery: Any = SimpleNamespace(queue=queue)
-        found.add(copy(message_id=str(number)), delivery)
+        found.add(copy(message_id=str(number)), delivery, 30_000)
     rooms.append((found.room("ready.a"), found.room("ready.b")))
     assert rooms == [(2, 2), (1, 2), (0, 1), (0, 0)]
     assert found._running is not None
