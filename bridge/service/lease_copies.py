@@ -22,7 +22,7 @@ def publication(copy: Copy, left_ms: float) -> Publication:
     return Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.LEASE, shares=True)
 
 
-MISSED_AT_MOST_MS: Final = 60_000
+MISSING_AT_MOST_MS: Final = 60_000
 """How long a lease copy that nobody has published waits at first. While the clock of Redis is set back, what is left of
 the lease seems longer."""
 
@@ -44,7 +44,7 @@ def late_step(records: Records, copy: Copy, left_ms: float, now_ms: float) -> St
 def missing_step(records: Records, delivered: Copy, outcome: Outcome) -> Step:
     """The step for the delivered copy of a lease whose process no longer has it: publishes the lease copy. If the lease
     lasts longer, the checkpoint holds that copy."""
-    now_ms, left_ms = outcome.now_ms, min(outcome.extra, MISSED_AT_MOST_MS)
+    now_ms, left_ms = outcome.now_ms, min(outcome.extra, MISSING_AT_MOST_MS)
     copy = named_by(outcome.found, delivered, now_ms + left_ms)
     arrives_ms = now_ms + parked_ms(left_ms, exact=False)
     step = late_step(records, copy, left_ms, now_ms)
