@@ -16,15 +16,14 @@ from bridge.store.records import Outcome, Records
 LATE_MS: Final = 100
 """How much later than planned a lease copy may come that is published late: the wheel counts in tenths of a second."""
 
+MISSING_AT_MOST_MS: Final = 60_000
+"""How long a lease copy that nobody has published waits at first. While the clock of Redis is set back, what is left of
+the lease seems longer."""
+
 
 def publication(copy: Copy, left_ms: float) -> Publication:
     """The publication of a lease copy. `left_ms`: until the lease ends."""
     return Publication(copy=copy, route=Route.WHEEL, left_ms=left_ms, exact=False, kind=CopyKind.LEASE, shares=True)
-
-
-MISSING_AT_MOST_MS: Final = 60_000
-"""How long a lease copy that nobody has published waits at first. While the clock of Redis is set back, what is left of
-the lease seems longer."""
 
 
 def named_by(record: Record, delivered: Copy, due_ms: int) -> Copy:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -120,9 +120,7 @@ class UnackedLeases:
         Raises:
             Unavailable: some are left for the next time.
         """
-        after_s = 0.0 if self._ending.is_set() else self._after_ms / 1_000
-        before_s = monotonic() - after_s
-        old = [lease for lease in self._leases.values() if lease.since_s <= before_s]
+        old = self._old()
         # RabbitMQ redelivers the message of a closed channel, and whoever takes it publishes the lease copy.
         self._acknowledge([lease for lease in old if lease.delivery.message.channel.is_closed])
         left = {at: lease for at, lease in enumerate(old) if not lease.delivery.message.channel.is_closed}
@@ -148,6 +146,14 @@ class UnackedLeases:
             except Unavailable as error:
                 log.warning("leases.waiting", reason=str(error))
                 await asyncio.sleep(_RETRY_S)
+            except Exception:
+                # A bug with one message must not hold up the others: whoever takes it publishes its lease copy.
+                log.exception("leases.failed")
+                await self._requeue([lease for lease in self._old() if self._forget(lease)])
+
+    def _old(self) -> list[_Lease]:
+        before_s = monotonic() - (0.0 if self._ending.is_set() else self._after_ms / 1_000)
+        return [lease for lease in self._leases.values() if lease.since_s <= before_s]
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -156,11 +162,7 @@ class UnackedLeases:
 
     def _acknowledge(self, leases: Iterable[_Lease]) -> None:
         """Acknowledges deliveries in a moment, together with others."""
-        for lease in leases:
-            name = lease.copy.topic, lease.copy.id
-            if self._leases.get(name) is lease:
-                del self._leases[name]
-                self._settled.append(lease)
+        self._settled += [lease for lease in leases if self._forget(lease)]
         if self._settled and (self._acknowledging is None or self._acknowledging.done()):
             self._acknowledging = asyncio.create_task(self._acknowledge_settled())
 
@@ -168,8 +170,15 @@ class UnackedLeases:
         while self._settled:
             await asyncio.sleep(_TOGETHER_S)
             settled, self._settled = self._settled, []
-            self._of_queue.subtract(lease.delivery.queue for lease in settled)
-            for queue in {lease.delivery.queue for lease in settled}:
-                if not self._of_queue[queue]:
-                    del self._of_queue[queue]
             await ack_all(lease.delivery for lease in settled)
+            self._of_queue -= Counter(lease.delivery.queue for lease in settled)
+
+    async def _requeue(self, leases: Sequence[_Lease]) -> None:
+        for lease in leases:
+            await lease.delivery.requeue()
+        self._of_queue -= Counter(lease.delivery.queue for lease in leases)
+
+    def _forget(self, lease: _Lease) -> bool:
+        """Returns whether it was known until now."""
+        name = lease.copy.topic, lease.copy.id
+        return self._leases.get(name) is lease and self._leases.pop(name) is lease

@@ -220,6 +220,22 @@ async def test_a_process_keeps_few_deliveries_of_a_queue_unacknowledged(
         await until_acknowledged(service, topic)
 
 
+async def test_failure_with_one_lease_requeues_its_delivery_and_the_lease_goes_on(
+    stage: Stage, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise RuntimeError("an injected fault")
+
+    monkeypatch.setattr(unacked_leases, "late_step", failing)
+    async with running(stage, lease_copy_after=SOON_MS, **PATIENCE) as service:
+        await send(service, draft(topic))
+        pulled_ms = now_ms()
+        assert await pull(service, topic, lease_ms=LEASE_MS)
+        await until_acknowledged(service, topic)
+        monkeypatch.undo()
+        await comes_once(service, topic, not_before_ms=pulled_ms + LEASE_MS, most_attempts=2)
+
+
 async def test_leases_are_kept_while_rabbitmq_takes_no_copies(stage: Stage, topic: str) -> None:
     async with (
         Proxy(stage.rabbit.amqp_url) as rabbit,
