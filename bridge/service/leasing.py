@@ -25,7 +25,7 @@ from bridge.service import receipts
 from bridge.service.context import Context
 from bridge.service.lease_copies import LATE_MS, missing_step, publication
 from bridge.service.succession import Result, Step, Succession
-from bridge.service.successors import completed, lease_copy
+from bridge.service.successors import completed, lease_copy, left_at_most
 from bridge.service.unacked_leases import UnackedLeases
 from bridge.store.records import Outcome, Records
 from bridge.store.verdicts import Verdict
@@ -64,7 +64,7 @@ class _Candidate:
         if outcome.verdict is Verdict.DELIVERED:
             return replace(missing_step(records, self.copy, outcome), delivery=self.delivery)
         if outcome.verdict is Verdict.HOLD:
-            copy, left_ms = self.copy, outcome.extra
+            copy, left_ms = self.copy, min(outcome.extra, left_at_most(self.copy, outcome.found))
         elif outcome.verdict is Verdict.AHEAD:
             copy, left_ms = replace(self.copy, asked=self.copy.asked + 1), AHEAD_PARKED_MS
         else:

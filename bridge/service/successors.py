@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bridge.broker.copies.open_bundle import EARLY_AT_MOST_MS
 from bridge.broker.publications import Publication, Route
 from bridge.model.message import UNSET, Copy, CopyKind, Envelope, Record, new_nonce
 from bridge.model.values import Policy, Release
@@ -126,6 +127,13 @@ def as_recorded(copy: Copy, record: Record) -> Copy:
         max_retry=record.max_retry,
         asked=0,
     )
+
+
+def left_at_most(copy: Copy, record: Record) -> int:
+    """How long a copy that left the wheel may have to wait, in ms: until the moment to which its message was moved or
+    its lease extended, and a little more. While the clock of Redis is set back, it seems longer."""
+    later_ms = max(record.due_ms, record.lease_until_ms) - copy.due_ms
+    return max(0, later_ms) + EARLY_AT_MOST_MS
 
 
 def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:

@@ -9,8 +9,9 @@ import re
 import pytest
 
 from bridge.loops.watch import Watch
-from bridge.model.message import Envelope
+from bridge.model.message import Envelope, State
 from bridge.model.values import Draft
+from bridge.service import lease_copies
 from bridge.service.service import Service
 from tests.fault.inside import fire_answered, running
 from tests.fault.stage import Stage
@@ -18,6 +19,7 @@ from tests.waiting import pause
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 LEASE_MS = 5_000
+PATIENCE_S = 90  # less than an hour
 TOPIC = "clock"
 
 
@@ -38,8 +40,28 @@ async def test_message_due_while_the_clock_is_a_day_back_comes_when_the_clock_is
         assert leased.message.record.id == "late"
 
 
+async def test_ready_message_that_is_pulled_while_the_clock_is_an_hour_back_comes_when_the_clock_is_right(
+    stage: Stage,
+) -> None:
+    topic = f"{TOPIC}-ready"
+    async with running(stage) as service:
+        await service.sending.send(Draft(topic=topic, id="it", envelope=Envelope(body=b"1")))
+        (leased,) = await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=LEASE_MS)
+        await service.settling.nack_leased(leased, delay_ms=0, reason=None)
+        while (await service.lookup.get(topic, "it")).record.state is not State.READY:
+            await pause()
+        set_clock(service, int(service.context.store.clock.now_ms()) - HOUR_MS)
+        assert await service.pulling.pull([topic], limit=1, wait_ms=0, lease_ms=LEASE_MS) == []
+        set_clock(service, "")
+        async with asyncio.timeout(PATIENCE_S):
+            assert await service.pulling.pull([topic], limit=1, wait_ms=80_000, lease_ms=LEASE_MS)
+
+
 @pytest.mark.parametrize("published_by", ["the process", "the next one"])
-async def test_lease_that_sees_the_clock_an_hour_back_ends_in_time(stage: Stage, published_by: str) -> None:
+async def test_lease_that_sees_the_clock_an_hour_back_ends_in_time(
+    stage: Stage, published_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_copies, "MISSING_AT_MOST_MS", 2_000)
     topic = f"{TOPIC}-{published_by.replace(' ', '-')}"
     async with running(stage, lease_copy_after=500) as service:
         await service.sending.send(Draft(topic=topic, id="it", envelope=Envelope(body=b"1")))
@@ -54,7 +76,7 @@ async def test_lease_that_sees_the_clock_an_hour_back_ends_in_time(stage: Stage,
         while unacked.count(f"ready.{topic}"):
             await pause()
         set_clock(service, "")
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(PATIENCE_S):
             assert await service.pulling.pull([topic], limit=1, wait_ms=80_000, lease_ms=LEASE_MS)
 
 

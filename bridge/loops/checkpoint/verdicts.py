@@ -12,7 +12,7 @@ from bridge.model.values import Policy
 from bridge.service.lease_copies import missing_step
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.succession import Step
-from bridge.service.successors import as_recorded, dead, later
+from bridge.service.successors import as_recorded, dead, later, left_at_most
 from bridge.store.records import Outcome, Records
 from bridge.store.verdicts import Verdict
 
@@ -49,7 +49,7 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int)
         case Verdict.HOLD | Verdict.BESIDE if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
             return Decision(hold_ms=outcome.extra)
         case Verdict.HOLD:
-            left_at_most_ms = _left_at_most_ms(copy, outcome.found) + stranded_ms
+            left_at_most_ms = left_at_most(copy, outcome.found) + stranded_ms
             return _held(as_recorded(copy, outcome.found), outcome, left_at_most_ms)
         case Verdict.BESIDE:
             return _held(copy, outcome, EARLY_AT_MOST_MS + stranded_ms)
@@ -99,13 +99,6 @@ def _held(copy: Copy, outcome: Outcome, left_at_most_ms: int) -> Decision:
     return Decision(
         Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True))
     )
-
-
-def _left_at_most_ms(copy: Copy, record: Record) -> int:
-    """Returns how long a copy that left the wheel may have to wait: until the moment to which its message was moved or
-    its lease extended, and a little more."""
-    later_ms = max(record.due_ms, record.lease_until_ms) - copy.due_ms
-    return max(0, later_ms) + EARLY_AT_MOST_MS
 
 
 def _ask_later(copy: Copy, after_ms: int) -> Decision:
