@@ -14,7 +14,12 @@ from bridge.local.redis import RedisNode
 from tests.integration.own import Own, own_bridge
 
 # Far above the default limits: a slow answer of a busy machine is no failure here.
-_PATIENT = {"BRIDGE_BROKER_TIMEOUT": "30s", "BRIDGE_STORE_TIMEOUT": "30s", "BRIDGE_AUDIT_EVERY": "0"}
+_PATIENT = {
+    "BRIDGE_BROKER_TIMEOUT": "30s",
+    "BRIDGE_STORE_TIMEOUT": "30s",
+    "BRIDGE_AUDIT_EVERY": "0",
+    "BRIDGE_LEASE_COPY_AFTER": "0",  # a lease copy that is published later changes the state beside the requests
+}
 _CALLS_NOBODY = {"BRIDGE_ROLES": "api,checkpoint"}
 
 
