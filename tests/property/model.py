@@ -146,7 +146,7 @@ def is_delivered(copy: Copy, kept: Kept) -> bool:
     record = kept.record
     if record is None or not is_live(record):
         return False
-    return copy.nonce == kept.delivered > 0 and copy.epoch == record.epoch - 1
+    return copy.nonce == kept.delivered and copy.epoch == record.epoch - 1
 
 
 def is_left(copy: Copy, record: Record | None) -> bool:
@@ -241,7 +241,7 @@ def the_live_copy_stands_on_the_broker(kept: Kept, broker: Broker) -> None:
     record = kept.record
     if record is not None and is_live(record):
         names = (record.epoch, record.nonce)
-        if kept.delivered:
+        if kept.delivered is not None:
             names = (record.epoch - 1, kept.delivered)
         in_flight = any(one.names == names and not one.done for one in (*broker.wheel, *broker.ready))
         own = (one.copy for one in (*broker.wheel, *broker.ready))

@@ -33,12 +33,12 @@ def fire(steps: Transitions, at: int = 0, *, believed: bool = False, paused: boo
     steps.a_copy_comes_out_of_the_wheel(at=at, paused=paused, believed=believed, kept=b"", twice=twice, dies="")
 
 
-def returned(steps: Transitions, dies: str) -> None:
-    steps.a_copy_comes_back_from_its_ready_queue(at=0, by_ttl=False, backoff_ms=0, twice=False, dies=dies)
+def returned(steps: Transitions, at: int = 0, dies: str = "") -> None:
+    steps.a_copy_comes_back_from_its_ready_queue(at=at, by_ttl=False, backoff_ms=0, twice=False, dies=dies)
 
 
-def pull(steps: Transitions, lease_ms: int = 1_000, dies: str = "") -> None:
-    steps.pull(at=0, lease_ms=lease_ms, counted=True, twice=False, dies=dies)
+def pull(steps: Transitions, at: int = 0, lease_ms: int = 1_000, dies: str = "") -> None:
+    steps.pull(at=at, lease_ms=lease_ms, counted=True, twice=False, dies=dies)
 
 
 def state(steps: Transitions) -> State | None:
@@ -80,8 +80,8 @@ def test_an_id_that_is_sent_again_stays_in_its_index_when_another_message_ends(s
 def test_a_rejected_message_of_an_amqp_client_survives_a_crash_of_the_checkpoint(steps: Transitions, dies: str) -> None:
     steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=1, direct=True)
     steps.a_direct_copy_reaches_its_ready_queue(at=0)
-    returned(steps, dies)
-    returned(steps, "")
+    returned(steps, dies=dies)
+    returned(steps)
 
     assert state(steps) is State.WAITING
     assert steps.broker("a").ready == []
@@ -89,7 +89,7 @@ def test_a_rejected_message_of_an_amqp_client_survives_a_crash_of_the_checkpoint
 
 def test_the_lease_copy_of_an_expired_message_finds_its_record(steps: Transitions) -> None:
     send(steps, ttl_ms=0)
-    pull(steps, 12 * HOUR_MS)
+    pull(steps, lease_ms=12 * HOUR_MS)
     steps.all_invariants_hold()
     assert state(steps) is State.EXPIRED
 
@@ -102,7 +102,7 @@ def test_the_lease_copy_of_a_ready_copy_that_came_twice_finds_its_record(steps: 
     sent(steps)
     pull(steps, dies="before acknowledging")
     steps.ack(name="a", at=0, fenced=False, twice=False)
-    pull(steps, 12 * HOUR_MS)
+    pull(steps, lease_ms=12 * HOUR_MS)
     steps.all_invariants_hold()
 
     for _ in range(11):
@@ -142,7 +142,7 @@ def test_a_confirmation_is_not_taken_for_another_send_of_the_same_millisecond(st
 
 def test_a_successor_that_is_believed_is_not_released_before_it_is_due(steps: Transitions) -> None:
     sent(steps)
-    pull(steps, 12 * HOUR_MS)
+    pull(steps, lease_ms=12 * HOUR_MS)
     steps.nack(at=0, delay_ms=2 * DAY_MS, body_kept=True, twice=False, dies="before naming")
     fire(steps, at=1)
     fire(steps, at=1, believed=True)
@@ -218,7 +218,7 @@ def ends_its_lease_once(steps: Transitions) -> None:
     """The record names a lease copy in the wheel, which makes the message ready when its lease ends."""
     record = steps.record("a")
     assert record is not None
-    assert (record.state, record.attempts, steps.kept["a"].delivered) == (State.LEASED, 1, 0)
+    assert (record.state, record.attempts, steps.kept["a"].delivered) == (State.LEASED, 1, None)
     assert [one.is_named_by(record) for one in steps.broker("a").wheel] == [True]
     assert steps.broker("a").ready == []
     steps.time_passes_until_something_happens(at=0, short=False)
@@ -236,10 +236,34 @@ def test_a_pull_that_meets_the_delivery_of_a_dead_process_publishes_its_lease_co
     ends_its_lease_once(steps)
 
 
+def test_a_clients_own_message_of_a_dead_process_ends_its_lease_once(steps: Transitions) -> None:
+    steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=1, direct=False)
+    fire(steps)
+    steps.pull_without_a_lease_copy(at=0, lease_ms=30_000, counted=True, twice=False)
+    assert steps.kept["a"].delivered == 0
+    steps.all_invariants_hold()
+    steps.a_process_with_deliveries_dies(at=0)
+    steps.pull_without_a_lease_copy(at=0, lease_ms=1_000, counted=True, twice=False)
+
+    ends_its_lease_once(steps)
+
+
+def test_a_clients_message_under_the_id_of_a_lease_is_no_delivery_of_that_lease(steps: Transitions) -> None:
+    steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=1, direct=False)
+    fire(steps)
+    steps.pull_without_a_lease_copy(at=0, lease_ms=30_000, counted=True, twice=False)
+
+    for second in (pull, returned):
+        steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=1, direct=True)
+        steps.a_direct_copy_reaches_its_ready_queue(at=0)
+        second(steps, at=1)
+        assert (state(steps), steps.kept["a"].delivered) == (State.LEASED, 0)
+
+
 def test_a_returned_delivery_of_a_dead_process_becomes_its_lease_copy(steps: Transitions) -> None:
     pull_without_a_lease_copy(steps)
     steps.a_process_with_deliveries_dies(at=0)
-    returned(steps, dies="")
+    returned(steps)
 
     ends_its_lease_once(steps)
 
@@ -258,7 +282,7 @@ def test_a_delivery_whose_lease_copy_was_released_is_a_ghost(steps: Transitions)
     steps.a_lease_copy_is_published_late(at=0, twice=False, asked=True, dies="before naming")
     steps.go_on(record.lease_until_ms)
     fire(steps)
-    assert (state(steps), steps.kept["a"].delivered) == (State.READY, 0)
+    assert (state(steps), steps.kept["a"].delivered) == (State.READY, None)
 
     delivered, released = steps.broker("a").ready
     assert released.is_named_by(record)

@@ -655,7 +655,7 @@ class Transitions(RuleBasedStateMachine):
             else:
                 names_it = model.is_live(before) and (before.epoch, before.nonce) == (lease.epoch, lease.nonce)
                 assert outcome.verdict == ("published" if names_it else "ghost")
-                assert not (names_it and self.kept[name].delivered)
+                assert not names_it or self.kept[name].delivered is None
         self.broker(name).ready.remove(placed)
 
     @precondition(lambda self: self.unacked())

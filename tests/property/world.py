@@ -42,14 +42,14 @@ class Kept:
     envelope's own key, None without one. `claimed_ms`: above 0 while no send of the message
     was confirmed or answered; for an unconfirmed record the moment of its claim. `kept`: the envelope in
     the record, or 1 if it has its own key. `delivered`: the nonce of the unacknowledged delivery in place of the lease
-    copy that the record names; 0 for none."""
+    copy that the record names, 0 for an AMQP client's own message; None without one."""
 
     record: Record | None
     expiring: bool
     apart_expiring: bool | None
     claimed_ms: int
     kept: bytes | int
-    delivered: int
+    delivered: int | None
     scores: dict[str, int]  # by index, with `forget`; only the indexes that list the id
 
 
@@ -129,9 +129,9 @@ class World:
         keys = self.records.keys.record(self.topic, message_id)
         ttl_ms, apart_ttl_ms, *rest = self.command("EVAL", _SNAPSHOT, len(keys), *keys, message_id)
         scores, fields = rest[: len(INDEXES) + 1], rest[len(INDEXES) + 1 :]
-        record, claimed_ms, kept, delivered = None, 0, b"", [0]
+        record, claimed_ms, kept, delivered = None, 0, b"", [None]
         if fields:
-            (state, *numbers, reason, claimed_ms, kept), delivered = fields[:_FIELDS], fields[_FIELDS:] or [0]
+            (state, *numbers, reason, claimed_ms, kept), delivered = fields[:_FIELDS], fields[_FIELDS:] or [None]
             values: Any = (State(state), *numbers, reason.decode())
             stored = Record(self.topic, message_id, *values)
             due_ms = stored.created_ms + stored.due_ms

@@ -93,7 +93,7 @@ end
 -- Whether the message is in its dead-letter queue. It is not if its time to live has passed.
 local function letter(r) return r[STATE] == DEAD and r[FORGET] == 0 end
 
--- Whether this is the delivered copy of a lease whose lease copy nobody has published.
+-- Whether this is the delivered copy of a lease whose lease copy nobody has published. It never has epoch 0.
 local function delivered(r, epoch, nonce)
   return r[DELIVERED] == nonce and r[EPOCH] == epoch + 1 and live(r)
 end

@@ -29,7 +29,7 @@ local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, creat
     -- The lease copy has the epoch of an id without a record.
     outlive(r, arrives)
     return answer('hold', r, 0)
-  elseif delivered(r, epoch, nonce) then
+  elseif not own and delivered(r, epoch, nonce) then
     return answer('delivered', r, until_lease_copy(r))
   elseif ghost(r, epoch, nonce) then
     outlive(r, arrives)

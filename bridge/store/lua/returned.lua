@@ -8,8 +8,8 @@
 -- begins a new message under its id. A copy without a record is live, and makes its record.
 -- A copy of epoch 0 makes a record with nonce 0; when it comes again, that record is its own.
 local epoch, nonce, attempt = math.max(1, tonumber(ARGV[6])), tonumber(ARGV[7]), tonumber(ARGV[8])
-local r = load()
-if r and ARGV[6] == '0' then
+local r, own = load(), ARGV[6] == '0'
+if r and own then
   if live(r) and r[NONCE] == 0 then
     epoch = r[EPOCH]
   elseif free_for_client(r) then
@@ -22,7 +22,7 @@ if not r then
   r = born(epoch, nonce, tonumber(ARGV[12]), tonumber(ARGV[10]), tonumber(ARGV[11]), attempt - 1,
     tonumber(ARGV[9]))
   make_ready(r)
-elseif delivered(r, epoch, nonce) then
+elseif not own and delivered(r, epoch, nonce) then
   return answer('delivered', r, until_lease_copy(r))
 elseif ghost(r, epoch, nonce) then
   return answer('ghost', r)
