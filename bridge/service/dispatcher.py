@@ -1,7 +1,7 @@
 """Dispatches the messages of one topic to the pulls of this process: together, and in the order of arrival.
 
-Pulls that arrive while messages are taken or leased join the next group. A group is one take, one call of a script, one
-burst of lease copies and one acknowledgement.
+Pulls that arrive while messages are taken or leased join the next group. A group is one take, one call of a script, and
+one burst of the lease copies that its leases need at once.
 
 Messages are taken in two ways. A few pulls take what is ready, as one. Pulls that wait, and pulls that keep coming,
 share a feed: a consumer whose window is what they want. A dispatcher ends once no pull has come for `_LINGER_S`, or

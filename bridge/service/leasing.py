@@ -136,10 +136,9 @@ class Leasing:
                 self.unacked.add(copy, candidate.delivery, lease_ms)
             return leased
 
+        arrives_ms = now_ms + arrives_in_ms
         return Step(
-            announce=None
-            if unacked
-            else self._records.announce(copy, arrives_ms=now_ms + arrives_in_ms, now_ms=now_ms),
+            announce=None if unacked else self._records.announce(copy, arrives_ms=arrives_ms, now_ms=now_ms),
             publication=None if unacked else publication(copy, lease_ms),
             name=name,
             delivery=candidate.delivery,

@@ -21,6 +21,9 @@ nobody ever names the copy.
 A release and a return into the wheel publish the live copy again, with its epoch and nonce. So there is nothing to
 name: `fire` has changed the record before.
 
+Most leases name their lease copy before it is published, and keep the delivery (`unacked_leases.py`). The record then
+says that the delivery is the live copy.
+
 Who is authoritative:
 
 * RabbitMQ, for the existence of a copy. Only a publisher confirm counts: a quorum queue has the copy on a majority of
@@ -45,7 +48,7 @@ What a failure leaves behind:
   alternatives, or requeued. If the record names the new copy after all, the copy that was put back is a ghost.
 
 So a message may be delivered twice and is never lost: as long as nobody deletes or purges queues, RabbitMQ has the copy
-that the record names.
+that the record names, or the delivery in its place.
 """
 
 from __future__ import annotations

@@ -103,7 +103,8 @@ class UnackedLeases:
             lease
             for record in records
             if (lease := self._leases.get((record.topic, record.id))) is not None
-            and (record.state.ended or record.epoch > lease.copy.epoch)
+            # An ended record of an earlier epoch is of another message: Redis may have lost the one of this lease.
+            and record.epoch >= lease.copy.epoch + (not record.state.ended)
         )
 
     async def finish(self) -> None:
@@ -181,4 +182,7 @@ class UnackedLeases:
     def _forget(self, lease: _Lease) -> bool:
         """Returns whether it was known until now."""
         name = lease.copy.topic, lease.copy.id
-        return self._leases.get(name) is lease and self._leases.pop(name) is lease
+        if self._leases.get(name) is not lease:
+            return False
+        del self._leases[name]
+        return True

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from uuid import uuid4
 
 import aio_pika
 import pytest
 import pytest_asyncio
 
+from bridge.broker.publications import Publication
+from bridge.model.errors import BrokerUnavailable
 from bridge.model.message import CopyKind, Envelope, State
 from bridge.model.values import Draft, Leased
 from bridge.service import unacked_leases
 from bridge.service.service import Service
 from tests.fault.api import now_ms
-from tests.fault.crash import DyingAt, after, comes_once, dies_in, draft, dying, of_kind, pull, restarted, send
+from tests.fault.crash import DyingAt, Publish, after, comes_once, dies_in, draft, dying, of_kind, pull, restarted, send
 from tests.fault.inside import running
 from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
@@ -243,8 +244,10 @@ async def test_leases_are_kept_while_rabbitmq_takes_no_copies(stage: Stage, topi
     ):
         await send(service, draft(topic))
         (leased,) = await pull(service, topic)
+        published = publications(service)
         rabbit.fall_silent()
-        await asyncio.sleep(3 * SOON_MS / 1_000)
+        while CopyKind.LEASE not in published:
+            await pause()
         rabbit.speak()
         await until_acknowledged(service, topic)
         record = (await service.lookup.get(topic, "it")).record
@@ -253,15 +256,17 @@ async def test_leases_are_kept_while_rabbitmq_takes_no_copies(stage: Stage, topi
 
 
 def publications(service: Service) -> list[CopyKind]:
-    """The kinds of all copies that the service publishes from now on."""
+    """The kinds of all copies that the service begins to publish from now on."""
     kinds: list[CopyKind] = []
-    broker = service.context.broker
-    for ways in (broker.copy_publisher, broker.releases):
-        publish = ways.publish
 
-        async def noting(publications, publish=publish):  # type: ignore[no-untyped-def]
+    def noting(publish: Publish) -> Publish:
+        async def noted(publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
             kinds.extend(one.kind for one in publications)
             return await publish(publications)
 
-        ways.publish = noting  # type: ignore[method-assign]
+        return noted
+
+    broker = service.context.broker
+    for ways in (broker.copy_publisher, broker.releases):
+        ways.publish = noting(ways.publish)  # type: ignore[method-assign, assignment]
     return kinds

@@ -1,4 +1,4 @@
-"""Reads the JSON of a send, and searches a long body that is compact already for no long numbers. Pure.
+"""Reads the JSON of a send, without a search for long numbers in a long body that is compact already. Pure.
 
 The search of `exact_json` takes most of the time of reading 10 kB. This module writes the body again instead, and
 compares it with the document. If both are the same bytes, writing has lost no digit.
