@@ -30,11 +30,13 @@ _LIBRARIES: Final = (
 
 
 def document(measured: Bench, runs: Sequence[Run], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the JSON document. `about`: the values of `versions` and `commit` at the start of the benchmark."""
+    """Returns the JSON document. `about`: the values of `versions` and `commit` at the start, and a
+    note for the page."""
     return {
         "machine": machine(),
         "versions": about["versions"] | measured.versions,
         "commit": about["commit"],
+        "note": about["note"],
         "quick": not measured.size.judged,
         "runs": {run.name: run.says for run in runs},
         "took_s": {name: round(seconds, 1) for name, seconds in measured.took_s.items()},

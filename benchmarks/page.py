@@ -36,11 +36,15 @@ def page(found: Found, before: Found | None = None) -> str:
     """Returns the page. With `before`, it compares the figures with those of another document, row by row."""
     where = found["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    compared = "" if before is None else " --before docs/benchmarks/before.json"
+    compared, against = "", ""
+    if before is not None:
+        compared = " --before docs/benchmarks/before.json"
+        against = f" --against TREE{compared}"
     minutes = sum(found.get("took_s", {}).values()) / 60
     parts = [
         "# Benchmarks",
-        "`make bench ARGS='--peers --json-file docs/benchmarks/after.json --docs docs/benchmarks.md'` makes this page. "
+        f"`make bench ARGS='--peers{against} --json-file docs/benchmarks/after.json --docs docs/benchmarks.md'` makes "
+        "this page. "
         f"`make bench ARGS='--from docs/benchmarks/after.json{compared} --docs docs/benchmarks.md'` makes it again "
         "from that JSON. "
         "[Profiles](profiles.md) say why a goal is missed and what would reach it. All bodies are 200 bytes of JSON. "

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.figures import GOALS
 from benchmarks.runs import RUNS
+from tests.docs.documents import PROJECT
 
 ROWS_WITHOUT_GOAL = {
     "lateness p90",
@@ -55,3 +56,16 @@ def test_a_quick_benchmark_fills_every_row_and_judges_none(local_dir: Path, tmp_
     assert {series["name"] for series in found["series"]} == SERIES
     assert all(f"| {name} |" in page.read_text() for name in rows if " cpu " not in name)
     assert (tmp_path / "plots" / "cpu.svg").exists()
+
+
+def test_two_checkouts_take_turns(local_dir: Path, tmp_path: Path) -> None:
+    before, after, page = tmp_path / "before.json", tmp_path / "after.json", tmp_path / "page.md"
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "lone", "--folder", str(local_dir / "bench")]
+    files = ["--before", str(before), "--json-file", str(after), "--docs", str(page)]
+    done = subprocess.run(
+        [*command, "--against", str(PROJECT), *files], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    names = [{row["row"] for row in json.loads(file.read_text())["rows"]} for file in (before, after)]
+    assert names[0] == names[1] >= {"lone p50"}
+    assert "Each run measured both, one after the other." in page.read_text()
