@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import aiormq
 import aiormq.abc
 from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import ChannelInvalidStateError, ChannelNotFoundEntity
@@ -24,6 +25,10 @@ Object = TypeVar("Object", bound=Exchange | Queue)
 
 CHANNELS = 8
 """How many channels work at the same time. Declaring a quorum queue takes 10-50 ms, mostly for disks."""
+# How many frames of a connection may wait to be written. aiormq 7.2 has room for 10. If they are taken, it drops the
+# Close-Ok of a channel that the broker closed. For the broker that channel is then open, and the next use of its number
+# ends the connection (504, second 'channel.open' seen). Each of 65,535 channels has at most a call and a Close-Ok.
+aiormq.Connection.FRAME_BUFFER_SIZE = 2 * 65_535
 
 
 async def open_channel(connection: AbstractConnection, *, confirms: bool = False) -> aiormq.abc.AbstractChannel:
@@ -34,7 +39,11 @@ async def open_channel(connection: AbstractConnection, *, confirms: bool = False
     """
     if connection.transport is None:
         raise ChannelInvalidStateError("the connection is closed")
-    return await connection.transport.connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
+    try:
+        return await connection.transport.connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
+    except RuntimeError as error:
+        # aiormq raises no other error for a connection that was lost a moment ago.
+        raise ChannelInvalidStateError(str(error)) from error
 
 
 @asynccontextmanager

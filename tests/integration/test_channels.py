@@ -1,4 +1,4 @@
-"""Tests that a closed channel leaves nothing in the process while its connection stays open."""
+"""Tests that closed channels leave nothing in the process, and that their connection stays open."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import pytest_asyncio
+from aio_pika.exceptions import ChannelInvalidStateError
 
 from bridge.broker.client.connection import BrokerConnection
 from bridge.local.rabbitmq import RabbitNode
 from bridge.model.breaker import Breaker
-from topology.channels import plain_channel
+from topology.channels import look_at_all, plain_channel
+from topology.plan import Queue
 
 Use = Callable[[BrokerConnection], Awaitable[None]]
 
@@ -33,6 +35,24 @@ async def _taking(connection: BrokerConnection) -> None:
 async def _topology(connection: BrokerConnection) -> None:
     async with plain_channel(await connection.raw_connection()):
         pass
+
+
+async def test_channels_that_the_broker_closes_leave_their_connection_open(connection: BrokerConnection) -> None:
+    raw = await connection.raw_connection()
+    missing = [Queue(name=f"missing-{number}", arguments={}) for number in range(100)]
+    for _ in range(10):
+        together = await asyncio.gather(*(look_at_all(raw, missing) for _ in range(4)))
+        assert [found for found in together if any(found.values())] == []
+    assert connection.is_open
+
+
+async def test_channel_of_a_connection_that_is_lost_is_refused_as_unavailable(connection: BrokerConnection) -> None:
+    raw = await connection.raw_connection()
+    assert raw.transport is not None
+    await raw.transport.connection.close()
+    with pytest.raises(ChannelInvalidStateError):
+        async with plain_channel(raw):
+            pass
 
 
 @pytest.mark.parametrize("use", [BrokerConnection.ping, _taking, _topology], ids=["ping", "take", "topology"])

@@ -146,13 +146,7 @@ class BrokerConnection:
         """
         raw = await self.raw_connection()
         async with self.asking(self._timeout_s):
-            try:
-                return cast(aiormq.Channel, await open_channel(raw, confirms=confirms))
-            except RuntimeError as error:
-                if self.is_open:
-                    raise
-                # If the connection was lost a moment ago, aiormq raises only a RuntimeError.
-                raise BrokerUnavailable(f"RabbitMQ is away: {error}") from error
+            return cast(aiormq.Channel, await open_channel(raw, confirms=confirms))
 
     async def channel(self) -> Channel:
         """Opens a channel for taking messages out of queues.
