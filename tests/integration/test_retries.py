@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import aio_pika
 import pytest
 
+from bridge.model.durations import format_instant
 from tests.integration.amqp import Amqp, header
 from tests.integration.dead_letters import dead_ids, make_dead
 from tests.integration.topic import Json, Topic, due_ms
@@ -42,6 +43,15 @@ async def test_dead_letter_has_the_reason_and_the_message(topic: Topic, amqp: Am
     assert (letter.message_id, letter.body) == ("m-1", b'{"of":"m-1"}')
     assert header(letter, "x-delay-reason") == "refused"
     assert header(letter, "x-delay-topic") == topic.name
+    assert header(letter, "x-delay-due-at") == format_instant(header(letter, "x-delay-due"))
+
+
+async def test_replayed_letter_has_no_header_of_a_dead_letter(topic: Topic, amqp: Amqp) -> None:
+    await make_dead(topic, "m-1")
+    await topic.call("POST", "/dead/replay")
+    message = await amqp.take(topic.ready_queue)
+    assert message.message_id == "m-1"
+    assert not {"x-delay-reason", "x-delay-due-at"} & message.headers.keys()
 
 
 async def test_replay_of_one_dead_letter_leaves_the_others(topic: Topic, amqp: Amqp) -> None:

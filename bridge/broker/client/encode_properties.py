@@ -14,7 +14,7 @@ from pamqp.commands import Basic
 from bridge.broker.client import frames
 from bridge.broker.copies.copies import LONGEST_EXPIRATION_MS, OWN_PREFIX, to_properties
 from bridge.broker.copies.properties import Properties, WrittenValue
-from bridge.model.durations import LATEST_INSTANT_MS
+from bridge.model.durations import LATEST_INSTANT_MS, format_instant
 from bridge.model.message import UNSET, Copy
 
 _LONGEST_NAME = 32  # in characters, of up to four bytes: pamqp cuts a name to 128 bytes
@@ -65,14 +65,18 @@ class CopyProperties:
                 before, after = _around_ours(envelope.headers, envelope.written)
             except (TypeError, ValueError, ArithmeticError, struct.error):
                 return self._by_pamqp()  # its error says which value is wrong
+        due, reason = frames.whole_value(copy.due_ms), b""
+        if self._reason:
+            due += b"\x0ex-delay-due-at" + frames.text_value(format_instant(copy.due_ms))
+            reason = b"\x0ex-delay-reason" + frames.text_value(self._reason)
         ours = _OURS % (
             frames.whole_value(copy.attempt),
             frames.text_value(f"{copy.epoch}.{copy.nonce:x}"),
             frames.whole_value(copy.created_ms),
-            frames.whole_value(copy.due_ms),
+            due,
             b"\x0fx-delay-expires" + frames.whole_value(copy.expires_ms) if copy.expires_ms else b"",
             frames.whole_value(copy.max_retry),
-            b"\x0ex-delay-reason" + frames.text_value(self._reason) if self._reason else b"",
+            reason,
             frames.text_value(copy.topic),
         )
         if copy.asked:

@@ -10,6 +10,7 @@ x-delay-created    when the message was created, in Unix ms; `timestamp` has who
 x-delay-expires    when its time to live ends, in Unix ms; absent: never
 x-delay-asked      how often the checkpoint found it newer than its record; absent: never
 x-delay-reason     in a dead letter: why it is one
+x-delay-due-at     in a dead letter: `x-delay-due` as people read it, RFC 3339 in UTC
 x-delay-message-id the message_id that an AMQP client gave, if it can't be an id and a digest of it is the id
 """
 
@@ -23,7 +24,7 @@ from typing import Any
 from ulid import ULID
 
 from bridge.broker.copies.properties import Properties
-from bridge.model.durations import LATEST_INSTANT_MS
+from bridge.model.durations import LATEST_INSTANT_MS, format_instant
 from bridge.model.message import UNSET, Copy, Envelope, id_of
 from topology.deaths import BROKER_HEADERS, strip
 from topology.wheel import MAX_DELAY_MS
@@ -64,6 +65,7 @@ def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, rea
     if copy.asked:
         headers["x-delay-asked"] = copy.asked
     if reason:
+        headers["x-delay-due-at"] = format_instant(copy.due_ms)
         headers["x-delay-reason"] = reason
     return Properties(
         **properties,

@@ -63,6 +63,7 @@ def test_copy_is_persistent_and_has_headers_for_consumers() -> None:
         "x-delay-expires": NOW_MS + 9_999,
         "x-delay-asked": 7,
         "x-delay-reason": "rejected",
+        "x-delay-due-at": "2026-01-31T09:00:01.234Z",
     }
     assert (properties.delivery_mode, properties.expiration, properties.message_id) == (2, "500", "o-1")
     assert properties.timestamp_ms == NOW_MS - 5_000
@@ -72,7 +73,9 @@ def test_copy_without_time_to_live_has_no_expiration() -> None:
     properties = to_properties(replace(COPY, expires_ms=0, asked=0))
 
     assert properties.expiration is None
-    assert not {"x-delay-expires", "x-delay-asked", "x-delay-reason"} & (properties.headers or {}).keys()
+    assert (
+        not {"x-delay-expires", "x-delay-asked", "x-delay-reason", "x-delay-due-at"} & (properties.headers or {}).keys()
+    )
 
 
 def test_missing_properties_of_a_client_are_filled_in() -> None:
@@ -130,6 +133,7 @@ def test_headers_of_the_broker_and_for_routing_are_not_restored() -> None:
         "x-delivery-count": 3,
         "x-acquired-count": 4,
         "x-delay-due": NOW_MS,
+        "x-delay-due-at": "2026-01-31T09:00:00.000Z",
         "x-delay-anything": 1,
         "cc": "kept",
         "x-delayed": "kept",

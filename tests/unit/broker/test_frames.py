@@ -44,6 +44,7 @@ NAMES = st.text(max_size=9) | st.sampled_from(
         "x-delay",
         "x-delay-",
         "x-delay-due",
+        "x-delay-due-at",
         "x-delay-mine",
         "x-delayed",
         "z",
