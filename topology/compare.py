@@ -21,6 +21,10 @@ REQUIRED_FLAGS: Final = ("quorum_queue", "stream_queue")
 """These can be disabled before 3.12. Without `stream_queue`, 3.10 treats at-least-once as at-most-once and only logs
 it."""
 
+_NOT_BESIDE: Final = (
+    "Remove the binding. If the queue is a slot of an earlier version, stop its bridges, and move to another prefix "
+    "with `delaybridge topology drain`"
+)
 _REPLACE: Final = "It can't be changed: move to another prefix with `delaybridge topology drain`"
 
 # A slot dead-letters 2,000 to 5,000 messages a second, so these are late by some tenths of a second.
@@ -105,8 +109,8 @@ def expired(plan: Plan, rows: Rows) -> list[Finding]:
 
 
 def bindings(plan: Plan, rows: Rows) -> list[Finding]:
-    """Checks the rows of /api/bindings/VHOST: missing bindings, former ones, and others that take messages past the
-    bridge."""
+    """Checks the rows of /api/bindings/VHOST: missing bindings, former ones, and others that copy messages or take them
+    past the bridge."""
     existing = {
         Binding(
             source=row["source"],
@@ -138,6 +142,22 @@ def bindings(plan: Plan, rows: Rows) -> list[Finding]:
         for b in plan.former
         if b in existing
     ]
+    others = sorted(existing.difference(plan.bindings, plan.former), key=lambda b: (b.source, b.destination, b.key))
+    others = [b for b in others if b.source in watched]
+    planned = {(b.source, b.key) for b in plan.bindings}
+    doubled = [
+        Finding(
+            severity="warning",
+            name=f"{b.destination}: binding with the key of another queue",
+            found=f"bound to {b.source}",
+            required="absent",
+            on=b.destination,
+            effect="a copy of each message goes there too",
+            remedy=_NOT_BESIDE,
+        )
+        for b in others
+        if (b.source, b.key) in planned
+    ]
     foreign = [
         warning(
             f"binding {b.source} --{b.key}--> {b.destination}",
@@ -146,10 +166,10 @@ def bindings(plan: Plan, rows: Rows) -> list[Finding]:
             required="absent",
             remedy="Remove the binding",
         )
-        for b in sorted(existing.difference(plan.bindings, plan.former), key=lambda b: (b.source, b.destination, b.key))
-        if b.source in watched and not _OWN_KEY.fullmatch(b.key)
+        for b in others
+        if (b.source, b.key) not in planned and not _OWN_KEY.fullmatch(b.key)
     ]
-    return missing + former + foreign
+    return missing + former + doubled + foreign
 
 
 def policies(plan: Plan, rows: Rows, *, kind: str) -> list[Finding]:

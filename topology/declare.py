@@ -10,8 +10,8 @@ import aiormq.abc
 from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import ChannelClosed, ChannelNotFoundEntity
 
-from topology.channels import on_channels
-from topology.errors import TopologyConflict, TopologyError, TopologyMissing
+from topology.channels import look_at_all, on_channels
+from topology.errors import TopologyBarred, TopologyConflict, TopologyError, TopologyMissing
 from topology.plan import Binding, Exchange, Plan, Queue
 
 TIMEOUT_S: Final = 60.0
@@ -28,12 +28,16 @@ async def apply(connection: AbstractConnection, plan: Plan, *, timeout_s: float 
     Objects that exist with the same properties stay as they are. A failure leaves in place what was declared before it.
 
     Raises:
+        TopologyBarred: a queue of an earlier version exists. Nothing was declared.
         TopologyConflict: an object exists with other properties.
         TopologyMissing: the source or the destination of a binding does not exist.
         TopologyError: the broker refused for another reason, such as a missing permission or a bad argument.
         TimeoutError: not done within `timeout_s`.
     """
     async with asyncio.timeout(timeout_s):
+        for queue, existing in (await look_at_all(connection, plan.barring)).items():
+            if existing:
+                raise TopologyBarred(queue.name)
         await on_channels(connection, plan.exchanges, _declare_exchange)
         await on_channels(connection, plan.every_queue, _declare_queue)
         await on_channels(connection, plan.bindings, _bind)

@@ -27,6 +27,7 @@ from topology import plan
 from topology.channels import look_at_all, plain_channel
 from topology.declare import apply, remove
 from topology.errors import TopologyError
+from topology.former import FormerNames
 from topology.mover import Mover
 from topology.names import Names
 from topology.plan import Plan, Queue
@@ -50,7 +51,8 @@ async def drain(
     timeout_s: float | None = None,
 ) -> Drained:
     """Move all messages from the old names to the new ones, and delete the objects that only the old names have. With
-    another prefix these are all; with the same prefix, the lanes that the new names lack.
+    another prefix these are all; with the same prefix, the lanes that the new names lack. The old slots may have the
+    names that earlier versions gave them.
 
     A waiting message waits for the rest of its delay. Ready and dead queues stay as they are if their names are the
     same. If the names differ, the messages of `topics` move to queues that the caller has declared; `topics` must list
@@ -65,9 +67,12 @@ async def drain(
     if old == new:
         raise ValueError(f"there is nothing to drain: the old and the new names are the same, {old}")
     topics = tuple(topics)
-    leaving = _only_in(plan.whole(old, checked=topics), plan.whole(new, checked=topics))
+    leaving = plan.whole(old, checked=topics)
     async with asyncio.timeout(timeout_s):
         await apply(connection, plan.core(new))
+        if any((await look_at_all(connection, leaving.barring)).values()):
+            leaving += plan.slots(FormerNames.of(old))
+        leaving = _only_in(leaving, plan.whole(new, checked=topics))
         queues = await _unconsumed(connection, leaving.queues)
         slots = tuple(queue for queue in queues if "x-message-ttl" in queue.arguments)
         checkpoints = {lane.checkpoint for lane in old.each_lane}

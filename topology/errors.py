@@ -2,6 +2,7 @@
 
 TopologyError
  +- TopologyConflict    an object exists with other arguments; arguments of an existing queue can't be changed
+ +- TopologyBarred      a queue of an earlier version exists, beside which nothing may be declared
  +- TopologyMissing     the source or the destination of a binding does not exist
  +- ConnectionFailed    the broker refused a connection, or a call over it
  +- BrokerUnsuitable    the broker is too old, is a broken version, or lacks a capability
@@ -37,6 +38,18 @@ class TopologyConflict(TopologyError):
         super().__init__(
             f"{name} exists with other arguments: {difference}."
             " Choose another prefix and move the messages with `delaybridge topology drain`"
+        )
+
+
+class TopologyBarred(TopologyError):
+    """The queue `name` of an earlier version exists. Beside its wheel, each message would wait twice."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"the queue {name} of an earlier version exists, whose slots had other names. Each message would wait in a"
+            " slot of both versions. Stop the bridges of that version, and move its messages to another prefix with"
+            " `delaybridge topology drain` of this version"
         )
 
 

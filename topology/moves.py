@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from topology.deaths import deaths, left_of_key_ms, strip
+from topology.former import FormerNames
 from topology.names import Names
 from topology.wheel import MAX_DELAY_MS, Slot, ceil_to_tenth, parse_key, route
 
@@ -52,15 +53,17 @@ def move(
         return Move(exchange="", routing_key=new.dead_queue(topic), headers=plain)
     died = deaths(headers)
     parsed = parse_key(key)
-    left_ms = left_of_key_ms(old.lane_with(queue), key, died)
+    lane = old.lane_with(queue)
+    # Under the names of another version no slot counts as passed, which makes the rest too long.
+    left_ms = min(left_of_key_ms(names, key, died) or 0 for names in (lane, FormerNames.of(lane)))
     returned = bool(died) and old.topic_of_ready_queue(died[0].queue) is not None
-    if returned or parsed is None or left_ms is None:
+    if returned or parsed is None:
         return Move(exchange=new.checkpoint, routing_key=key, headers=dict(headers or {}))
     due_ms = plain.get(DUE_HEADER)
     if isinstance(due_ms, int):
         left_ms = due_ms - now_ms
-    lane = new.lane_for(message_id or "")
-    entry = route(lane, min(ceil_to_tenth(left_ms), MAX_DELAY_MS), parsed.topic, parsed.kind)
+    new_lane = new.lane_for(message_id or "")
+    entry = route(new_lane, min(ceil_to_tenth(left_ms), MAX_DELAY_MS), parsed.topic, parsed.kind)
     return Move(
-        exchange=entry.exchange, routing_key=entry.routing_key, headers=plain, lane=lane.lane, slots=entry.slots
+        exchange=entry.exchange, routing_key=entry.routing_key, headers=plain, lane=new_lane.lane, slots=entry.slots
     )

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -18,15 +18,16 @@ such copies. A bundle was called a parcel before, and some parcels may wait for 
 MOST_LANES: Final = 64
 """The most lanes. A lane has 180 queues, and more of them would keep a cluster busy."""
 
-# By hand: the size and the unit of one step, for the names of slots. Slot 3 of `tens-of-days` is `30d`.
-_STEPS: Final = {
-    "hundreds-of-days": (100, "d"),
-    "tens-of-days": (10, "d"),
-    "days": (1, "d"),
-    "hours": (1, "h"),
-    "minutes": (1, "m"),
-    "seconds": (1, "s"),
-    "tenths": (100, "ms"),
+# By hand: the size of one step, and the wait of a slot as text. A place before the slot's own is 0 and written out, so
+# these texts sort by duration.
+_WAITS: Final = {
+    "hundreds-of-days": (100, "{:03}d"),
+    "tens-of-days": (10, "{:03}d"),
+    "days": (1, "{:03}d"),
+    "hours": (1, "000d-{:02}h"),
+    "minutes": (1, "000d-00h-{:02}m"),
+    "seconds": (1, "000d-00h-00m-{:02}s"),
+    "tenths": (1, "000d-00h-00m-00.{}s"),
 }
 
 _START: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,40}")
@@ -142,9 +143,12 @@ class Names:
         return f"{self.entry}.{hand}"
 
     def slot(self, hand: str, value: int) -> str:
-        """Queue of one value of a hand: (`minutes`, 30) -> `delay.30m`, (`tenths`, 2) -> `delay.lane2.200ms`."""
-        step, unit = _STEPS[hand]
-        return f"{self.entry}.{value * step}{unit}"
+        """Queue of one value of a hand. Sorted as text, the slots of a lane are in the order of their waits.
+
+        (`days`, 3) -> `delay.003d`, (`minutes`, 30) -> `delay.000d-00h-30m`, (`tenths`, 2) ->
+        `delay.lane2.000d-00h-00m-00.2s`.
+        """
+        return f"{self.entry}.{_wait(hand, value)}"
 
     def ready_queue(self, topic: str) -> str:
         """Queue from which consumers take the topic's due messages."""
@@ -166,3 +170,9 @@ class Names:
     def _topic_after(start: str, name: str) -> str | None:
         topic = name.removeprefix(start)
         return topic if name.startswith(start) and TOPIC.fullmatch(topic) else None
+
+
+@lru_cache(maxsize=256)
+def _wait(hand: str, value: int) -> str:
+    step, wait = _WAITS[hand]
+    return wait.format(value * step)

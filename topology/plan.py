@@ -2,7 +2,7 @@
 
     delay --8 words--> delay.hundreds-of-days --0.#--> delay.tens-of-days --*.0.#--> ... --> delay.tenths --> delay.due
                            |                               |                                     |               |
-                       delay.100d ... delay.900d      delay.10d ... delay.90d              delay.100ms ...       |
+                       delay.100d ... delay.900d      delay.010d ... delay.090d       delay.000d-00h-00m-00.1s   |
                            '--expired: next hand           '--expired: next hand                 '--expired -----'
 
     each of these exchanges --alternate exchange, for keys without a binding--> delay.checkpoint
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from topology.former import FormerNames
 from topology.names import TOPIC, Names
 from topology.wheel import HANDS
 
@@ -73,6 +74,7 @@ class Plan:
 
     `later`: queues that may be missing. A bridge declares each when the first message for it comes.
     `former`: bindings of earlier versions, which are removed once the others exist.
+    `barring`: queues of earlier versions. While one exists, nothing is declared.
     """
 
     exchanges: tuple[Exchange, ...] = ()
@@ -80,6 +82,7 @@ class Plan:
     later: tuple[Queue, ...] = ()
     bindings: tuple[Binding, ...] = ()
     former: tuple[Binding, ...] = ()
+    barring: tuple[Queue, ...] = ()
 
     @property
     def every_queue(self) -> tuple[Queue, ...]:
@@ -99,6 +102,7 @@ def merged(plans: Iterable[Plan]) -> Plan:
         later=tuple(dict.fromkeys(item for plan in plans for item in plan.later)),
         bindings=tuple(dict.fromkeys(item for plan in plans for item in plan.bindings)),
         former=tuple(dict.fromkeys(item for plan in plans for item in plan.former)),
+        barring=tuple(dict.fromkeys(item for plan in plans for item in plan.barring)),
     )
 
 
@@ -118,6 +122,8 @@ def core(names: Names) -> Plan:
             _to_queue(names.acks, names.acks, ""),
             _to_exchange(names.returned, names.each_lane[0].checkpoint, ""),
         ),
+        # An earlier build declared all its slots in their order. So the last one in lane 0 speaks for all.
+        barring=slot(FormerNames.of(names.in_lane(0)), HANDS[-1].name, HANDS[-1].values[-1]).queues,
     )
     return merged((*(_hands(lane) for lane in names.each_lane), shared))
 

@@ -39,6 +39,7 @@ _SUPPORTED: Final = "Use a RabbitMQ that docs/versions.md lists"
 _UNREAD: Final = ", as the management API did not answer"
 _MOST_EXPIRED: Final = "columns=name,messages_dlx&page=1&page_size=20&sort=messages_dlx&sort_reverse=true"
 _DECLARE: Final = "Declare it with `delaybridge topology apply`"
+_MOVE: Final = "Stop the bridges of that version, and move its messages with `delaybridge topology drain`"
 
 
 def check_server(properties: Mapping[str, Any]) -> None:
@@ -77,6 +78,7 @@ async def verify(
     async with asyncio.timeout(timeout_s):
         findings = await _server(connection)
         findings += await _missing(connection, plan)
+        findings += await _barring(connection, plan)
         checked = ["version", "feature flags", f"{len(plan.exchanges)} exchanges", f"{len(plan.queues)} queues"]
         skipped: list[str] = []
         if management_url is not None:
@@ -127,6 +129,14 @@ async def _missing(connection: AbstractConnection, plan: Plan) -> list[Finding]:
         error(f"{type(item).__name__.lower()} {item.name}", found="missing", required="declared", remedy=_DECLARE)
         for item, existing in (await look_at_all(connection, items)).items()
         if existing is None
+    ]
+
+
+async def _barring(connection: AbstractConnection, plan: Plan) -> list[Finding]:
+    return [
+        error(f"queue {queue.name} of an earlier version", found="declared", required="absent", remedy=_MOVE)
+        for queue, existing in (await look_at_all(connection, plan.barring)).items()
+        if existing
     ]
 
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(90)
 
 IN_FOUR_BUCKETS = pytest.mark.parametrize("own", [{"BRIDGE_INDEX_BUCKETS": "4"}], indirect=True, ids=["4 buckets"])
 
-SLOT_OF_FOUR_SECONDS = "delay.3s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
+SLOT_OF_FOUR_SECONDS = "delay.000d-00h-00m-03s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ OURS = st.sampled_from(
 DEATH = st.fixed_dictionaries(
     {},
     optional={
-        "queue": FIELDS | st.sampled_from(["ready.orders", "delay.30m", b"delay.5s"]),
+        "queue": FIELDS | st.sampled_from(["ready.orders", "delay.000d-00h-30m", b"delay.000d-00h-00m-05s"]),
         "reason": FIELDS | st.sampled_from(["expired", "rejected"]),
         "count": FIELDS,
         "exchange": FIELDS,

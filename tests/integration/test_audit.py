@@ -23,8 +23,8 @@ pytestmark = pytest.mark.timeout(90)
 NowMs = Callable[[], Awaitable[int]]
 GRACE_MS = 1_000
 RUN_EVERY_S = 0.25  # a run of the command takes the time of many looks
-SLOT_OF_FOUR_SECONDS = "delay.3s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
-SLOT_OF_A_LEASE_OF_FOUR_SECONDS = "delay.4s"
+SLOT_OF_FOUR_SECONDS = "delay.000d-00h-00m-03s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
+SLOT_OF_A_LEASE_OF_FOUR_SECONDS = "delay.000d-00h-00m-04s"
 BY_HAND = pytest.mark.parametrize("own", ["not_auditing"], indirect=True)
 
 

@@ -24,8 +24,8 @@ from topology.names import Names
 pytestmark = pytest.mark.timeout(90)
 
 NowMs = Callable[[], Awaitable[int]]
-SLOT_OF_FOUR_SECONDS = "delay.3s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
-SLOT_OF_A_LEASE_OF_FIVE_SECONDS = "delay.5s"
+SLOT_OF_FOUR_SECONDS = "delay.000d-00h-00m-03s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
+SLOT_OF_A_LEASE_OF_FIVE_SECONDS = "delay.000d-00h-00m-05s"
 BUNDLE_TYPE = "application/vnd.delaybridge.bundle"
 DUE = "0.0.0.0.0.0.0.!checked-bundle."
 

@@ -14,14 +14,15 @@ from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.declared.declared import Declared
 from bridge.local.rabbitmq import RabbitNode
 from bridge.model.breaker import Breaker
-from bridge.model.errors import BrokerUnavailable
+from bridge.model.errors import BrokerUnavailable, BrokerUnfit
 from bridge.service.policies import Policies
 from bridge.service.topics import Topics
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.records import Records
 from tests.integration.amqp import Amqp
-from topology import declare
+from topology import declare, plan
+from topology.former import FormerNames
 from topology.names import Names
 from topology.plan import Plan
 
@@ -80,6 +81,17 @@ async def test_topic_queue_deleted_during_its_declare_is_declared_again(
     await amqp.publish(f"{prefix}.ready", "orders")
     assert await objects.depth(objects.ready_queue("orders")) == 1
     assert objects.unsettled("orders")  # it is a new one, whose confirms do not count yet
+
+
+async def test_wheel_is_not_declared_beside_slots_of_an_earlier_version(link: BrokerConnection, amqp: Amqp) -> None:
+    names = Names(prefix=f"d{uuid4().hex[:12]}")
+    former = plan.Plan(queues=plan.slots(FormerNames.of(names)).queues[-1:])
+    await declare.apply(amqp.connection, former)
+    objects = Declared(link, names, delivery_limit=20, publishers=())
+    with pytest.raises(BrokerUnfit, match=rf"the queue {names.prefix}\.900ms of an earlier version .* topology drain"):
+        await objects.wheel.ensure()
+    assert await amqp.count(names.checkpoint) is None
+    await declare.remove(amqp.connection, former)
 
 
 async def test_topic_is_not_declared_again_after_a_reconnect(

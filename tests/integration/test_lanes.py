@@ -148,7 +148,7 @@ async def test_fewer_lanes_lose_no_waiting_message(rabbit: RabbitNode, redis_nod
                 left = IDS - {OF_LANE[2]}
                 assert set(await direct.through(client).pull_ids(2)) == left
                 await topic.through(client).send(id=OF_LANE[1], delay="20h")
-                await until_count(own, "delay.19h", 1)
+                await until_count(own, "delay.000d-19h", 1)
         bindings = await management(rabbit, "GET", f"queues/{own.vhost}/{direct.ready_queue}/bindings")
         assert {one["source"] for one in bindings} == {"", "delay.ready"}
 

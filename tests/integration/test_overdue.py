@@ -10,7 +10,7 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.integration.own import own_bridge
 
-SLOT_OF_THREE_SECONDS = "delay.2s"  # holds a message with a delay of 3 s, which aims 100-200 ms short
+SLOT_OF_THREE_SECONDS = "delay.000d-00h-00m-02s"  # holds a message with a delay of 3 s, which aims 100-200 ms short
 
 
 @pytest.mark.parametrize("moved_to", ["0s", "1s"])

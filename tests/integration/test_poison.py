@@ -171,7 +171,7 @@ async def publish_straight(amqp: Amqp, queue: str, headers: FieldTable | None) -
 
 
 @pytest.mark.parametrize("forged", [None, FORGED])
-@pytest.mark.parametrize("queue", ["delay.100ms", "delay.checkpoint"])
+@pytest.mark.parametrize("queue", ["delay.000d-00h-00m-00.1s", "delay.checkpoint"])
 async def test_message_published_into_a_wheel_queue_is_put_aside(
     topic: Topic, amqp: Amqp, queue: str, forged: FieldTable | None
 ) -> None:

@@ -90,9 +90,9 @@ def says(health: Json, *words: str) -> bool:
 
 
 BREAKING: list[tuple[str, Json, str]] = [
-    (r"^delay\.5s$", {"message-ttl": 1_000}, "lets messages go early"),
-    (r"^delay\.5s$", {"expires": 3_600_000}, "deletes the queue with its messages"),
-    (r"^delay\.5s$", {"dead-letter-routing-key": "elsewhere"}, "misroutes due messages"),
+    (r"^delay\.000d-00h-00m-05s$", {"message-ttl": 1_000}, "lets messages go early"),
+    (r"^delay\.000d-00h-00m-05s$", {"expires": 3_600_000}, "deletes the queue with its messages"),
+    (r"^delay\.000d-00h-00m-05s$", {"dead-letter-routing-key": "elsewhere"}, "misroutes due messages"),
     (r"^delay\.checkpoint$", {"message-ttl": 3_600_000}, "drops messages that stay longer"),
     (r"^dead\.", {"max-length": 1_000}, "drops its oldest messages"),
     (r"^delay\.acks$", {"delivery-limit": 5}, "drops messages that are requeued more often"),
@@ -148,21 +148,21 @@ async def test_policy_that_adds_an_alternate_exchange_makes_a_bridge_unready(wat
 async def test_policy_overridden_by_arguments_is_no_finding(watched: Watched) -> None:
     harmless = {"dead-letter-exchange": "elsewhere", "dead-letter-strategy": "at-most-once", "overflow": "drop-head"}
     async with (
-        watched.policy("policies", r"^delay\.5s$", harmless),
-        watched.policy("operator-policies", r"^delay\.6s$", {"max-length": 10}),
+        watched.policy("policies", r"^delay\.000d-00h-00m-05s$", harmless),
+        watched.policy("operator-policies", r"^delay\.000d-00h-00m-06s$", {"max-length": 10}),
     ):
         health = await watched.until(lambda _, health: bool(health["findings"]))
         assert len(health["findings"]) == 1
-        assert says(health, "delay.6s")
+        assert says(health, "delay.000d-00h-00m-06s")
     await watched.until_ok()
 
 
 async def test_finding_is_logged_once_when_it_appears_and_when_it_clears(watched: Watched) -> None:
     before = len(watched.events("broker.finding")), len(watched.events("broker.finding_cleared"))
-    async with watched.policy("policies", r"^delay\.7s$", {"max-length": 77}):
+    async with watched.policy("policies", r"^delay\.000d-00h-00m-07s$", {"max-length": 77}):
         await watched.until(lambda _, health: says(health, "77"))
         # A later verification reports the second finding and sees the first again.
-        async with watched.policy("operator-policies", r"^delay\.8s$", {"max-length": 88}):
+        async with watched.policy("operator-policies", r"^delay\.000d-00h-00m-08s$", {"max-length": 88}):
             await watched.until(lambda _, health: says(health, "88"))
     await watched.until_ok()
     after = len(watched.events("broker.finding")), len(watched.events("broker.finding_cleared"))

@@ -8,10 +8,10 @@ from time import monotonic
 import structlog
 
 from bridge.broker.client.connection import BrokerConnection, translated
-from bridge.model.errors import BrokerUnavailable
+from bridge.model.errors import BrokerUnavailable, BrokerUnfit
 from topology import declare
 from topology.channels import look_at_all
-from topology.errors import TopologyConflict, TopologyError, TopologyMissing
+from topology.errors import TopologyBarred, TopologyConflict, TopologyError, TopologyMissing
 from topology.plan import Plan
 
 log = structlog.get_logger(__name__)
@@ -71,11 +71,13 @@ class Declarer:
         `existed`: it was declared before, and is declared again in case somebody has deleted a part of it.
 
         Raises:
+            BrokerUnfit: a queue of an earlier version bars the plan.
             NotAllowed
             Vanished: a second call may succeed.
         """
         try:
-            await self._declare(Plan(exchanges=wanted.exchanges, queues=wanted.queues), self._within_s)
+            objects = Plan(exchanges=wanted.exchanges, queues=wanted.queues, barring=wanted.barring)
+            await self._declare(objects, self._within_s)
         except TopologyConflict as conflict:
             # The object exists with other arguments than ours. The bridge can use it, and an operator has to decide.
             log.warning("topology.conflict", detail=str(conflict))
@@ -109,6 +111,8 @@ class Declarer:
                     raise _Unanswered("RabbitMQ did not declare in time") from None
         except TopologyConflict:
             raise
+        except TopologyBarred as error:
+            raise BrokerUnfit(str(error)) from error
         except TopologyMissing as error:
             raise Vanished(str(error)) from error
         except TopologyError as error:

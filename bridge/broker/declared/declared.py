@@ -177,7 +177,7 @@ class Declared:
             wanted, gone = self.wanted(await listed()), set(missing.queues)
             missing = replace(missing, queues=tuple(queue for queue in wanted.queues if queue in gone))
         names = [exchange.name for exchange in missing.exchanges] + [queue.name for queue in missing.queues]
-        unmet = replace(wanted, exchanges=missing.exchanges, queues=missing.queues)
+        unmet = replace(wanted, exchanges=missing.exchanges, queues=missing.queues, barring=())
         await self._declarer.apply(unmet, existed=not names)
         if names:
             self._young.declared(WHEEL)

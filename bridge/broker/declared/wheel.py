@@ -103,7 +103,9 @@ class Wheel:
         if not exists:
             self._young.declaring(WHEEL)
         try:
-            wanted = whole if binds or not exists else replace(whole, bindings=(), former=())
+            wanted = replace(whole, barring=()) if exists else whole
+            if exists and not binds:
+                wanted = replace(wanted, bindings=(), former=())
             await self._declarer.apply(wanted, existed=exists)
         except NotAllowed:
             if not exists:

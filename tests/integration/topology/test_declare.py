@@ -34,7 +34,7 @@ async def test_apply_is_idempotent_and_verifies_without_findings(broker: Broker)
 async def test_remove_deletes_every_object_and_is_idempotent(broker: Broker) -> None:
     small = plan.core(NAMES) + plan.slot(NAMES, "minutes", 30) + plan.topic(NAMES, "orders", direct=True)
     await apply(broker.connection, small)
-    assert "delay.30m" in await objects(broker)
+    assert "delay.000d-00h-30m" in await objects(broker)
 
     await remove(broker.connection, small)
     assert await objects(broker) == set()
@@ -55,14 +55,14 @@ async def test_single_binding_can_be_removed(broker: Broker) -> None:
 async def test_queue_with_another_ttl_is_a_conflict_that_names_both(broker: Broker) -> None:
     five = plan.slot(NAMES, "seconds", 5)
     await apply(broker.connection, plan.core(NAMES) + five)
-    other = Queue(name="delay.5s", arguments={**five.queues[0].arguments, "x-message-ttl": 6000})
+    other = Queue(name="delay.000d-00h-00m-05s", arguments={**five.queues[0].arguments, "x-message-ttl": 6000})
 
     with pytest.raises(TopologyConflict) as conflict:
         await apply(broker.connection, Plan(queues=(other,)))
 
     raised = conflict.value
     assert (raised.name, raised.argument, raised.found, raised.required) == (
-        "delay.5s",
+        "delay.000d-00h-00m-05s",
         "x-message-ttl",
         "5000",
         "6000",

@@ -11,6 +11,7 @@ from tests.matrix.servers import Servers
 from topology import plan
 from topology.declare import apply, remove
 from topology.definitions import export
+from topology.former import FormerNames
 from topology.names import Names
 from topology.plan import Plan
 from topology.verify import verify
@@ -41,19 +42,21 @@ async def test_queue_with_other_arguments_is_reported(broker: Broker) -> None:
     await apply(broker.connection, plan.core(NAMES))
     async with broker.connection.channel() as channel:
         await channel.declare_queue(
-            "delay.5s", durable=True, arguments={"x-queue-type": "quorum", "x-message-ttl": 6000, "x-expires": 10_000}
+            "delay.000d-00h-00m-05s",
+            durable=True,
+            arguments={"x-queue-type": "quorum", "x-message-ttl": 6000, "x-expires": 10_000},
         )
 
     slot = plan.slot(NAMES, "seconds", 5)
     report = await verify(broker.connection, slot, management_url=broker.management_url)
 
     assert {(f.name, f.found, f.required) for f in report.findings} == {
-        ("delay.5s: x-message-ttl", "6000", "5000"),
-        ("delay.5s: x-expires", "10000", "absent"),
-        ("delay.5s: x-dead-letter-exchange", "absent", "delay.tenths"),
-        ("delay.5s: x-dead-letter-strategy", "absent", "at-least-once"),
-        ("delay.5s: x-overflow", "absent", "reject-publish"),
-        ("binding delay.seconds --*.*.*.*.*.5.#--> delay.5s", "missing", "bound"),
+        ("delay.000d-00h-00m-05s: x-message-ttl", "6000", "5000"),
+        ("delay.000d-00h-00m-05s: x-expires", "10000", "absent"),
+        ("delay.000d-00h-00m-05s: x-dead-letter-exchange", "absent", "delay.tenths"),
+        ("delay.000d-00h-00m-05s: x-dead-letter-strategy", "absent", "at-least-once"),
+        ("delay.000d-00h-00m-05s: x-overflow", "absent", "reject-publish"),
+        ("binding delay.seconds --*.*.*.*.*.5.#--> delay.000d-00h-00m-05s", "missing", "bound"),
     }
 
 
@@ -74,7 +77,7 @@ async def test_policy_that_would_lose_messages_is_reported(broker: Broker, kind:
     assert not report.ok
     assert {f.name for f in report.findings} == {
         f"delay.{queue}: {word} limits: {key}"
-        for queue in ("5s", "checkpoint", "acks", "refused")
+        for queue in ("000d-00h-00m-05s", "checkpoint", "acks", "refused")
         for key in ("message-ttl", "max-length")
     }
 
@@ -89,6 +92,20 @@ async def test_binding_that_leads_messages_past_the_checkpoint_is_reported(broke
 
     assert [(f.severity, f.name) for f in report.findings] == [("warning", "binding delay.due --#--> tap")]
     assert report.ok
+
+
+async def test_slots_of_an_earlier_version_are_reported(broker: Broker) -> None:
+    await apply(broker.connection, SMALL)
+    former = FormerNames.of(NAMES)
+    await apply(broker.connection, plan.slot(former, "seconds", 5) + plan.slot(former, "tenths", 9))
+
+    report = await verify(broker.connection, SMALL, management_url=broker.management_url)
+
+    assert [(f.severity, f.name) for f in report.findings] == [
+        ("error", "queue delay.900ms of an earlier version"),
+        ("warning", "delay.5s: binding with the key of another queue"),
+    ]
+    assert "delaybridge topology drain" in str(report)
 
 
 async def test_report_says_that_the_management_api_did_not_answer(broker: Broker) -> None:

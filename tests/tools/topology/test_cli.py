@@ -49,7 +49,7 @@ def test_lanes_are_declared_verified_and_removed() -> None:
 
 def test_show_and_export_need_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_AMQP_URL", "amqp://127.0.0.1:1/")
-    assert "delay.30m" in run("show")
+    assert "delay.000d-00h-30m" in run("show")
     assert len(json.loads(run("--topic", "orders", "export"))["queues"]) == 182
     assert "Connect call failed" in run("apply", code=1)
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import aio_pika
@@ -17,7 +18,8 @@ from topology.channels import with_lanes_found
 from topology.deaths import deaths
 from topology.declare import apply
 from topology.drain import drain
-from topology.errors import TopologyError
+from topology.errors import TopologyBarred, TopologyError
+from topology.former import FormerNames
 from topology.mover import MARKER
 from topology.names import Names
 from topology.verify import verify
@@ -71,8 +73,8 @@ async def test_waiting_message_moves_with_its_remaining_delay(broker: Broker) ->
 
     drained = await drain(broker.connection, OLD, NEW, timeout_s=60)
 
-    assert drained.moved == {"delay.5h": 2}
-    [by_key] = await take(broker, "delay2.5h", 1)
+    assert drained.moved == {"delay.000d-05h": 2}
+    [by_key] = await take(broker, "delay2.000d-05h", 1)
     assert by_key.routing_key == "0.0.0.5.0.0.2.!retry.orders"
     assert (by_key.body, by_key.message_id, by_key.content_type) == (b"by key", "m1", "text/plain")
     left = await _only_waiting(broker)
@@ -91,6 +93,22 @@ async def _only_waiting(broker: Broker) -> str:
                 if declared.declaration_result.message_count:
                     return queue.name
     raise AssertionError("no queue of the new wheel has a message")
+
+
+async def test_message_in_a_slot_of_an_earlier_version_moves_to_the_present_slot(broker: Broker) -> None:
+    await apply(broker.connection, replace(plan.whole(FormerNames.of(OLD), checked=["orders"]), barring=()))
+    taken = route(OLD, 5 * HOUR_MS + 200, "orders")
+    await publish(broker, taken.exchange, taken.routing_key, b"waits")
+    with pytest.raises(TopologyBarred, match=r"the queue delay\.900ms of an earlier version exists"):
+        await apply(broker.connection, plan.whole(OLD))
+
+    drained = await drain(broker.connection, OLD, NEW, topics=["orders"], timeout_s=60)
+
+    assert drained.moved == {"delay.5h": 1}
+    [moved] = await take(broker, "delay2.000d-05h", 1)
+    assert (moved.body, moved.routing_key) == (b"waits", taken.routing_key)
+    await _assert_nothing_old(broker)
+    await apply(broker.connection, plan.core(OLD))
 
 
 async def test_messages_in_flight_during_a_drain_arrive_once_and_not_early(broker: Broker) -> None:
@@ -134,8 +152,8 @@ async def test_drain_moves_every_message_of_a_long_queue(broker: Broker) -> None
 
     drained = await drain(broker.connection, OLD, NEW, timeout_s=60)
 
-    assert drained.moved == {"delay.5h": len(bodies)}
-    assert sorted(message.body for message in await take(broker, "delay2.5h", len(bodies))) == sorted(bodies)
+    assert drained.moved == {"delay.000d-05h": len(bodies)}
+    assert sorted(message.body for message in await take(broker, "delay2.000d-05h", len(bodies))) == sorted(bodies)
     await _assert_nothing_old(broker)
 
 
@@ -228,8 +246,8 @@ async def test_drain_to_fewer_lanes_moves_the_others_and_keeps_the_first(broker:
     drained = await drain(broker.connection, found, OLD, timeout_s=60)
 
     assert found == three
-    assert drained.moved == {f"delay.lane{lane}.{queue}": 1 for lane in (1, 2) for queue in ("5h", "checkpoint")}
-    assert {message.message_id for message in await take(broker, "delay.5h", 3)} == {"m0", "m1", "m2"}
+    assert drained.moved == {f"delay.lane{lane}.{queue}": 1 for lane in (1, 2) for queue in ("000d-05h", "checkpoint")}
+    assert {message.message_id for message in await take(broker, "delay.000d-05h", 3)} == {"m0", "m1", "m2"}
     assert {message.message_id for message in await take(broker, "delay.checkpoint", 3)} == {"d0", "d1", "d2"}
     whole = plan.whole(OLD, checked=["orders"], direct=["mails"])
     assert await names_on(broker) >= {queue.name for queue in whole.queues}
@@ -243,7 +261,7 @@ async def test_drain_can_be_repeated(broker: Broker) -> None:
     taken = route(OLD, HOUR_MS, "orders")
     await publish(broker, taken.exchange, taken.routing_key, b"one")
 
-    assert (await drain(broker.connection, OLD, NEW, timeout_s=60)).moved == {"delay.1h": 1}
+    assert (await drain(broker.connection, OLD, NEW, timeout_s=60)).moved == {"delay.000d-01h": 1}
     assert (await drain(broker.connection, OLD, NEW, timeout_s=60)).moved == {}
     await _assert_nothing_old(broker)
 

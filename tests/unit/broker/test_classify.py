@@ -38,7 +38,7 @@ def arrival(key: str, body: bytes = b"", **headers: Any) -> Arrival:
 
 
 def test_a_copy_that_went_through_its_slots_is_due() -> None:
-    died = expired("delay.200ms", "delay.5s", "delay.30m")
+    died = expired("delay.000d-00h-00m-00.2s", "delay.000d-00h-00m-05s", "delay.000d-00h-30m")
     found = arrival(KEY, x_death=died, x_delay_copy="2.a", x_delay_due=NOW_MS + 40)
 
     assert isinstance(found, Due)
@@ -46,7 +46,7 @@ def test_a_copy_that_went_through_its_slots_is_due() -> None:
 
 
 def test_a_copy_that_missed_a_slot_has_the_rest_of_its_delay_left() -> None:
-    found = arrival(KEY, x_death=expired("delay.30m"), x_delay_copy="2.a", x_delay_due=NOW_MS + 5_240)
+    found = arrival(KEY, x_death=expired("delay.000d-00h-30m"), x_delay_copy="2.a", x_delay_due=NOW_MS + 5_240)
 
     assert isinstance(found, Due)
     assert (found.stranded_ms, found.copy.due_ms) == (5_200, NOW_MS + 5_240)
@@ -54,7 +54,11 @@ def test_a_copy_that_missed_a_slot_has_the_rest_of_its_delay_left() -> None:
 
 @pytest.mark.parametrize(
     ("died", "left_ms"),
-    [([], 1_805_200), (expired("delay.5s", "delay.30m"), 200), (expired("delay.200ms", "delay.5s", "delay.30m"), 0)],
+    [
+        ([], 1_805_200),
+        (expired("delay.000d-00h-00m-05s", "delay.000d-00h-30m"), 200),
+        (expired("delay.000d-00h-00m-00.2s", "delay.000d-00h-00m-05s", "delay.000d-00h-30m"), 0),
+    ],
 )
 def test_a_clients_own_message_is_due_when_its_key_says(died: list[dict[str, Any]], left_ms: int) -> None:
     found = arrival(KEY, x_death=died, x_delay_due=5)
@@ -72,7 +76,7 @@ def test_a_kind_in_the_key_is_no_part_of_the_topic() -> None:
 
 @pytest.mark.parametrize(("reason", "by_ttl"), [("rejected", False), ("delivery_limit", False), ("expired", True)])
 def test_a_copy_dead_lettered_by_its_ready_queue_is_returned(reason: str, by_ttl: bool) -> None:
-    died = [{"queue": "ready.ns/orders", "reason": reason, "count": 1}, *expired("delay.30m")]
+    died = [{"queue": "ready.ns/orders", "reason": reason, "count": 1}, *expired("delay.000d-00h-30m")]
     found = arrival("orders", x_death=died, x_delay_copy="2.a", x_delay_attempt=2)
 
     assert isinstance(found, Returned)
@@ -95,9 +99,9 @@ def test_a_message_without_a_key_of_the_wheel_is_unusable(key: str) -> None:
         [5],
         [{}],
         [{"queue": 5, "reason": None}],
-        [{"queue": "delay.30m", "reason": "expired", "routing-keys": 5}],
-        [{"queue": "delay.30m", "reason": "expired", "count": "x", "exchange": 7, "original-expiration": [1]}],
-        {"queue": "delay.30m", "reason": "expired"},
+        [{"queue": "delay.000d-00h-30m", "reason": "expired", "routing-keys": 5}],
+        [{"queue": "delay.000d-00h-30m", "reason": "expired", "count": "x", "exchange": 7, "original-expiration": [1]}],
+        {"queue": "delay.000d-00h-30m", "reason": "expired"},
     ],
 )
 def test_copy_with_forged_deaths_is_due(died: object) -> None:
@@ -113,7 +117,7 @@ def test_a_bundle_waits_packed_until_its_earliest_copy_is_due() -> None:
 
 def test_a_bundle_that_missed_a_slot_has_the_rest_of_its_delay_left() -> None:
     key = "0.0.0.0.30.5.2.!lease-bundle.orders"
-    found = arrival(key, x_death=expired("delay.30m"), x_delay_bundle=2, x_delay_due=NOW_MS + 5_240)
+    found = arrival(key, x_death=expired("delay.000d-00h-30m"), x_delay_bundle=2, x_delay_due=NOW_MS + 5_240)
 
     assert isinstance(found, Bundle)
     assert found.stranded_ms == 5_200

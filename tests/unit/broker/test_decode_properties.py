@@ -44,7 +44,7 @@ DEATH = st.fixed_dictionaries(
     optional={
         "count": VALUES,
         "reason": st.sampled_from(["expired", "rejected"]) | VALUES,
-        "queue": st.sampled_from(["ready.orders", "delay.30m"]) | VALUES,
+        "queue": st.sampled_from(["ready.orders", "delay.000d-00h-30m"]) | VALUES,
         "routing-keys": VALUES,
         "time": VALUES,
     },
@@ -171,10 +171,10 @@ def test_deaths_are_those_that_pamqp_decodes(headers: dict[str, Any]) -> None:
 
 
 def test_the_latest_death_is_read_without_the_others() -> None:
-    died: list[Any] = [{"count": 1, "reason": "rejected", "queue": "ready.orders"}, {"queue": "delay.5s"}]
+    died: list[Any] = [{"count": 1, "reason": "rejected", "queue": "ready.orders"}, {"queue": "delay.100d"}]
     content = written(Basic.Properties(headers={"x-death": died}))
 
-    assert own.latest_death(decode_properties(content.replace(b"delay.5s", b"\xff" * 8)).headers) == (
+    assert own.latest_death(decode_properties(content.replace(b"delay.100d", b"\xff" * 10)).headers) == (
         "ready.orders",
         "rejected",
     )

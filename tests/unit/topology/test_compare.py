@@ -31,7 +31,7 @@ def findings(*policies: dict[str, Any]) -> list[str]:
     ],
 )
 def test_policy_that_breaks_a_slot_is_reported(definition: dict[str, Any]) -> None:
-    assert findings(policy(definition)) == [f"delay.5s: policy p: {next(iter(definition))}"]
+    assert findings(policy(definition)) == [f"delay.000d-00h-00m-05s: policy p: {next(iter(definition))}"]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_only_the_matching_policy_with_the_highest_priority_counts() -> None:
     harmless, harmful = policy({}, ".*", priority=5), policy({"expires": 1}, "5s", priority=4)
 
     assert findings(harmless, harmful) == findings(harmful, harmless) == []
-    assert findings(policy({}, "other", priority=5), harmful) == ["delay.5s: policy p: expires"]
+    assert findings(policy({}, "other", priority=5), harmful) == ["delay.000d-00h-00m-05s: policy p: expires"]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,7 @@ def test_exchange_that_differs_is_reported() -> None:
         ("delay.due", "#", True),
         ("delay.seconds", "*.*.*.*.*.*.*.orders", False),
         ("delay.seconds", "*.*.*.*.*.6.#", False),
+        ("delay.seconds", "*.*.*.*.*.5.#", True),  # that of a slot in the plan, such as a slot of an earlier version
         ("delay.due", "*.*.*.*.*.*.*.mails", False),
         ("delay.due", "*.*.*.*.*.*.*.*", True),
         ("delay.checkpoint", "#", False),
@@ -112,7 +113,9 @@ def test_exchange_that_differs_is_reported() -> None:
         ("elsewhere", "#", False),
     ],
 )
-def test_binding_that_bypasses_the_bridge_is_reported(source: str, key: str, reported: bool) -> None:
+def test_binding_that_copies_messages_or_leads_them_past_the_bridge_is_reported(
+    source: str, key: str, reported: bool
+) -> None:
     rows = [(b.source, b.destination, b.destination_type, b.key) for b in PLAN.bindings]
     columns = ("source", "destination", "destination_type", "routing_key")
     answer = [dict(zip(columns, row, strict=True)) for row in [*rows, (source, "tap", "queue", key)]]
@@ -137,7 +140,7 @@ def test_former_binding_beside_the_present_one_is_reported_once() -> None:
         ("ready.orders", {"x-delivery-limit": 7}, "warning"),
         ("ready.orders", {"x-consumer-timeout": 7}, "warning"),
         ("ready.orders", {"x-max-length": 7}, "error"),
-        ("delay.5s", {"x-message-ttl": 7}, "error"),
+        ("delay.000d-00h-00m-05s", {"x-message-ttl": 7}, "error"),
         ("delay.acks", {"x-delivery-limit": 7}, "error"),
     ],
 )
@@ -205,17 +208,17 @@ def test_policy_that_adds_an_alternate_exchange_is_reported() -> None:
 
 def test_slot_with_a_thousand_expired_messages_is_reported() -> None:
     rows = [
-        {"name": "delay.5s", "messages_dlx": 1_000},
-        {"name": "delay.6s", "messages_dlx": 5_000},  # not in the plan
+        {"name": "delay.000d-00h-00m-05s", "messages_dlx": 1_000},
+        {"name": "delay.000d-00h-00m-06s", "messages_dlx": 5_000},  # not in the plan
         {"name": "ready.orders", "messages_dlx": 5_000},
     ]
 
     (finding,) = compare.expired(PLAN, rows)
     assert (finding.severity, finding.name, finding.found) == (
         "warning",
-        "delay.5s: number of expired messages",
+        "delay.000d-00h-00m-05s: number of expired messages",
         "1,000",
     )
     assert "deploy/rabbitmq-advanced.config" in finding.remedy
-    for row in ({"name": "delay.5s", "messages_dlx": 999}, {"name": "delay.5s"}):
+    for row in ({"name": "delay.000d-00h-00m-05s", "messages_dlx": 999}, {"name": "delay.000d-00h-00m-05s"}):
         assert compare.expired(PLAN, [row]) == []

@@ -4,7 +4,7 @@ from topology.deaths import Death, deaths, left_of_key_ms, strip
 from topology.names import Names
 
 ENTRY = {
-    "queue": "delay.30m",
+    "queue": "delay.000d-00h-30m",
     "reason": "expired",
     "count": 1,
     "exchange": "delay.minutes",
@@ -20,11 +20,13 @@ def expired(*queues: str) -> list[Death]:
 
 
 def test_deaths_are_read_latest_first() -> None:
-    read = deaths({"x-death": [{**ENTRY, "queue": "delay.5s", "count": 2, "original-expiration": "500"}, ENTRY]})
+    read = deaths(
+        {"x-death": [{**ENTRY, "queue": "delay.000d-00h-00m-05s", "count": 2, "original-expiration": "500"}, ENTRY]}
+    )
 
     assert read == [
         Death(
-            queue="delay.5s",
+            queue="delay.000d-00h-00m-05s",
             reason="expired",
             count=2,
             exchange="delay.minutes",
@@ -32,7 +34,7 @@ def test_deaths_are_read_latest_first() -> None:
             original_expiration="500",
         ),
         Death(
-            queue="delay.30m",
+            queue="delay.000d-00h-30m",
             reason="expired",
             count=1,
             exchange="delay.minutes",
@@ -52,10 +54,10 @@ def test_malformed_death_headers_are_tolerated() -> None:
 def test_strip_removes_only_headers_of_the_broker() -> None:
     headers = {
         "x-death": [ENTRY],
-        "x-first-death-queue": "delay.30m",
+        "x-first-death-queue": "delay.000d-00h-30m",
         "x-first-death-reason": "expired",
         "x-first-death-exchange": "delay.minutes",
-        "x-last-death-queue": "delay.5s",
+        "x-last-death-queue": "delay.000d-00h-00m-05s",
         "x-last-death-reason": "expired",
         "x-last-death-exchange": "delay.seconds",
         "x-delivery-count": 3,
@@ -70,9 +72,12 @@ def test_strip_removes_only_headers_of_the_broker() -> None:
 
 def test_remaining_delay_is_the_sum_of_slots_not_yet_passed() -> None:
     assert left_of_key_ms(NAMES, KEY, []) == 1_805_200
-    assert left_of_key_ms(NAMES, KEY, expired("delay.30m")) == 5_200
-    assert left_of_key_ms(NAMES, KEY, expired("delay.5s", "delay.30m")) == 200
-    assert left_of_key_ms(NAMES, KEY, expired("delay.200ms", "delay.5s", "delay.30m")) == 0
-    assert left_of_key_ms(NAMES, KEY, expired("other.30m")) == 1_805_200
+    assert left_of_key_ms(NAMES, KEY, expired("delay.000d-00h-30m")) == 5_200
+    assert left_of_key_ms(NAMES, KEY, expired("delay.000d-00h-00m-05s", "delay.000d-00h-30m")) == 200
+    assert (
+        left_of_key_ms(NAMES, KEY, expired("delay.000d-00h-00m-00.2s", "delay.000d-00h-00m-05s", "delay.000d-00h-30m"))
+        == 0
+    )
+    assert left_of_key_ms(NAMES, KEY, expired("other.000d-00h-30m")) == 1_805_200
     assert left_of_key_ms(NAMES, KEY, deaths({"x-death": [{**ENTRY, "original-expiration": "5"}]})) == 1_805_200
-    assert left_of_key_ms(NAMES, "orders", expired("delay.30m")) is None
+    assert left_of_key_ms(NAMES, "orders", expired("delay.000d-00h-30m")) is None

@@ -55,14 +55,17 @@ def test_ids_of_every_kind_spread_evenly_over_lanes(kind: str, lanes: int) -> No
 def test_first_lane_has_the_names_of_a_single_wheel() -> None:
     assert plan.core(THREE.each_lane[0]) == plan.core(THREE)
     first, alone = plan.slot(THREE.each_lane[0], "minutes", 30), plan.slot(ONE, "minutes", 30)
-    assert (first.queues[0].name, first) == ("delay.30m", alone)
+    assert (first.queues[0].name, first) == ("delay.000d-00h-30m", alone)
 
 
 def test_other_lanes_have_their_own_wheel_names_and_share_the_rest() -> None:
     second = THREE.each_lane[2]
 
     assert (second.entry, second.due, second.checkpoint) == ("delay.lane2", "delay.lane2.due", "delay.lane2.checkpoint")
-    assert (second.hand("minutes"), second.slot("tenths", 2)) == ("delay.lane2.minutes", "delay.lane2.200ms")
+    assert (second.hand("minutes"), second.slot("tenths", 2)) == (
+        "delay.lane2.minutes",
+        "delay.lane2.000d-00h-00m-00.2s",
+    )
     for shared in ("ready_exchange", "returned", "done", "acks", "refused"):
         assert getattr(second, shared) == getattr(ONE, shared)
     assert ONE.in_lane(2) == second
@@ -78,15 +81,15 @@ def test_lane_out_of_range_is_refused(lanes: int, lane: int) -> None:
 @pytest.mark.parametrize(
     ("prefix", "queue", "lane"),
     [
-        ("delay", "delay.30m", 0),
-        ("delay", "delay.lane2.30m", 2),
+        ("delay", "delay.000d-00h-30m", 0),
+        ("delay", "delay.lane2.000d-00h-30m", 2),
         ("delay", "delay.lane1.checkpoint", 1),
-        ("delay", "delay.lane7.30m", 0),
+        ("delay", "delay.lane7.000d-00h-30m", 0),
         ("delay", "delay.acks", 0),
-        ("delay", "delay2.lane2.30m", 0),
-        ("delay", "ready.delay.lane2.30m", 0),
-        ("lane", "lane2.30m", 0),
-        ("lane", "lane.lane2.30m", 2),
+        ("delay", "delay2.lane2.000d-00h-30m", 0),
+        ("delay", "ready.delay.lane2.000d-00h-30m", 0),
+        ("lane", "lane2.000d-00h-30m", 0),
+        ("lane", "lane.lane2.000d-00h-30m", 2),
     ],
 )
 def test_lane_is_read_from_a_queue_name(prefix: str, queue: str, lane: int) -> None:
@@ -109,7 +112,7 @@ def test_lanes_of_one_slot_are_declared_next_to_each_other() -> None:
     names = [queue.name for queue in plan.slots(THREE).queues]
 
     assert names[:4] == ["delay.100d", "delay.lane1.100d", "delay.lane2.100d", "delay.200d"]
-    assert names[-1] == "delay.lane2.900ms"
+    assert names[-1] == "delay.lane2.000d-00h-00m-00.9s"
 
 
 def only_end(exchange: str, key: str) -> End:
@@ -156,8 +159,8 @@ def died(queue: str) -> dict[str, Any]:
 def test_remaining_delay_is_read_from_the_slots_of_the_lane() -> None:
     second = THREE.each_lane[2]
 
-    assert left_of_key_ms(second, KEY, deaths(died("delay.lane2.30m"))) == 5_200
-    assert left_of_key_ms(second, KEY, deaths(died("delay.30m"))) == 1_805_200
+    assert left_of_key_ms(second, KEY, deaths(died("delay.lane2.000d-00h-30m"))) == 5_200
+    assert left_of_key_ms(second, KEY, deaths(died("delay.000d-00h-30m"))) == 1_805_200
 
 
 def moved(old: Names, new: Names, queue: str, message_id: str | None, headers: dict[str, Any] | None = None) -> Move:
@@ -165,9 +168,9 @@ def moved(old: Names, new: Names, queue: str, message_id: str | None, headers: d
 
 
 def test_moved_message_goes_to_the_lane_of_its_id_with_its_remaining_delay() -> None:
-    fewer = moved(THREE, ONE, "delay.lane2.5s", "order-1", died("delay.lane2.30m"))
+    fewer = moved(THREE, ONE, "delay.lane2.000d-00h-00m-05s", "order-1", died("delay.lane2.000d-00h-30m"))
     assert (fewer.exchange, fewer.routing_key, fewer.lane) == ("delay.seconds", "0.0.0.0.0.5.2.orders", 0)
-    more = moved(ONE, Names(prefix="later", lanes=3), "delay.30m", "order-3")
+    more = moved(ONE, Names(prefix="later", lanes=3), "delay.000d-00h-30m", "order-3")
     assert (more.exchange, more.routing_key, more.lane) == ("later.lane2.minutes", KEY, 2)
     assert more.slots == (("minutes", 30), ("seconds", 5), ("tenths", 2))
-    assert moved(ONE, Names(prefix="later", lanes=3), "delay.30m", None).lane == lane_of("", 3)
+    assert moved(ONE, Names(prefix="later", lanes=3), "delay.000d-00h-30m", None).lane == lane_of("", 3)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from topology.moves import Move, move
 from topology.names import Names
 from topology.wheel import MAX_DELAY_MS
@@ -21,8 +23,8 @@ def died(queue: str, reason: str = "expired") -> dict[str, Any]:
 
 
 def test_waiting_message_moves_with_the_remaining_delay_of_its_key() -> None:
-    assert (moved("delay.30m").exchange, moved("delay.30m").routing_key) == ("delay2.minutes", KEY)
-    later = moved("delay.5s", headers=died("delay.30m"))
+    assert (moved("delay.000d-00h-30m").exchange, moved("delay.000d-00h-30m").routing_key) == ("delay2.minutes", KEY)
+    later = moved("delay.000d-00h-00m-05s", headers=died("delay.000d-00h-30m"))
     assert (later.exchange, later.routing_key, later.headers) == (
         "delay2.seconds",
         "0.0.0.0.0.5.2.orders",
@@ -31,22 +33,33 @@ def test_waiting_message_moves_with_the_remaining_delay_of_its_key() -> None:
     assert later.slots == (("seconds", 5), ("tenths", 2))
 
 
+@pytest.mark.parametrize("lane", ["", "lane2."])
+def test_message_in_a_slot_of_an_earlier_version_has_the_same_remaining_delay(lane: str) -> None:
+    old = Names(lanes=3)
+    later = move(old, NEW, queue=f"delay.{lane}5s", key=KEY, headers=died(f"delay.{lane}30m"), now_ms=NOW_MS)
+
+    assert (later.exchange, later.routing_key) == ("delay2.seconds", "0.0.0.0.0.5.2.orders")
+
+
 def test_due_header_takes_precedence_over_the_key() -> None:
-    assert moved("delay.30m", headers={"x-delay-due": NOW_MS + 1_001}).routing_key == "0.0.0.0.0.1.1.orders"
-    assert moved("delay.30m", headers={"x-delay-due": NOW_MS - 1}).exchange == "delay2.due"
-    assert moved("delay.30m", headers={"x-delay-due": NOW_MS + MAX_DELAY_MS * 2}).routing_key == "9.9.9.0.0.0.0.orders"
-    assert moved("delay.30m", headers={"x-delay-due": "soon"}).routing_key == KEY
+    assert moved("delay.000d-00h-30m", headers={"x-delay-due": NOW_MS + 1_001}).routing_key == "0.0.0.0.0.1.1.orders"
+    assert moved("delay.000d-00h-30m", headers={"x-delay-due": NOW_MS - 1}).exchange == "delay2.due"
+    assert (
+        moved("delay.000d-00h-30m", headers={"x-delay-due": NOW_MS + MAX_DELAY_MS * 2}).routing_key
+        == "9.9.9.0.0.0.0.orders"
+    )
+    assert moved("delay.000d-00h-30m", headers={"x-delay-due": "soon"}).routing_key == KEY
 
 
 def test_due_message_goes_to_the_new_due_exchange_with_its_kind() -> None:
-    due = moved("delay.checkpoint", "0.0.0.0.0.0.2.!lease.orders", died("delay.200ms"))
+    due = moved("delay.checkpoint", "0.0.0.0.0.0.2.!lease.orders", died("delay.000d-00h-00m-00.2s"))
 
     assert (due.exchange, due.routing_key) == ("delay2.due", "0.0.0.0.0.0.0.!lease.orders")
 
 
 def test_bundle_moves_whole_until_its_earliest_copy_is_due() -> None:
     headers = {"x-delay-bundle": 3, "x-delay-due": NOW_MS + 1_001}
-    bundle = moved("delay.30m", "0.0.0.0.30.5.2.!plain-bundle.orders", headers)
+    bundle = moved("delay.000d-00h-30m", "0.0.0.0.30.5.2.!plain-bundle.orders", headers)
 
     assert (bundle.routing_key, bundle.headers) == ("0.0.0.0.0.1.1.!plain-bundle.orders", headers)
 

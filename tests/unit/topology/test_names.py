@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology import plan
+from topology.former import FormerNames
 from topology.names import Names
+from topology.wheel import HANDS
 
 
 def test_names_of_a_topology_are_as_documented() -> None:
@@ -14,15 +16,37 @@ def test_names_of_a_topology_are_as_documented() -> None:
     assert names.entry == "delay"
     assert names.hand("tens-of-days") == "delay.tens-of-days"
     assert names.slot("hundreds-of-days", 3) == "delay.300d"
-    assert names.slot("minutes", 30) == "delay.30m"
-    assert names.slot("tenths", 2) == "delay.200ms"
+    assert names.slot("minutes", 30) == "delay.000d-00h-30m"
+    assert names.slot("tenths", 2) == "delay.000d-00h-00m-00.2s"
     assert (names.due, names.checkpoint, names.ready_exchange) == ("delay.due", "delay.checkpoint", "delay.ready")
     assert (names.done, names.acks, names.refused) == ("delay.done", "delay.acks", "delay.refused")
     assert (names.ready_queue("orders"), names.dead_queue("shop/orders")) == ("ready.orders", "dead.shop/orders")
 
 
+@pytest.mark.parametrize("names", [Names(), Names(lanes=12, lane=11), Names(prefix="a.b-c")])
+def test_slots_sorted_as_text_are_in_the_order_of_their_waits(names: Names) -> None:
+    waits_ms = {names.slot(hand.name, value): value * hand.unit_ms for hand in HANDS for value in hand.values}
+
+    assert sorted(waits_ms) == sorted(waits_ms, key=waits_ms.__getitem__)
+    assert len(waits_ms) == 177
+
+
+def test_other_queues_of_the_wheel_sort_behind_its_slots() -> None:
+    core, slots = plan.core(Names(lanes=2)), plan.slots(Names())
+
+    assert min(queue.name for queue in core.queues) > max(queue.name for queue in slots.queues)
+
+
+def test_slots_of_an_earlier_version_keep_their_names() -> None:
+    former = FormerNames.of(Names(lanes=3, lane=2))
+
+    assert (former.slot("tens-of-days", 3), former.slot("tenths", 2)) == ("delay.lane2.30d", "delay.lane2.200ms")
+    assert former.in_lane(0).slot("minutes", 30) == "delay.30m"
+    assert [queue.name for queue in plan.core(Names(lanes=3)).barring] == ["delay.900ms"]
+
+
 def test_no_two_objects_of_a_topology_share_a_name() -> None:
-    whole = plan.whole(Names(), checked=["orders", "checkpoint"], direct=["due", "30m"])
+    whole = plan.whole(Names(), checked=["orders", "checkpoint"], direct=["due", "000d-00h-30m"])
 
     assert len({queue.name for queue in whole.every_queue}) == len(whole.every_queue) == 177 + 3 + 8
     assert len({exchange.name for exchange in whole.exchanges}) == len(whole.exchanges) == 14

@@ -23,7 +23,7 @@ def test_drawing_shows_every_object() -> None:
 
 
 def test_drawing_of_a_part_names_the_exchanges_it_needs() -> None:
-    assert "  delay.minutes --*.*.*.*.30.#-->  queue delay.30m" in show(plan.slot(NAMES, "minutes", 30))
+    assert "  delay.minutes --*.*.*.*.30.#-->  queue delay.000d-00h-30m" in show(plan.slot(NAMES, "minutes", 30))
 
 
 def test_definitions_file_has_every_object_once() -> None:
@@ -35,8 +35,8 @@ def test_definitions_file_has_every_object_once() -> None:
         "bindings": len(SMALL.bindings),
     }
     assert all(item["vhost"] == "shop" for items in exported.values() for item in items)
-    assert next(item for item in exported["queues"] if item["name"] == "delay.30m") == {
-        "name": "delay.30m",
+    assert next(item for item in exported["queues"] if item["name"] == "delay.000d-00h-30m") == {
+        "name": "delay.000d-00h-30m",
         "vhost": "shop",
         "durable": True,
         "auto_delete": False,

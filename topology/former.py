@@ -1,0 +1,35 @@
+"""Names the slots of builds from before the first release, which a drain still moves.
+
+Their names did not sort by duration. A wheel of such a build and one of this version would share their exchanges, and
+each message would wait in both. So no wheel is declared beside the slots of such a build.
+"""
+
+from dataclasses import fields
+from typing import Final, Self
+
+from topology.names import Names
+
+# By hand: the size and the unit of one step. Slot 3 of `tens-of-days` was `30d`.
+_STEPS: Final = {
+    "hundreds-of-days": (100, "d"),
+    "tens-of-days": (10, "d"),
+    "days": (1, "d"),
+    "hours": (1, "h"),
+    "minutes": (1, "m"),
+    "seconds": (1, "s"),
+    "tenths": (100, "ms"),
+}
+
+
+class FormerNames(Names):
+    """The names that earlier builds gave to the same topology: only the slots differ."""
+
+    @classmethod
+    def of(cls, names: Names) -> Self:
+        """Returns the former names of the topology that has these names, in the same lane."""
+        return cls(**{field.name: getattr(names, field.name) for field in fields(Names)})
+
+    def slot(self, hand: str, value: int) -> str:
+        """Queue of one value of a hand: (`minutes`, 30) -> `delay.30m`, (`tenths`, 2) -> `delay.lane2.200ms`."""
+        step, unit = _STEPS[hand]
+        return f"{self.entry}.{value * step}{unit}"
