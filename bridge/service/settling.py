@@ -193,8 +193,15 @@ def nack_step(
     if envelope is None or envelope.body is None:
         return Step(name=records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason))
     nonce = new_nonce()
-    copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + counted, due_ms=due_ms)
-    if counted and record.attempts > record.max_retry:
+    dies = counted and record.attempts > record.max_retry
+    copy = successor(
+        record,
+        envelope,
+        nonce=nonce,
+        attempt=record.attempts + counted,
+        due_ms=record.due_ms if dies else due_ms,  # people read in a letter when the message was due
+    )
+    if dies:
         reason = reason or "retries used up"
         return Step(
             publication=dead(copy, reason),

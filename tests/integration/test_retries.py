@@ -43,6 +43,7 @@ async def test_dead_letter_has_the_reason_and_the_message(topic: Topic, amqp: Am
     assert (letter.message_id, letter.body) == ("m-1", b'{"of":"m-1"}')
     assert header(letter, "x-delay-reason") == "refused"
     assert header(letter, "x-delay-topic") == topic.name
+    assert header(letter, "x-delay-due") == due_ms(await topic.look("m-1"))
     assert header(letter, "x-delay-due-at") == format_instant(header(letter, "x-delay-due"))
 
 
