@@ -16,6 +16,7 @@ import structlog
 from bridge.access.errors import NOT_VALID, InvalidToken, NoToken
 from bridge.access.sources import Source
 from bridge.access.token import Token, presented
+from bridge.model import log_scope
 from bridge.model.errors import Unavailable
 from bridge.service.supervisor import waiting
 
@@ -101,7 +102,7 @@ class Tokens:
     async def _read_again(self) -> None:
         """Reads the source, or waits for a read that has not begun yet."""
         if self._next_read is None:
-            self._next_read = asyncio.create_task(self._paced_read())
+            self._next_read = log_scope.shared_task(self._paced_read())
             self._next_read.add_done_callback(_retrieve_error)
         await asyncio.shield(self._next_read)
 

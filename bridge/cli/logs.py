@@ -1,4 +1,4 @@
-"""Sets up logging: one named event a line, as JSON or for a terminal, without message bodies."""
+"""Sets up logging: one named event a line, with the id of its request, as JSON or for a terminal, without bodies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 import structlog
 
+from bridge.model import log_scope
 from bridge.settings.settings import Settings
 
 
@@ -15,6 +16,7 @@ def configure(settings: Settings) -> None:
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        _name_request,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -40,3 +42,9 @@ def configure(settings: Settings) -> None:
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
     # uvicorn warns of each client that does not speak HTTP, so clients could fill the disk. A metric counts them.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+
+
+def _name_request(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    if request_id := log_scope.current():
+        event.setdefault("request_id", request_id)
+    return event

@@ -75,7 +75,7 @@ def problem(error: BridgeError, identity: str) -> dict[str, Any]:
 
 def internal(identity: str) -> dict[str, Any]:
     """The members of the problem for an error in the bridge itself."""
-    detail = "an unexpected error in the bridge: its log shows the traceback at this time"
+    detail = "an unexpected error in the bridge: the line of its log with this request_id has the traceback"
     return members_of(INTERNAL, detail, identity)
 
 

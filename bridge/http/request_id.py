@@ -7,6 +7,8 @@ from random import getrandbits
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bridge.model import log_scope
+
 HEADER = b"x-request-id"
 _VALID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
@@ -33,9 +35,10 @@ class RequestId:
 
 
 def give(scope: Scope, given: bytes) -> bytes:
-    """Sets and returns the request's id: `given` if it is valid, else a new one."""
+    """Sets and returns the request's id: `given` if it is valid, else a new one. What the call logs names it."""
     identity = given if given and _VALID.fullmatch(given) else new()
-    scope["request_id"] = identity.decode()
+    scope["request_id"] = text = identity.decode()
+    log_scope.enter(text)
     return identity
 
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from bridge.model import log_scope
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -14,20 +16,21 @@ class GroupCommit(Generic[Item, Result]):
     """Commits items in groups of up to `most`, with up to `at_once` groups in flight.
 
     An item is committed at once while fewer groups are in flight, else with the next group. `commit` returns one result
-    for each item, in order. If it raises an exception, every item of the group gets it.
+    for each item, in order. If it raises an exception, every item of the group gets it. What a group of one logs names
+    the item's request; what a larger group logs names none.
     """
 
     def __init__(self, commit: Callable[[list[Item]], Awaitable[list[Result]]], *, most: int, at_once: int) -> None:
         self._commit = commit
         self._most = most
         self._at_once = at_once
-        self._pending: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._pending: list[tuple[Item, asyncio.Future[Result], str]] = []
         self._in_flight: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Result:
         """The item's result, once its group is committed. An item whose caller is cancelled before is not committed."""
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._pending.append((item, done))
+        self._pending.append((item, done, log_scope.current()))
         if len(self._in_flight) < self._at_once:
             self._in_flight.add(asyncio.create_task(self._run()))
         return await done
@@ -40,18 +43,19 @@ class GroupCommit(Generic[Item, Result]):
     async def _run(self) -> None:
         while self._pending:
             # A cancelled caller may have submitted its item again. Committing this one too would do it twice.
-            waiting = [(item, done) for item, done in self._pending if not done.done()]
+            waiting = [each for each in self._pending if not each[1].done()]
             group, self._pending = waiting[: self._most], waiting[self._most :]
             if not group:
                 break
+            log_scope.enter(group[0][2] if len(group) == 1 else log_scope.NOBODY)
             try:
-                results = await self._commit([item for item, _ in group])
+                results = await self._commit([item for item, _, _ in group])
             except Exception as error:  # noqa: BLE001 - every caller of the group gets it
-                for _, done in group:
+                for _, done, _ in group:
                     if not done.done():
                         done.set_exception(error)
             else:
-                for (_, done), result in zip(group, results, strict=True):
+                for (_, done, _), result in zip(group, results, strict=True):
                     if not done.done():
                         done.set_result(result)
         # A done callback would run too late: an item submitted before it would wait for a group that never starts.

@@ -19,6 +19,7 @@ from typing import Any, Final
 from bridge.broker.ready.feed import Feed, Feeds
 from bridge.broker.ready.taken import Taken
 from bridge.broker.ready.taker import Taker
+from bridge.model import log_scope
 from bridge.model.values import Policy
 from bridge.service.dealing import LOOK_EVERY_S, MOST, Demand, serves_all, window_for
 from bridge.service.lease_groups import LeaseGroups
@@ -46,7 +47,7 @@ class Tools:
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Begins work that goes on if its callers leave."""
-        task = asyncio.create_task(work)
+        task = log_scope.shared_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 

@@ -21,6 +21,7 @@ from typing import Final
 import structlog
 
 from bridge.broker.ready.taken import Taken, ack_all
+from bridge.model import log_scope
 from bridge.model.errors import BrokerUnavailable, Unavailable
 from bridge.model.message import Copy, Record
 from bridge.service.context import Context
@@ -95,7 +96,7 @@ class UnackedLeases:
         self._leases[copy.topic, copy.id] = _Lease(copy, delivery, now_s, now_s + lease_ms / 1_000)
         self._of_queue[delivery.queue] += 1
         if self._running is None or self._running.done():
-            self._running = asyncio.create_task(self._run())
+            self._running = log_scope.shared_task(self._run())
 
     def settled(self, records: Iterable[Record]) -> None:
         """Acknowledges the deliveries of leases that have ended, as these records say."""
@@ -165,7 +166,7 @@ class UnackedLeases:
         """Acknowledges deliveries in a moment, together with others."""
         self._settled += [lease for lease in leases if self._forget(lease)]
         if self._settled and (self._acknowledging is None or self._acknowledging.done()):
-            self._acknowledging = asyncio.create_task(self._acknowledge_settled())
+            self._acknowledging = log_scope.shared_task(self._acknowledge_settled())
 
     async def _acknowledge_settled(self) -> None:
         while self._settled:

@@ -20,6 +20,7 @@ from yarl import URL
 
 from bridge.broker.client.channel import Channel
 from bridge.broker.client.fast_reader import FastReader, RawConnection
+from bridge.model import log_scope
 from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.tls import tls_failure
@@ -122,13 +123,14 @@ class BrokerConnection:
                 # Counted after the breaker: a refused call would take the turn of the node that answers, perhaps each
                 # time.
                 self._tries += 1
-                raw = await aio_pika.connect(
-                    self._urls[self._tries % len(self._urls)],
-                    timeout=self._timeout_s,
-                    client_properties={"connection_name": f"delaybridge {self._purpose}"},
-                    ssl_context=self._tls,
-                    connection_class=RawConnection,
-                )
+                with log_scope.shared():
+                    raw = await aio_pika.connect(
+                        self._urls[self._tries % len(self._urls)],
+                        timeout=self._timeout_s,
+                        client_properties={"connection_name": f"delaybridge {self._purpose}"},
+                        ssl_context=self._tls,
+                        connection_class=RawConnection,
+                    )
             try:
                 self._check(_server_properties(raw))
             except TopologyError as error:
@@ -146,7 +148,8 @@ class BrokerConnection:
         """
         raw = await self.raw_connection()
         async with self.asking(self._timeout_s):
-            return cast(aiormq.Channel, await open_channel(raw, confirms=confirms))
+            with log_scope.shared():
+                return cast(aiormq.Channel, await open_channel(raw, confirms=confirms))
 
     async def channel(self) -> Channel:
         """Opens a channel for taking messages out of queues.

@@ -75,7 +75,7 @@ async def test_an_unexpected_error_is_answered_as_internal(service: Any, client:
         "type": _TYPE + "internal",
         "title": "The bridge failed",
         "status": 500,
-        "detail": "an unexpected error in the bridge: its log shows the traceback at this time",
+        "detail": "an unexpected error in the bridge: the line of its log with this request_id has the traceback",
         "errors": [],
     }
 

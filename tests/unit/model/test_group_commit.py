@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from bridge.model import log_scope
 from bridge.model.group_commit import GroupCommit
 
 
@@ -155,3 +156,29 @@ async def test_finish_waits_for_all_groups_under_way() -> None:
     await finishing
     assert [task.result() for task in tasks] == ["<1>", "<2>"]
     await group.finish()
+
+
+async def test_commit_of_one_item_names_its_request_and_a_larger_one_names_none() -> None:
+    named: list[tuple[list[int], str]] = []
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def commit(items: list[int]) -> list[int]:
+        named.append((items, log_scope.current()))
+        begun.set()
+        await gate.wait()
+        return items
+
+    group = GroupCommit(commit, most=2, at_once=1)
+
+    async def submitted(item: int) -> int:
+        log_scope.enter(f"request {item}")
+        return await group.submit(item)
+
+    tasks = [asyncio.create_task(submitted(1))]
+    await begun.wait()
+    tasks += [asyncio.create_task(submitted(item)) for item in (2, 3, 4)]
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(*tasks)
+
+    assert named == [([1], "request 1"), ([2, 3], log_scope.NOBODY), ([4], "request 4")]
