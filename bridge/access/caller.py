@@ -9,6 +9,7 @@ from bridge.access.decision import Need, may
 from bridge.access.errors import TooManyTopics
 from bridge.access.refusals import report
 from bridge.access.token import Scope, Token
+from bridge.model.action import NO_TOKEN
 
 _LOOK: Final = Need(scope=Scope.LOOK)
 
@@ -47,9 +48,21 @@ class Caller:
                 report(refusal)
                 raise refusal
 
-    def sees(self, topic: str) -> bool:
-        """Whether lists show the topic to this caller."""
-        return self.token is None or self.token.reaches(topic)
+    def sees(self, topic: str | None) -> bool:
+        """Whether lists show the topic to this caller. None: what concerns no single topic."""
+        if self.token is None or self.token.every_topic:
+            return True
+        return topic is not None and self.token.reaches(topic)
+
+    @property
+    def who(self) -> str:
+        """The id of the token, or the word for a caller without one."""
+        return NO_TOKEN if self.token is None else self.token.id
+
+    @property
+    def name(self) -> str | None:
+        """The name of the token."""
+        return None if self.token is None else self.token.name
 
     @property
     def maker(self) -> TopicMaker | None:

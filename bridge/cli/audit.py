@@ -10,8 +10,10 @@ import typer
 
 from bridge.cli import failures
 from bridge.cli.logs import configure
-from bridge.cli.pool_option import POOL_HELP, settings_of
+from bridge.cli.pool_option import POOL_HELP, read_settings, settings_of
+from bridge.cli.record import record
 from bridge.loops.audit import Audit, Overdue
+from bridge.model.action import What
 from bridge.model.durations import format_instant
 from bridge.model.errors import Unavailable
 from bridge.service.service import Service
@@ -40,12 +42,14 @@ def audit(
         failures.unavailable("audit", error, settings)
     if overdue is None:
         failures.end("audit", _BEHIND)
+    repaired = sum(message.done is not None for message in overdue)
+    if repair:
+        asyncio.run(_record(repaired))
     if json:
         typer.echo(orjson.dumps([_row(message) for message in overdue], option=orjson.OPT_INDENT_2).decode())
     else:
         for message in overdue:
             typer.echo("  ".join(f"{name}={value}" for name, value in _row(message).items()))
-        repaired = sum(message.done is not None for message in overdue)
         typer.echo(f"{len(overdue)} overdue, {repaired} repaired.")
     if any(message.done is None for message in overdue):
         raise typer.Exit(failures.FAILED)
@@ -62,6 +66,14 @@ async def _find_overdue(settings: Settings, repair: bool) -> list[Overdue] | Non
             if page.last:
                 return overdue
         return None
+    finally:
+        await service.close()
+
+
+async def _record(repaired: int) -> None:
+    service = Service(read_settings())  # of the default pool, which has the actions on all pools
+    try:
+        await record(service, What.REPAIR, count=repaired)
     finally:
         await service.close()
 

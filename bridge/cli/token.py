@@ -25,6 +25,8 @@ from bridge.access.token import (
 )
 from bridge.cli import failures
 from bridge.cli.pool_option import read_settings, settings_of
+from bridge.cli.record import record
+from bridge.model.action import What
 from bridge.model.durations import format_instant, parse_duration_ms
 from bridge.model.errors import Unavailable
 from bridge.model.values import LARGEST_BODY
@@ -104,7 +106,12 @@ def create(
         created_ms=now_ms,
         expires_ms=None if expires is None else now_ms + _duration_ms(expires),
     )
-    _run(_writable(), lambda stored: stored.put(token.id, token.model_dump_json().encode()))
+
+    async def put(service: Service) -> None:
+        await _stored(service).put(token.id, token.model_dump_json().encode())
+        await record(service, What.TOKEN_CREATE, target=token.id)
+
+    _run(_writable(), put)
     if json:
         shown = {"token": written(token.id, secret), **token.model_dump(mode="json", exclude={"sha256"})}
         typer.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
@@ -118,9 +125,9 @@ def list_tokens(*, json: _Json = False) -> None:
     """List the tokens without their secrets. `--json` prints their hashes, in the form of BRIDGE_TOKENS_FILE."""
     settings = read_settings()
 
-    async def read_tokens(stored: StoredTokens) -> Mapping[str, Token]:
+    async def read_tokens(service: Service) -> Mapping[str, Token]:
         file = settings.tokens_file
-        return await (StoreSource(stored) if file is None else FileSource(file)).tokens()
+        return await (StoreSource(_stored(service)) if file is None else FileSource(file)).tokens()
 
     tokens = sorted(_run(settings, read_tokens).values(), key=lambda token: (token.name, token.created_ms))
     if json:
@@ -135,7 +142,14 @@ def list_tokens(*, json: _Json = False) -> None:
 @app.command()
 def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="The id that `token list` shows.")]) -> None:
     """Revoke a token. Every process refuses it within two seconds. Exit code 1: there is no such token."""
-    if not _run(_writable(), lambda stored: stored.remove(token_id)):
+
+    async def remove(service: Service) -> bool:
+        removed = await _stored(service).remove(token_id)
+        if removed:
+            await record(service, What.TOKEN_REVOKE, target=token_id)
+        return removed
+
+    if not _run(_writable(), remove):
         failures.end("token", f"there is no token {token_id[:100]!r}; `delaybridge token list` shows the ids")
     typer.echo(f"Token {token_id} is revoked.", err=True)
 
@@ -151,11 +165,15 @@ def _writable() -> Settings:
     return settings
 
 
-def _run(settings: Settings, work: Callable[[StoredTokens], Awaitable[Result]]) -> Result:
+def _stored(service: Service) -> StoredTokens:
+    return StoredTokens(service.context.store, service.context.records.keys)
+
+
+def _run(settings: Settings, work: Callable[[Service], Awaitable[Result]]) -> Result:
     async def connected() -> Result:
         service = Service(settings)
         try:
-            return await work(StoredTokens(service.context.store, service.context.records.keys))
+            return await work(service)
         finally:
             await service.close()
 

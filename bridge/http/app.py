@@ -19,6 +19,7 @@ from bridge.http.server.fast_path import FastPath
 from bridge.http.server.limits import BodyLimit
 from bridge.http.server.raw_path import RawPath
 from bridge.http.v1 import (
+    actions,
     dead,
     docs_page,
     health,
@@ -46,6 +47,7 @@ _TAGS = {
     "consuming": "Pull ready messages under a lease, then ack, nack or extend them.",
     "dead letters": "Messages that used up their retries. List, replay or drop them.",
     "topics": "Count a topic's messages, and set the policy for them.",
+    "operators": "See what operators did.",
     "callbacks": "Have a topic's due messages posted to your HTTP endpoint, signed.",
     "health": "Liveness, readiness and metrics.",
 }
@@ -62,6 +64,7 @@ OPERATIONS = (
     *dead.OPERATIONS,
     *topics.OPERATIONS,
     *subscribing.OPERATIONS,
+    *actions.OPERATIONS,
     *health.OPERATIONS,
 )
 

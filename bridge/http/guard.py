@@ -13,6 +13,7 @@ from bridge.access.access import Access
 from bridge.access.caller import ANYBODY, Caller
 from bridge.access.decision import Need
 from bridge.access.local import check_local
+from bridge.http.v1.actions import recorded
 from bridge.http.v1.call import ApiCall
 from bridge.http.v1.operation import Operation
 
@@ -46,7 +47,7 @@ class Guard:
 
     def handler(self, pools: Pools, operation: Operation) -> Handler:
         """The function that answers a request for the operation."""
-        run, need = operation.run, operation.need
+        run, need = recorded(operation), operation.need
 
         async def run_if_admitted(call: ApiCall) -> Response:
             assert need is not None

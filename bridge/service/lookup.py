@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as NotBase64
 from collections.abc import Sequence
 
-from bridge.model.errors import InvalidRequest, NotFound
-from bridge.model.message import SHOWN_STATES, Message, State, valid_id
+from bridge.model.errors import NotFound
+from bridge.model.message import SHOWN_STATES, Message, State
 from bridge.model.values import Page
 from bridge.service.context import Context
+from bridge.service.cursors import make_cursor, read_cursor
 from bridge.service.portions import portions
 from bridge.store import pages
 from bridge.store.records import read, read_envelope
@@ -84,7 +83,7 @@ class Lookup:
             states="".join(str(int(state)) for state in states or SHOWN_STATES),
             due_from_ms=0 if due_after_ms is None else due_after_ms + 1,
             due_to_ms=_LATEST_MS if due_before_ms is None else due_before_ms - 1,
-            cursor=None if cursor is None else _read_cursor(cursor),
+            cursor=None if cursor is None else read_cursor(cursor),
             limit=limit,
         )
         ids = [message_id for _, message_id in entries]
@@ -93,21 +92,4 @@ class Lookup:
         first = next(portions(sizes), slice(0, 0))
         items = [message for message in await self.get_many(topic, ids[first]) if message is not None]
         more = first.stop < len(entries) or len(entries) == limit
-        return Page(items=items, next_cursor=_make_cursor(*entries[first.stop - 1]) if more else None)
-
-
-def _make_cursor(due_ms: int, message_id: str) -> str:
-    return urlsafe_b64encode(f"{due_ms}.{message_id}".encode()).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str) -> tuple[int, str]:
-    try:
-        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        due_ms, _, message_id = text.partition(".")
-        if due_ms.isdecimal() and valid_id(message_id) and _make_cursor(int(due_ms), message_id) == cursor:
-            return int(due_ms), message_id
-    except (NotBase64, ValueError):
-        pass
-    raise InvalidRequest.of(
-        "cursor", cursor[:200], "a next_cursor given with a page", "is not a cursor: use next_cursor of the page before"
-    )
+        return Page(items=items, next_cursor=make_cursor(*entries[first.stop - 1]) if more else None)

@@ -41,7 +41,7 @@ class Pools:
     """Everything a front end works with.
 
     `services`: one for each pool, by the pool's name. `default`: the default pool's service. It also holds what belongs
-    to no topic: tokens, request rates and task numbers.
+    to no topic: tokens, request rates, task numbers and operators' actions.
     """
 
     def __init__(

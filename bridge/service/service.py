@@ -13,6 +13,7 @@ import structlog
 from bridge import metrics
 from bridge.broker.broker import Broker
 from bridge.model.errors import BridgeError, BrokerUnfit, StoreUnfit, Unavailable
+from bridge.service.actions import Actions
 from bridge.service.changing import Changing
 from bridge.service.context import Context
 from bridge.service.dead import Dead
@@ -79,6 +80,7 @@ class Service:
         self.settling_tasks = Settling(_with_retention(context, settings.task_retention), self.lookup, unacked)
         self.changing = Changing(context, self.lookup)
         self.dead = Dead(context, self.lookup, known_topics)
+        self.actions = Actions(self._store, records.keys)
         self.task_ids = TaskIds(self._store, records.keys)
         self.topics_by_id = TopicsById(self._store, records.keys)
         self.given_names = GivenNames(self._store, records.keys)

@@ -115,16 +115,17 @@ class Topics:
         (info,) = await self._infos([topic])
         return info
 
-    async def empty_ready(self, topic: str) -> None:
-        """Deletes a topic's ready messages. Waiting and leased messages stay.
+    async def empty_ready(self, topic: str) -> int:
+        """Deletes a topic's ready messages, and returns how many. Waiting and leased messages stay.
 
         Raises:
             StoreUnavailable: some messages may be deleted.
         """
-        await self._end(topic, [State.READY], self._records.delete, release=True, even_releasing=True)
+        return await self._end(topic, [State.READY], self._records.delete, release=True, even_releasing=True)
 
-    async def remove(self, topic: str, *, force: bool) -> None:
-        """Removes a topic and its queues; with `force` also a topic with messages.
+    async def remove(self, topic: str, *, force: bool) -> int:
+        """Removes a topic and its queues; with `force` also a topic with messages. Returns how many messages it deleted
+        by their records.
 
         The records of the messages become tombstones, so the checkpoint drops their copies in the wheel.
 
@@ -143,8 +144,8 @@ class Topics:
             raise TopicNotEmpty(f"the topic {topic!r} still has messages: {left}; add force=true to delete them")
         await self._subscriptions.remove(topic)
         states = [State.WAITING, State.READY, State.LEASED]
-        await self._end(topic, states, self._records.delete, release=True, even_releasing=True)
-        await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
+        deleted = await self._end(topic, states, self._records.delete, release=True, even_releasing=True)
+        deleted += await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
         # The records expire themselves. Their entries would stay for ever: nobody counts a topic that is not listed.
         async for ids in self._listed(topic, [State.ACKED, State.EXPIRED, State.DELETED]):
             await self._unlist(topic, ids)
@@ -157,6 +158,7 @@ class Topics:
             await self._policies.put_on_list(topic)  # so that it can be removed again
             raise
         self._policies.forget(topic)
+        return deleted
 
     async def _depths(self, topic: str) -> dict[str, int]:
         """Counts the messages in the topic's queues, without those that consumers hold. Leaves out missing queues."""
@@ -166,7 +168,8 @@ class Topics:
                 depths[queue] = await self._declared.depth(queue)
         return depths
 
-    async def _end(self, topic: str, states: Iterable[State], end: Any, **how: Any) -> None:
+    async def _end(self, topic: str, states: Iterable[State], end: Any, **how: Any) -> int:
+        ended = 0
         async for ids in self._listed(topic, states):
             answers = await self._store.run([end(topic, message_id, **how) for message_id in ids])
             # Index entries of expired records remain. Without removal this loop would never end.
@@ -176,6 +179,8 @@ class Topics:
             ]
             if gone:
                 await self._unlist(topic, gone)
+            ended += len(ids) - len(gone)
+        return ended
 
     async def _listed(self, topic: str, states: Iterable[State]) -> AsyncIterator[list[str]]:
         """Yields the ids of a page of messages again and again, until none has one of the states."""

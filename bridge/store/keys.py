@@ -15,6 +15,7 @@
     <prefix>/topics                 set     all topics that were used and not removed
     <prefix>/index-buckets          string  the number of buckets of each topic's index
     <prefix>/tokens                 hash    tokens by id, JSON; and `version`, which changes with every write
+    <prefix>/actions                stream  what operators did, the latest 10,000 or a few more, each as JSON
     <prefix>/places/<id>            set     the topics in which an id may have a message, for wires whose ids have no
                                             topic
     <prefix>/rates/<id>/<direction> string  the recent requests of a token (lua/admit.lua)
@@ -79,6 +80,10 @@ class Keys:
     @property
     def tokens(self) -> str:
         return f"{self.prefix}/tokens"
+
+    @property
+    def actions(self) -> str:
+        return f"{self.prefix}/actions"
 
     def place(self, message_id: str) -> str:
         return f"{self.prefix}/places/{message_id}"

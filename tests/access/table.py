@@ -31,6 +31,7 @@ NEEDS = {
     "remove_topic": "admin",
     "subscribe": "admin",
     "look_at_subscription": "admin",
+    "list_actions": "admin",
     "unsubscribe": "admin",
     "live": NOTHING,
     "ready": NOTHING,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -15,6 +16,10 @@ from typer.testing import CliRunner, Result
 from bridge.access.token import Token, sha256_of
 from bridge.cli.token import app
 from bridge.local.redis import RedisNode
+from bridge.model.action import Action, What
+from bridge.store.actions import StoredActions
+from bridge.store.client import Store
+from bridge.store.keys import Keys
 
 WRITTEN = re.compile(r"dbt_([0-9a-f]{12})_([0-9a-f]{64})")
 
@@ -91,6 +96,29 @@ def test_revoked_token_is_no_longer_listed() -> None:
     assert (one in listed, other in listed) == (False, True)
     assert f"there is no token '{one}'" in run("revoke", one, code=1).stderr
     assert "there is no token 'nonsense'" in run("revoke", "nonsense", code=1).stderr
+
+
+async def test_changes_of_tokens_are_recorded_as_actions_of_the_command_line(store: Store) -> None:
+    stored = StoredActions(store, Keys("commands"))
+    await store.command("DEL", Keys("commands").actions)
+    token_id, _ = await asyncio.to_thread(create, "x", "--scope", "look", "--every-topic")
+    await asyncio.to_thread(run, "list")
+    await asyncio.to_thread(run, "revoke", token_id)
+    await asyncio.to_thread(run, "revoke", token_id, code=1)
+    found = [one.action for one in await stored.before(None, 10)]
+    assert found == [
+        Action(what=what, who="command line", target=token_id) for what in (What.TOKEN_REVOKE, What.TOKEN_CREATE)
+    ]
+
+
+async def test_token_is_printed_although_redis_refuses_the_record_of_its_making(store: Store) -> None:
+    key = Keys("commands").actions
+    await store.command("DEL", key)
+    await store.command("SET", key, "not a stream")
+    ended = await asyncio.to_thread(run, "create", "x", "--scope", "look", "--every-topic")
+    await store.command("DEL", key)
+    assert WRITTEN.fullmatch(ended.stdout.strip())
+    assert "token_create is done, but not among the recorded actions: WRONGTYPE" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -132,11 +132,12 @@ async def test_call_without_a_valid_token_changes_and_reveals_nothing(
         of_each_topic = []
         for there in (namespace, "nowhere"):
             if needs is NEEDS:
-                asked = [one for one in PLACED if need_of(one) != NOTHING and one.name != "list_topics"]
+                lists = ("list_topics", "list_actions")
+                asked = [one for one in PLACED if need_of(one) != NOTHING and one.name not in lists]
                 answers = [await call(client, one, there, headers) for one in asked]
             else:
-                lists = ("getTopicInfoList", "getMonitorData", "getMonitorString")
-                wheres = [one for one, need in CAMELLIA_NEEDS.items() if need != NOTHING and not one.endswith(lists)]
+                monitors = ("getTopicInfoList", "getMonitorData", "getMonitorString")
+                wheres = [one for one, need in CAMELLIA_NEEDS.items() if need != NOTHING and not one.endswith(monitors)]
                 answers = [await call_camellia(client, one, there, headers) for one in wheres]
             assert {answer.status_code for answer in answers} == {403 if headers else 401}
             shown = [answer.json() for answer in answers]

@@ -105,6 +105,9 @@ async def test_topics_on_every_master_work_like_on_one_server(own: Own, cluster:
         assert await topic.pull_ids(2) == ["due", "lost"]
         found = (await topic.call("GET", "/messages"))["items"]
         assert {one["id"]: one["state"] for one in found} == {"due": "acked", "gone": "deleted", "lost": "acked"}
+    # The actions on all topics are on one master.
+    actions = (await own.topic.client.get("/v1/actions")).json()["items"]
+    assert [one["topic"] for one in actions] == [topic.name for topic in reversed(topics)]
 
 
 async def test_killed_master_stops_only_its_topics_until_it_is_back(own: Own, cluster: RedisCluster) -> None:

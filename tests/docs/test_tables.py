@@ -7,6 +7,8 @@ import re
 import pytest
 
 from bridge import metrics
+from bridge.http.app import OPERATIONS
+from bridge.model.action import What
 from bridge.model.durations import parse_duration_ms
 from bridge.settings.settings import DurationMs, Settings
 from tests.docs.documents import PROJECT, rows, section, text
@@ -54,3 +56,10 @@ def test_every_event_of_the_log_is_in_the_table_with_its_level() -> None:
         for level, event in logged.findall(file.read_text())
     }
     assert {(cells[0].strip("`"), cells[1]) for cells in rows(section(RUNBOOK, "Logs"))} == written
+
+
+def test_every_action_of_operators_is_in_the_table() -> None:
+    table = rows(RUNBOOK[RUNBOOK.index("### Operators' actions") :])
+    listed = [what for cells in table for what in re.findall(r"`([a-z_]+)`", cells[0])]
+    of_api = {operation.what for operation in OPERATIONS if operation.is_action}
+    assert sorted(listed) == sorted(of_api | set(What))

@@ -178,6 +178,11 @@ async def test_audit_command_changes_nothing_without_repair(own: Own) -> None:
     assert await own.topic.pull_ids(1) == ["m-1"]
     assert await by_hand(own, "--repair") == (0, [])
     assert await nothing_else_comes(own)
+    actions = (await own.topic.client.get("/v1/actions?limit=2")).json()["items"]
+    assert [(one["what"], one["who"], one["count"]) for one in actions] == [
+        ("repair", "command line", 0),
+        ("repair", "command line", 1),
+    ]
 
 
 @BY_HAND

@@ -11,6 +11,7 @@ from bridge.model.values import AckResult, AckVerdict, Draft, Leased, Policy, Se
 from bridge.service.pools import Pools
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
+from tests.recorded_actions import RecordedActions
 
 BORN_MS = 1_700_000_000_000
 
@@ -67,6 +68,7 @@ class StandIn:
         self.settings = Settings()
         self.sending = self.pulling = self.settling = self.changing = self.lookup = self.topics = self
         self.default = self.given_names = self
+        self.actions = RecordedActions()
         self.names: dict[str, str] = {}
         self.asked: list[tuple[str, Any]] = []
         self.error: BridgeError | None = None

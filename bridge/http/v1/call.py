@@ -28,7 +28,8 @@ Result = TypeVar("Result")
 
 
 class ApiCall:
-    """One request. `scope`: the ASGI scope with `path_params`. `caller`: whose request it is.
+    """One request. `scope`: the ASGI scope with `path_params`. `caller`: whose request it is. `changed`: how many
+    messages an operator's action has changed; None if it is not about messages.
 
     Raises:
         InvalidRequest: `topic`, `message_id`, `query` and `body`, if the value breaks a limit.
@@ -36,12 +37,13 @@ class ApiCall:
         ClientDisconnect: `body` and `read`, if the client closed the connection.
     """
 
-    __slots__ = ("_receive", "caller", "scope")
+    __slots__ = ("_receive", "caller", "changed", "scope")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
         self._receive = receive
         self.caller: Caller = ANYBODY
+        self.changed: int | None = None
 
     @property
     def request_id(self) -> str:

@@ -41,13 +41,16 @@ async def replay(pools: Pools, call: ApiCall) -> Response:
 
     404: the topic has no dead letter with this id. 409: RabbitMQ no longer has its body, and Redis did not keep it."""
     topic, message_id = call.topic, call.message_id
-    return JsonAnswer(message_json(await pools.serving(topic).dead.replay(topic, message_id)))
+    replayed = await pools.serving(topic).dead.replay(topic, message_id)
+    call.changed = 1
+    return JsonAnswer(message_json(replayed))
 
 
 async def replay_many(pools: Pools, call: ApiCall) -> Response:
     """Makes up to `max` dead letters ready again, the oldest first. Their attempts are counted from the start."""
     topic, wanted = call.topic, await call.body(ManyRequest)
-    return json_answer({"replayed": await pools.serving(topic).dead.replay_many(topic, wanted.max)})
+    call.changed = await pools.serving(topic).dead.replay_many(topic, wanted.max)
+    return json_answer({"replayed": call.changed})
 
 
 async def drop(pools: Pools, call: ApiCall) -> Response:
@@ -55,13 +58,16 @@ async def drop(pools: Pools, call: ApiCall) -> Response:
 
     404: the topic has no dead letter with this id."""
     topic, message_id = call.topic, call.message_id
-    return JsonAnswer(message_json(await pools.serving(topic).dead.drop(topic, message_id)))
+    dropped = await pools.serving(topic).dead.drop(topic, message_id)
+    call.changed = 1
+    return JsonAnswer(message_json(dropped))
 
 
 async def drop_many(pools: Pools, call: ApiCall) -> Response:
     """Deletes up to `max` dead letters, the oldest first."""
     topic, query = call.topic, call.query(DropQuery)
-    return json_answer({"dropped": await pools.serving(topic).dead.drop_many(topic, query.max)})
+    call.changed = await pools.serving(topic).dead.drop_many(topic, query.max)
+    return json_answer({"dropped": call.changed})
 
 
 OPERATIONS = (

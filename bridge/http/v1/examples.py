@@ -123,7 +123,20 @@ SUBSCRIPTION: dict[str, Any] = {
     },
 }
 
+ACTION: dict[str, Any] = {
+    "at": "2026-12-01T09:30:00.000Z",
+    "what": "replay_many",
+    "who": "0f4c19a2b7de",
+    "name": "on-call",
+    "topic": "orders",
+    "target": None,
+    "count": 12,
+    "done": True,
+    "request_id": _REQUEST_ID,
+}
+
 QUERY: dict[str, Any] = {
+    "topic": "orders",
     "state": ["waiting", "ready"],
     "due_after": "2026-12-01T09:00:00Z",
     "due_before": "2026-12-01T10:00:00Z",

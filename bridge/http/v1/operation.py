@@ -16,6 +16,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from bridge.access.decision import Need
+from bridge.access.token import Scope
 from bridge.http.v1.call import ApiCall
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 TOPIC = "/v1/topics/{topic}"
 _TOPIC_IN_NAMESPACE = "/v1/namespaces/{namespace}/topics/{name}"
+_IN_NAMESPACE = "_in_namespace"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +65,21 @@ class Operation:
         """Whether the path names the topic."""
         return self.path.startswith((TOPIC, _TOPIC_IN_NAMESPACE))
 
+    @property
+    def of_message(self) -> bool:
+        """Whether the path names one message."""
+        return "{id}" in self.path
+
+    @property
+    def is_action(self) -> bool:
+        """Whether the operation is an operator's action: it needs the scope of operators, and changes something."""
+        return self.need is not None and self.need.scope is Scope.ADMIN and self.method != "GET"
+
+    @property
+    def what(self) -> str:
+        """The operation's name, which is the same in both forms of its path."""
+        return self.name.removesuffix(_IN_NAMESPACE)
+
 
 class _Route(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -75,7 +92,7 @@ def in_both_forms(operation: Operation) -> tuple[Operation, ...]:
     if not operation.path.startswith(TOPIC):
         return (operation,)
     path = operation.path.replace(TOPIC, _TOPIC_IN_NAMESPACE)
-    return operation, replace(operation, name=f"{operation.name}_in_namespace", path=path)
+    return operation, replace(operation, name=operation.name + _IN_NAMESPACE, path=path)
 
 
 def add(app: FastAPI, operation: Operation, handler: Callable[[ApiCall], Awaitable[Response]]) -> None:

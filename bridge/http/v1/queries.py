@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from pydantic import BeforeValidator, Field, PlainValidator, StrictStr, WithJsonSchema
 
 from bridge.http.v1.requests import Request
-from bridge.http.v1.scalars import QueryInstant, refused, whole_number
+from bridge.http.v1.scalars import QueryInstant, Topic, refused, whole_number
 from bridge.model.message import SHOWN_STATES, State
 
 _STATES = {state.label: state for state in SHOWN_STATES}
@@ -60,6 +60,10 @@ class PageQuery(Request):
     cursor: Annotated[
         StrictStr | None, Field(description="`next_cursor` of the page before; without it, the first page")
     ] = None
+
+
+class ActionsQuery(PageQuery):
+    topic: Annotated[Topic | None, Field(description="Only actions on this topic, which may be gone")] = None
 
 
 class ListQuery(PageQuery):

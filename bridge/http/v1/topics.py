@@ -84,7 +84,7 @@ async def remove_topic(pools: Pools, call: ApiCall) -> Response:
 
     404: there is no such topic. 409: the topic or one of its queues has messages, and `force` is not `true`."""
     topic, query = call.topic, call.query(RemoveQuery)
-    await pools.serving(topic).topics.remove(topic, force=query.force == "true")
+    call.changed = await pools.serving(topic).topics.remove(topic, force=query.force == "true")
     await pools.default.given_names.remove(topic)
     return json_answer({"topic": topic, "removed": True})
 

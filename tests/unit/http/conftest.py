@@ -15,6 +15,7 @@ from bridge.http.app import create_app
 from bridge.http.server.fast_path import FastPath
 from bridge.model.message import Envelope, Message, Record, State
 from bridge.settings.settings import Settings
+from tests.recorded_actions import RecordedActions
 
 CREATED_MS = 1_796_115_600_000  # 2026-12-01T09:00:00Z
 RECORD = Record(
@@ -79,6 +80,7 @@ class StandIn:
     calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
     settings: Settings = field(default_factory=lambda: Settings(max_body=1_000))
     started: list[str] = field(default_factory=list)
+    actions: RecordedActions = field(default_factory=RecordedActions)
 
     def __getattr__(self, name: str) -> _Part:
         parts = {"sending", "pulling", "settling", "changing", "lookup", "dead", "topics", "subscriptions"}

@@ -7,7 +7,7 @@ import pytest
 from bridge.model.errors import InvalidRequest
 from bridge.model.values import Backoff
 from bridge.service import receipts
-from bridge.service.lookup import _make_cursor, _read_cursor
+from bridge.service.cursors import make_cursor, read_cursor
 from bridge.service.receipts import Receipt
 
 
@@ -92,10 +92,10 @@ def test_malformed_receipt_is_an_invalid_request(forged: str) -> None:
 
 @pytest.mark.parametrize(("due_ms", "message_id"), [(0, "a"), (1_769_850_000_000, "a.b.c"), (2**53, "~")])
 def test_cursor_round_trips(due_ms: int, message_id: str) -> None:
-    assert _read_cursor(_make_cursor(due_ms, message_id)) == (due_ms, message_id)
+    assert read_cursor(make_cursor(due_ms, message_id)) == (due_ms, message_id)
 
 
 @pytest.mark.parametrize("forged", FORGED)
 def test_malformed_cursor_is_an_invalid_request(forged: str) -> None:
     with pytest.raises(InvalidRequest, match="is not a cursor"):
-        _read_cursor(forged)
+        read_cursor(forged)

@@ -150,7 +150,7 @@ class TestHealth:
         clock.now_s = 35.1
         assert (await client.get("/health/offline")).status_code == 200
 
-    async def test_offline_changes_only_the_status(self, client: httpx2.AsyncClient) -> None:
+    async def test_offline_changes_only_the_status(self, client: httpx2.AsyncClient, service: StandIn) -> None:
         await client.get("/health/offline")
         answer = await client.get("/health/status")
         assert (answer.status_code, answer.json()) == (500, {"code": 500})
@@ -158,3 +158,7 @@ class TestHealth:
         assert await post(client, "pullMsg", topic="orders") == NONE_PULLED
         await client.get("/health/online")
         assert (await client.get("/health/status")).status_code == 200
+        assert [(action.what, action.who) for action in service.actions.recorded] == [
+            ("camellia_offline", "anybody"),
+            ("camellia_online", "anybody"),
+        ]

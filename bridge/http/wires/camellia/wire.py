@@ -43,6 +43,7 @@ from bridge.http.wires.camellia.calls import Answer, Calls
 from bridge.http.wires.camellia.monitor import Monitor, Presence, monitor_string, topic_info
 from bridge.http.wires.camellia.spring import BadParameter, Params, bad_request
 from bridge.http.wires.digested_names import topic_of
+from bridge.model.action import Action, What
 from bridge.model.errors import BridgeError, Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -127,11 +128,11 @@ def router(service: Pools, guard: Guard, *, now_s: Callable[[], float] = monoton
         text = monitor_string(monitor.data(infos, caller.sees, names), sizes)
         return Response(orjson.dumps(text), media_type="text/plain;charset=UTF-8")
 
-    _add_health(routes, presence, guard)
+    _add_health(routes, presence, guard, service)
     return routes
 
 
-def _add_health(routes: APIRouter, presence: Presence, guard: Guard) -> None:
+def _add_health(routes: APIRouter, presence: Presence, guard: Guard, service: Pools) -> None:
     @routes.api_route("/health/check", methods=_ANY_VERB)
     async def check() -> Response:
         return _health(ok=True)
@@ -142,14 +143,16 @@ def _add_health(routes: APIRouter, presence: Presence, guard: Guard) -> None:
 
     @routes.api_route("/health/online", methods=_ANY_VERB)
     async def online(request: Request) -> Response:
-        await guard.admit(request, _SWITCH)
+        caller = await guard.admit(request, _SWITCH)
         presence.online = True
+        await service.default.actions.record(Action(what=What.ONLINE, who=caller.who, name=caller.name))
         return _health(ok=True)
 
     @routes.api_route("/health/offline", methods=_ANY_VERB)
     async def offline(request: Request) -> Response:
-        await guard.admit(request, _SWITCH)
+        caller = await guard.admit(request, _SWITCH)
         presence.online = False
+        await service.default.actions.record(Action(what=What.OFFLINE, who=caller.who, name=caller.name))
         return _health(ok=presence.idle)
 
 

@@ -13,6 +13,7 @@ from bridge.http.wires.lmstfy.basic_auth import check_account
 from bridge.http.wires.lmstfy.local import check_site
 from bridge.http.wires.lmstfy.request import WireRequest
 from bridge.http.wires.lmstfy.router import Answered, Route, Router, failure
+from bridge.model.action import What
 from bridge.settings.pools import DEFAULT
 
 AdminHandler = Callable[[WireRequest], Awaitable[Response]]
@@ -21,11 +22,12 @@ AdminHandler = Callable[[WireRequest], Awaitable[Response]]
 @dataclass(frozen=True, slots=True)
 class ApiRoute(Route):
     """A route of the API's port. `check_names` takes the namespace and the queue, and raises Refusal. Without
-    `needs_token` it needs one only with BRIDGE_ACCESS=tokens."""
+    `needs_token` it needs one only with BRIDGE_ACCESS=tokens. `what`: the operator's action, if it is one."""
 
     handler: ApiHandler
     check_names: Callable[[str, str], None] = names.check
     needs_token: bool = True
+    what: What | None = None
 
 
 class ApiRouter(Router[ApiRoute]):
@@ -42,7 +44,8 @@ class ApiRouter(Router[ApiRoute]):
             if route.needs_token or request.wire.settings.access == "tokens":
                 admitted = await check_token(request, admitted)
                 namespace = admitted.namespace
-            response = await route.handler(request, admitted)
+            async with request.acting(route.what, topic=admitted.topic):
+                response = await route.handler(request, admitted)
         except Exception as error:  # noqa: BLE001 - a fault is logged and answered as 500
             response = failure(error, request)
         return Answered(response, "" if admitted is None else admitted.pool, namespace)
@@ -69,6 +72,7 @@ class ApiRouter(Router[ApiRoute]):
 class AdminRoute(Route):
     handler: AdminHandler
     needs_account: bool = True
+    what: What | None = None
 
 
 class AdminRouter(Router[AdminRoute]):
@@ -78,7 +82,8 @@ class AdminRouter(Router[AdminRoute]):
                 check_site(request)
             if route.needs_account:
                 check_account(request)
-            response = await route.handler(request)
+            async with request.acting(route.what, target=request.params.get("namespace")):
+                response = await route.handler(request)
         except Exception as error:  # noqa: BLE001 - a fault is logged and answered as 500
             response = failure(error, request)
         return Answered(response)

@@ -47,9 +47,9 @@ async def size(_request: WireRequest, admitted: Admitted) -> Response:
     return answer(200, namespace=admitted.namespace, queue=admitted.queue, size=ready)
 
 
-async def destroy(_request: WireRequest, admitted: Admitted) -> Response:
+async def destroy(request: WireRequest, admitted: Admitted) -> Response:
     """Deletes the ready jobs; delayed and leased jobs stay, as in the original."""
-    await admitted.service.topics.empty_ready(admitted.topic)
+    request.changed = await admitted.service.topics.empty_ready(admitted.topic)
     return nothing()
 
 
@@ -77,14 +77,15 @@ async def respawn_dead_letters(request: WireRequest, admitted: Admitted) -> Resp
     if await _dead_letters(admitted):
         ttl_ms = min(ttl_s, 2**32) * 1_000 or None
         count = await admitted.service.dead.replay_many(admitted.topic, limit, max_retry=0, ttl_ms=ttl_ms)
+    request.changed = count
     request.wire.metrics.respawned(admitted.pool, count)
     return answer(200, count=count, msg="respawned")
 
 
 async def delete_dead_letters(request: WireRequest, admitted: Admitted) -> Response:
-    limit = request.query.signed("limit", 1, least=1)
+    limit, request.changed = request.query.signed("limit", 1, least=1), 0
     if await _dead_letters(admitted):
-        await admitted.service.dead.drop_many(admitted.topic, limit)
+        request.changed = await admitted.service.dead.drop_many(admitted.topic, limit)
     return nothing()
 
 

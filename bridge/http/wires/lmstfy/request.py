@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from bridge.http.wires.lmstfy.answers import Refusal
 from bridge.http.wires.lmstfy.parameters import Query
 from bridge.http.wires.lmstfy.wire import Wire
+from bridge.model.action import LMSTFY, Action, What
 
 # An unwanted body is read up to this size: a client may not read the answer before it has sent its whole body.
 _DRAINED_BYTES = 1024 * 1024
@@ -21,7 +23,7 @@ class WireRequest:
     """A request that the router has matched.
 
     `route` is the pattern that the path fits, "" if it fits none. `params` are the path's values for the pattern's
-    names.
+    names. `changed`: how many messages an operator's action has changed.
     """
 
     wire: Wire
@@ -29,6 +31,7 @@ class WireRequest:
     request_id: str
     route: str
     params: Mapping[str, str]
+    changed: int | None = None
     _body_was_read: bool = False
 
     @cached_property
@@ -46,6 +49,17 @@ class WireRequest:
 
     def header(self, name: str) -> str:
         return self.http.headers.get(name, "")
+
+    def acting(
+        self, what: What | None, *, topic: str | None = None, target: str | None = None
+    ) -> AbstractAsyncContextManager[None]:
+        """Records the operator's action that is done within the context. None: it is no action. The token is a secret
+        without an id, so no record names it."""
+        if what is None:
+            return nullcontext()
+        return self.wire.actions.recording(
+            lambda: Action(what=what, who=LMSTFY, topic=topic, target=target, count=self.changed)
+        )
 
     async def body(self, limit_bytes: int, refusal: str) -> bytes:
         """Reads the body.

@@ -1,4 +1,4 @@
-"""Lists the routes of the API's port and of the admin port."""
+"""Lists the routes of the API's port and of the admin port, and says which are operators' actions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 from bridge.http.wires.lmstfy import about, acking, admin, consuming, names, publishing, queues
 from bridge.http.wires.lmstfy.ports import AdminRoute, ApiRoute
 from bridge.http.wires.lmstfy.throttle import throttled
+from bridge.model.action import What
 
 _QUEUE: Final = "/api/:namespace/:queue"
 _JOB: Final = f"{_QUEUE}/job/:job_id"
@@ -25,9 +26,9 @@ API: Final = (
     ApiRoute("GET", f"{_QUEUE}/size", queues.size, needs_token=False),
     ApiRoute("GET", f"{_DEAD}/size", queues.dead_letter_size, needs_token=False),
     ApiRoute("GET", _DEAD, queues.peek_dead_letter),
-    ApiRoute("PUT", _DEAD, queues.respawn_dead_letters),
-    ApiRoute("DELETE", _DEAD, queues.delete_dead_letters),
-    ApiRoute("DELETE", _QUEUE, queues.destroy),
+    ApiRoute("PUT", _DEAD, queues.respawn_dead_letters, what=What.REPLAY_MANY),
+    ApiRoute("DELETE", _DEAD, queues.delete_dead_letters, what=What.DROP_MANY),
+    ApiRoute("DELETE", _QUEUE, queues.destroy, what=What.EMPTY_READY),
 )
 
 ADMIN: Final = (
@@ -37,13 +38,13 @@ ADMIN: Final = (
     AdminRoute("GET", "/pools", about.pools, needs_account=False),
     AdminRoute("GET", "/limits", admin.list_limits),
     AdminRoute("GET", "/token/:namespace", admin.list_tokens),
-    AdminRoute("POST", "/token/:namespace", admin.new_token),
-    AdminRoute("DELETE", _TOKEN, admin.delete_token),
+    AdminRoute("POST", "/token/:namespace", admin.new_token, what=What.LMSTFY_TOKEN_CREATE),
+    AdminRoute("DELETE", _TOKEN, admin.delete_token, what=What.LMSTFY_TOKEN_DELETE),
     AdminRoute("GET", _LIMIT, admin.get_limit),
-    AdminRoute("POST", _LIMIT, admin.add_limit),
-    AdminRoute("PUT", _LIMIT, admin.put_limit),
-    AdminRoute("DELETE", _LIMIT, admin.delete_limit),
+    AdminRoute("POST", _LIMIT, admin.add_limit, what=What.LMSTFY_LIMIT_PUT),
+    AdminRoute("PUT", _LIMIT, admin.put_limit, what=What.LMSTFY_LIMIT_PUT),
+    AdminRoute("DELETE", _LIMIT, admin.delete_limit, what=What.LMSTFY_LIMIT_DELETE),
     AdminRoute("*", "/debug/pprof/*profile", about.profiles, needs_account=False),
     AdminRoute("GET", "/accesslog", about.access_log, needs_account=False),
-    AdminRoute("POST", "/accesslog", about.set_access_log),
+    AdminRoute("POST", "/accesslog", about.set_access_log, what=What.LMSTFY_ACCESS_LOG),
 )

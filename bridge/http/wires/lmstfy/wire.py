@@ -13,6 +13,7 @@ from bridge.settings.pools import DEFAULT
 
 if TYPE_CHECKING:
     from bridge.model.values import TopicInfo
+    from bridge.service.actions import Actions
     from bridge.service.pools import Pools
     from bridge.service.service import Service
 
@@ -28,6 +29,11 @@ class Wire:
         self.grants = Grants(lambda token: self.service_of(token.pool))
         self.logs_access = False
         self._kept_names: set[tuple[str, str]] = set()
+
+    @property
+    def actions(self) -> Actions:
+        """Records operators' actions."""
+        return self._pools.default.actions
 
     def pool_names(self) -> list[str]:
         return sorted(self._pools.services)

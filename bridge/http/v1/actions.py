@@ -1,0 +1,118 @@
+"""Lists what operators did, and records each operation of the API that is an operator's action."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from bridge.access.decision import Need
+from bridge.access.token import Scope
+from bridge.http.v1 import examples
+from bridge.http.v1.call import ApiCall, json_answer
+from bridge.http.v1.operation import Operation, ResponseDoc
+from bridge.http.v1.queries import ActionsQuery
+from bridge.model.action import Action, Recorded
+from bridge.model.durations import format_instant
+
+if TYPE_CHECKING:
+    from bridge.service.pools import Pools
+
+Run = Callable[["Pools", ApiCall], Awaitable[Response]]
+
+
+class ActionOut(BaseModel):
+    at: str
+    what: Annotated[str, Field(description="the operation, such as `pause`, or a command")]
+    who: Annotated[
+        str,
+        Field(description="the token's id; `anybody`: no token was asked for; `command line`; `lmstfy`: over its wire"),
+    ]
+    name: Annotated[str | None, Field(description="the token's name")]
+    topic: str | None
+    target: Annotated[str | None, Field(description="the message or the token that the action names")]
+    count: Annotated[int | None, Field(description="messages changed; null if the action is not about messages")]
+    done: Annotated[bool, Field(description="false: the call was answered 503, and may be done in part")]
+    request_id: Annotated[str | None, Field(description="null: a command")]
+
+
+class ActionsOut(BaseModel):
+    items: list[ActionOut]
+    next_cursor: str | None
+
+
+async def list_actions(pools: Pools, call: ApiCall) -> Response:
+    """Returns a page of what operators did, the newest first: changes of topics, dead letters, subscriptions, tokens.
+
+    Redis keeps the latest 10,000. With a token: actions on the topics it may use; those on no topic need a token for
+    every topic."""
+    query, caller = call.query(ActionsQuery), call.caller
+    if query.topic is not None:
+        caller.check(query.topic)
+
+    def shows(action: Action) -> bool:
+        return query.topic in {None, action.topic} and caller.sees(action.topic)
+
+    page = await pools.default.actions.page(shows=shows, limit=query.limit, cursor=query.cursor)
+    return json_answer({"items": [_action_json(item) for item in page.items], "next_cursor": page.next_cursor})
+
+
+def recorded(operation: Operation) -> Run:
+    """The operation's handler. It records the operation, if that is an operator's action."""
+    if not operation.is_action:
+        return operation.run
+
+    async def run(pools: Pools, call: ApiCall) -> Response:
+        async with pools.default.actions.recording(lambda: _action(operation, call)):
+            return await operation.run(pools, call)
+
+    return run
+
+
+def _action(operation: Operation, call: ApiCall) -> Action:
+    return Action(
+        what=operation.what,
+        who=call.caller.who,
+        name=call.caller.name,
+        topic=call.topic if operation.of_topic else None,
+        target=call.message_id if operation.of_message else None,
+        count=call.changed,
+    )
+
+
+def _action_json(item: Recorded) -> dict[str, Any]:
+    action = item.action
+    return {
+        "at": format_instant(item.at_ms),
+        "what": action.what,
+        "who": action.who,
+        "name": action.name,
+        "topic": action.topic,
+        "target": action.target,
+        "count": action.count,
+        "done": action.done,
+        "request_id": action.request_id or None,
+    }
+
+
+OPERATIONS = (
+    Operation(
+        name="list_actions",
+        summary="List what operators did",
+        group="operators",
+        method="GET",
+        path="/v1/actions",
+        run=list_actions,
+        need=Need(scope=Scope.ADMIN),
+        query=ActionsQuery,
+        answers={
+            200: ResponseDoc(
+                description="A page of actions",
+                model=ActionsOut,
+                example={"items": [examples.ACTION], "next_cursor": None},
+            )
+        },
+    ),
+)

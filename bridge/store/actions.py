@@ -1,0 +1,50 @@
+"""Keeps operators' actions in Redis: one stream, from which the oldest are removed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Final
+
+import orjson
+
+from bridge.model.action import Action, Recorded
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+
+MOST: Final = 10_000
+"""The actions that are kept. Redis removes whole nodes of a stream, so it keeps up to a node more: 100 by default."""
+
+_FIELD: Final = "action"
+_KNOWN: Final = {field.name for field in fields(Action)}
+
+
+class StoredActions:
+    """Every method raises StoreUnavailable. `Recorded.at_ms` is a moment of Redis' clock."""
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._key = keys.actions
+
+    async def add(self, *actions: Action) -> None:
+        """Adds actions, the oldest first."""
+        await self._store.commands(
+            [("XADD", self._key, "MAXLEN", "~", MOST, "*", _FIELD, _write(action)) for action in actions]
+        )
+
+    async def before(self, last: tuple[int, int] | None, limit: int) -> list[Recorded]:
+        """Returns up to `limit` actions, the newest first. `last`: moment and place of an action; the ones before it
+        are returned. None: from the newest on."""
+        end = "+" if last is None else f"({last[0]}-{last[1]}"
+        entries = await self._store.command("XREVRANGE", self._key, end, "-", "COUNT", limit)
+        return [_recorded(entry_id, values) for entry_id, values in entries]
+
+
+def _write(action: Action) -> bytes:
+    return orjson.dumps({name: value for name, value in asdict(action).items() if value is not None})
+
+
+def _recorded(entry_id: bytes, values: list[bytes]) -> Recorded:
+    at_ms, _, place = entry_id.decode().partition("-")
+    # Passes over fields that only a newer bridge knows.
+    action = {name: value for name, value in orjson.loads(values[1]).items() if name in _KNOWN}
+    return Recorded(int(at_ms), int(place), Action(**action))
