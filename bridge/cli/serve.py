@@ -18,7 +18,7 @@ from bridge.access.access import Undecided, asks_for_tokens
 from bridge.cli.assembly import assemble
 from bridge.cli.logs import configure
 from bridge.cli.workers import Workers
-from bridge.http.app import create_app
+from bridge.http.app import served_app
 from bridge.http.server.protocol import limited_protocol
 from bridge.http.server.server import DrainingServer
 from bridge.http.server.sweep import Limits
@@ -57,7 +57,7 @@ def _run(settings: Settings, sockets: list[socket.socket], worker_rpc: WorkerRpc
     """Serves until a signal ends it. Returns the exit code."""
     pools = assemble(settings, worker_rpc)
     config = uvicorn.Config(
-        create_app(pools),
+        served_app(pools),
         loop="uvloop",
         http=limited_protocol(_limits(settings)),
         ws="none",

@@ -9,11 +9,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from bridge.access.access import Access
 from bridge.http import error_handlers
 from bridge.http.guard import Guard
 from bridge.http.request_id import RequestId
+from bridge.http.server.access_log import AccessLog
 from bridge.http.server.body_budget import BodyBudget
 from bridge.http.server.fast_path import FastPath
 from bridge.http.server.limits import BodyLimit
@@ -134,6 +136,12 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
         handlers={path: guard.handler(pools, operation) for path, operation in _BUSIEST.items()} if api else {},
         other_ports={port for port in lmstfy_ports if port is not None},
     )
+
+
+def served_app(pools: Pools) -> ASGIApp:
+    """The application as a server runs it: with an access log if the settings ask for one. Raises as `create_app`."""
+    app = create_app(pools)
+    return AccessLog(app) if pools.settings.access_log else app
 
 
 def _add_wires(app: FastAPI, pools: Pools, guard: Guard) -> None:

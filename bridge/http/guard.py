@@ -12,7 +12,9 @@ from starlette.types import Scope
 from bridge.access.access import Access
 from bridge.access.caller import ANYBODY, Caller
 from bridge.access.decision import Need
+from bridge.access.errors import Refused
 from bridge.access.local import check_local
+from bridge.http.scope_keys import TOKEN_ID
 from bridge.http.v1.actions import recorded
 from bridge.http.v1.call import ApiCall
 from bridge.http.v1.operation import Operation
@@ -43,7 +45,13 @@ class Guard:
                 check_local(request.scope["headers"])
             return ANYBODY
         authorizations = [value for name, value in request.scope["headers"] if name == b"authorization"]
-        return await self._access.admit(authorizations, need, topic)
+        try:
+            caller = await self._access.admit(authorizations, need, topic)
+        except Refused as refusal:
+            request.scope[TOKEN_ID] = refusal.token_id
+            raise
+        request.scope[TOKEN_ID] = caller.who
+        return caller
 
     def handler(self, pools: Pools, operation: Operation) -> Handler:
         """The function that answers a request for the operation."""

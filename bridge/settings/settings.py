@@ -161,6 +161,7 @@ class Settings(BaseSettings):
     lmstfy_tries: Annotated[int, Field(ge=1, lt=2**16)] = 1
     lmstfy_ttr_seconds: Seconds = 120
     lmstfy_timeout_seconds: Seconds = 0
+    access_log: bool = False
     log_format: Literal["json", "console"] = "json"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

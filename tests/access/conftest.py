@@ -65,7 +65,8 @@ def redis_node(local_dir: Path, servers: Servers) -> Iterator[RedisNode]:
 
 @pytest.fixture(scope="module")
 def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[list[ForkedBridge]]:
-    """Two bridges. They end with the module, as later tests count what the worker's bridge releases."""
+    """Two bridges, of which the first logs each request. They end with the module, as later tests count what the
+    worker's bridge releases."""
     settings = {
         "BRIDGE_AMQP_URL": rabbit.amqp_url,
         "BRIDGE_REDIS_URL": redis_node.url,
@@ -74,8 +75,8 @@ def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Itera
         **PATIENT,
     }
     one, other = (
-        ForkedBridge(local_dir / "guarded" / name / "bridge.log", port, settings)
-        for name, port in zip(("one", "other"), free_ports(2), strict=True)
+        ForkedBridge(local_dir / "guarded" / name / "bridge.log", port, {**settings, "BRIDGE_ACCESS_LOG": logs})
+        for name, port, logs in zip(("one", "other"), free_ports(2), ("true", "false"), strict=True)
     )
     with one, other:
         yield [one, other]

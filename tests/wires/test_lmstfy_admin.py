@@ -168,6 +168,45 @@ class TestOtherCalls:
             assert (await lmstfy.admin("GET /accesslog")).json == {"status": shown}
 
 
+class TestActions:
+    async def test_calls_of_operators_are_recorded_and_no_secret_is(self, lmstfy: Lmstfy, local_dir: Path) -> None:
+        async with another_bridge(lmstfy, local_dir, BRIDGE_ACCESS_LOG="true") as logged:
+            queue = await logged.queue()
+            topic = f"{queue.namespace}/{queue.name}"
+            limit = f"/token/{queue.namespace}/{queue.token}/limit"
+            assert (await logged.admin(f"POST {limit}", b'{"read": 9, "interval": 600}')).status == 201
+            assert (await logged.admin(f"POST {limit}", b"[]")).status == 400
+            assert (await logged.admin(f"PUT {limit}", b'{"read": 8, "interval": 600}')).status == 200
+            assert (await logged.admin(f"DELETE {limit}")).status == 200
+            assert (await logged.admin(f"GET {limit}")).status == 404
+            assert (await queue.ask("PUT", "/deadletter?limit=5")).status == 200
+            assert (await queue.ask("DELETE", "/deadletter?limit=5")).status == 204
+            await queue.publish()
+            while await queue.size() == 0:
+                await pause()
+            assert (await queue.ask("DELETE")).status == 204
+            assert (await logged.admin("POST /accesslog?status=disable")).status == 200
+            assert (await logged.admin(f"DELETE /token/{queue.namespace}/{queue.token}")).status == 204
+            assert (await logged.admin(f"GET /token/{queue.token}/no/such/path")).status == 404
+            answer = await ask(logged.own_port, "GET /v1/actions?limit=9")
+            log = (local_dir / f"another-{logged.own_port}" / "bridge.log").read_text()
+        found = [(one["who"], one["what"], one["topic"], one["target"], one["count"]) for one in answer.json["items"]]
+        wanted = [
+            ("lmstfy", "lmstfy_token_create", None, queue.namespace, None),
+            ("lmstfy", "lmstfy_limit_put", None, queue.namespace, None),
+            ("lmstfy", "lmstfy_limit_put", None, queue.namespace, None),
+            ("lmstfy", "lmstfy_limit_delete", None, queue.namespace, None),
+            ("lmstfy", "replay_many", topic, None, 0),
+            ("lmstfy", "drop_many", topic, None, 0),
+            ("lmstfy", "empty_ready", topic, None, 1),
+            ("lmstfy", "lmstfy_access_log", None, None, None),
+            ("lmstfy", "lmstfy_token_delete", None, queue.namespace, None),
+        ]
+        assert found == wanted[::-1]
+        assert queue.token not in answer.text + log
+        assert all(path in log for path in ("/token/:namespace/:token/limit", f"/api/{topic}", "(no such path)"))
+
+
 class TestSettings:
     async def test_verification_can_be_switched_off_and_the_bridges_tokens_are_not_required(
         self, lmstfy: Lmstfy, local_dir: Path

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 from urllib.parse import quote
 
 import structlog
@@ -18,14 +18,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from bridge.http.scope_keys import LOGGED_PATH
 from bridge.http.wires.lmstfy import answers
 from bridge.http.wires.lmstfy.answers import Refusal
 from bridge.http.wires.lmstfy.job_ids import new_request_id
 from bridge.http.wires.lmstfy.request import WireRequest
 from bridge.http.wires.lmstfy.wire import Wire
+from bridge.model import log_scope
 from bridge.model.errors import Unavailable
 
 log = structlog.get_logger(__name__)
+
+_UNMATCHED: Final = "(no such path)"  # its path may contain a token too
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,8 @@ class Router(ABC, Generic[AnyRoute]):
         route, params = self._match(scope["method"], scope["path"])
         pattern = "" if route is None else route.pattern
         request = WireRequest(self._wire, Request(scope, receive), new_request_id(), pattern, params)
+        log_scope.enter(request.request_id)
+        scope[LOGGED_PATH] = self.logged_path(request) or _UNMATCHED
         try:
             answered = Answered(self._unmatched(request)) if route is None else await self.run(route, request)
             await request.drain()
@@ -131,7 +137,6 @@ class Router(ABC, Generic[AnyRoute]):
             path=self.logged_path(request),
             status=answered.response.status_code,
             took_ms=round(took_s * 1_000, 3),
-            request_id=request.request_id,
         )
 
 
@@ -146,5 +151,5 @@ def failure(error: Exception, request: WireRequest) -> Response:
     if isinstance(error, Refusal):
         return error.answer
     if not isinstance(error, Unavailable):  # the loops log that a server is away, once and not for every request
-        log.exception("lmstfy.failed", route=request.route, request_id=request.request_id)
+        log.exception("lmstfy.failed", route=request.route)
     return answers.answer(500, error="internal error")

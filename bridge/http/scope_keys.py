@@ -1,0 +1,11 @@
+"""Names the members that the bridge adds to the ASGI scope of a request, for its log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TOKEN_ID: Final = "token_id"
+"""The id of the request's token."""
+
+LOGGED_PATH: Final = "logged_path"
+"""The path for the log, where the path itself may contain a secret."""
