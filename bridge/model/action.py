@@ -40,7 +40,7 @@ class Action:
     `who`: the id of the token; or one of the words above: no token was asked for, the command line, or lmstfy's wire,
     whose tokens have no ids. `name`: the token's name. `target`: the id of the message or token, or the namespace of
     lmstfy's token, that the action is about. `count`: the messages that it changed; None if it is not about messages.
-    `done`: False if the call was answered 503, and may be done in part. `request_id`: "" on the command line.
+    `done`: False if a server did not answer, and the call may be done in part. `request_id`: "" on the command line.
     """
 
     what: str

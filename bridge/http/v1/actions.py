@@ -34,7 +34,7 @@ class ActionOut(BaseModel):
     topic: str | None
     target: Annotated[str | None, Field(description="the message or the token that the action names")]
     count: Annotated[int | None, Field(description="messages changed; null if the action is not about messages")]
-    done: Annotated[bool, Field(description="false: the call was answered 503, and may be done in part")]
+    done: Annotated[bool, Field(description="false: a server did not answer, and the call may be done in part")]
     request_id: Annotated[str | None, Field(description="null: a command")]
 
 

@@ -125,7 +125,10 @@ async def test_broken_json_is_answered_with_400(client: httpx2.AsyncClient, docu
     assert problem["detail"].startswith("the body is not valid JSON: ")
 
 
-@pytest.mark.parametrize(("given", "kept"), [("abc-1.2:3", True), ("a b", False), ("x" * 129, False), ("", False)])
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("abc-1.2:3", True), ("a b", False), ("x" * 129, False), ("", False), (f"a-dbt_{'0' * 12}_{'0' * 64}", False)],
+)
 async def test_a_valid_request_id_is_kept_and_another_is_replaced(
     client: httpx2.AsyncClient, given: str, kept: bool
 ) -> None:
