@@ -8,7 +8,7 @@ BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 
 .DEFAULT_GOAL := run
 .PHONY: help run all check lint types imports guard fmt test test-all test-unit test-clusters test-tools \
-    test-redis-cluster test-matrix coverage fuzz bench torture soak setup lock swagger clean
+    test-redis-cluster test-matrix coverage fuzz bench torture soak setup lock docs swagger clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ lock: ## Write the lock files again from pyproject.toml; versions that still fit
 	    --group build pyproject.toml --output-file deploy/requirements.lock
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group dev --constraints deploy/requirements.lock pyproject.toml --output-file tests/requirements.lock
+
+docs: setup ## Write docs/cli.md again from the commands
+	@$(PYTHON) -m tests.docs.cli_page
 
 swagger: ## Replace the files of Swagger UI, which /docs loads, by those of VERSION=number
 	@sh deploy/swagger.sh $(VERSION)

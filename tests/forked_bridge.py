@@ -105,7 +105,8 @@ def _parent() -> _Parent:
 def fork_bridges() -> None:
     """Forks bridges and tells their exit codes, until standard input is closed."""
     gc.disable()
-    from bridge.cli.app import app  # noqa: PLC0415 - a pytest worker needs it only in this process
+    from bridge.cli import serve  # noqa: F401, PLC0415 - a pytest worker needs it only in this process
+    from bridge.cli.app import app  # noqa: PLC0415
 
     gc.freeze()
     for line in sys.stdin:

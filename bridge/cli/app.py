@@ -1,4 +1,4 @@
-"""Assembles the commands `delaybridge serve`, `dev`, `topology …`, `token …` and `audit`."""
+"""Assembles the program `delaybridge` from its commands."""
 
 from __future__ import annotations
 
@@ -9,24 +9,18 @@ from typing import Annotated
 import typer
 
 from bridge.cli import failures
-from bridge.cli.audit import audit
-from bridge.cli.serve import serve
-from bridge.cli.token import app as token_app
-from bridge.cli.topology import app as topology_app
-from bridge.local.errors import LocalError
-from bridge.local.stack import StackSettings, run
-from bridge.settings.settings import Settings
-from bridge.settings.unknown import complaints_about_unknown
+from bridge.cli.commands import Commands
+from bridge.cli.environment import complaints
+from bridge.cli.groups import App
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,  # they show variables, and some hold passwords
-)
-app.add_typer(topology_app, name="topology", help="Show, declare, check, export and drain the topology on RabbitMQ.")
-app.add_typer(token_app, name="token", help="Create, list and revoke the tokens of HTTP clients.")
-app.command()(serve)
-app.command()(audit)
+_CODES = "; ".join(f"{code} {meaning}" for code, meaning in failures.MEANINGS.items())
+_HELP = f"""Delivers messages later, on RabbitMQ.
+
+The options --url, --token and --json may come before or after the command.
+
+Exit codes: {_CODES}."""
+
+app = App(Commands, completion=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -35,29 +29,13 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=_HELP)
 def check_environment(
     *,
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Delivers messages later, on RabbitMQ.
-
-    Exit codes of all commands: 0 done, 1 failed or found a fault, 2 an option or a setting is wrong."""
-    if unknown := complaints_about_unknown(os.environ, Settings.model_fields):
+    if unknown := complaints(os.environ):
         typer.echo("\n".join(unknown), err=True)
         raise typer.Exit(failures.WRONG)
-
-
-@app.command()
-def dev() -> None:
-    """Run RabbitMQ, Redis and the bridge on this machine until Ctrl-C, as `make run` does."""
-    try:
-        settings = StackSettings.from_environment()
-    except LocalError as error:
-        failures.end("dev", str(error), failures.WRONG)
-    try:
-        run(settings)
-    except LocalError as error:
-        failures.end("dev", str(error))

@@ -9,9 +9,11 @@ import orjson
 import typer
 
 from bridge.cli import failures
+from bridge.cli.groups import App
 from bridge.cli.logs import configure
 from bridge.cli.pool_option import POOL_HELP, read_settings, settings_of
 from bridge.cli.record import record
+from bridge.cli.unavailable import end_unavailable
 from bridge.loops.audit import Audit, Overdue
 from bridge.model.action import What
 from bridge.model.durations import format_instant
@@ -20,17 +22,21 @@ from bridge.service.service import Service
 from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 
+app = App()
+
 _BEHIND = "the checkpoint is behind, so copies are late and not lost; nothing was checked. Run the audit again later"
 
 
+@app.command()
 def audit(
     *,
     repair: Annotated[bool, typer.Option("--repair", help="Publish them again with the bodies in Redis.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False,
     pool: Annotated[str, typer.Option(metavar="NAME", help=POOL_HELP)] = DEFAULT,
 ) -> None:
-    """List messages that are past due and have no copy left, for example after somebody purged or deleted a queue.
+    """List messages whose copy is lost, and repair them.
 
+    They are past due and have no copy left, for example after somebody purged or deleted a queue.
     Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: some messages were not repaired, a
     server did not answer, or the checkpoint is behind, so nothing could be checked.
     """
@@ -39,7 +45,7 @@ def audit(
     try:
         overdue = asyncio.run(_find_overdue(settings, repair))
     except Unavailable as error:
-        failures.unavailable("audit", error, settings)
+        end_unavailable("audit", error, settings)
     if overdue is None:
         failures.end("audit", _BEHIND)
     repaired = sum(message.done is not None for message in overdue)

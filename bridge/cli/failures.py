@@ -1,29 +1,36 @@
-"""Ends a command with its exit code. 0: it is done. 1: it failed, or found a fault. 2: an option or a setting is
-wrong."""
+"""Ends a command with its exit code, and says what each code means."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NoReturn
 
 import typer
 
-from bridge.model.errors import StoreUnavailable, Unavailable
-from bridge.settings.amqp_urls import amqp_endpoints
-from bridge.settings.settings import Settings
-
+DONE: Final = 0
 FAILED: Final = 1
 WRONG: Final = 2
+UNFIT: Final = 3
+NOT_FOUND: Final = 4
+FORBIDDEN_BY_STATE: Final = 5
+NOT_ALLOWED: Final = 6
+UNAVAILABLE: Final = 7
+INTERRUPTED: Final = 130
+
+MEANINGS: Final[Mapping[int, str]] = {
+    DONE: "done",
+    FAILED: "failed, or found a fault",
+    WRONG: "an option, an argument or a setting is wrong",
+    UNFIT: "only `serve`: a server can't keep the promises",
+    NOT_FOUND: "the bridge has no such topic, message or subscription",
+    FORBIDDEN_BY_STATE: "the state of the message or topic forbids it",
+    NOT_ALLOWED: "the token is missing, is not valid, or does not allow it",
+    UNAVAILABLE: "the bridge did not answer, or can't do it now: try again",
+    INTERRUPTED: "interrupted by Ctrl-C",
+}
 
 
 def end(command: str, reason: str, code: int = FAILED) -> NoReturn:
     """Prints the reason on standard error and ends the command."""
     typer.echo(f"delaybridge {command}: {reason}", err=True)
     raise typer.Exit(code)
-
-
-def unavailable(command: str, error: Unavailable, settings: Settings) -> NoReturn:
-    """Ends the command because a server did not answer. Names the hosts that were asked."""
-    if isinstance(error, StoreUnavailable):
-        end(command, str(error))  # it names the host of Redis
-    hosts = ", ".join(sorted(f"{host}:{port}" for host, port, _ in amqp_endpoints(settings.amqp_url)))
-    end(command, f"{error} (asked RabbitMQ at {hosts})")

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from bridge.access.access import Undecided, asks_for_tokens
 from bridge.cli.assembly import assemble
+from bridge.cli.groups import App
 from bridge.cli.logs import configure
 from bridge.cli.workers import Workers
 from bridge.http.app import served_app
@@ -26,12 +27,18 @@ from bridge.service.worker_rpc import WorkerRpc
 from bridge.settings.roles import Process, Role, processes
 from bridge.settings.settings import Settings, complaints
 
+app = App()
+
 _OTHER_FILES = 256
 _BEYOND_GRACE_S = 5.0
 
 
+@app.command()
 def serve() -> None:
-    """Run a bridge in BRIDGE_WORKERS processes. The settings come from environment variables (BRIDGE_…)."""
+    """Run a bridge in BRIDGE_WORKERS processes.
+
+    The settings come from environment variables (BRIDGE_…).
+    """
     try:
         settings = Settings()
     except ValidationError as error:

@@ -24,8 +24,10 @@ from bridge.access.token import (
     written,
 )
 from bridge.cli import failures
+from bridge.cli.groups import App
 from bridge.cli.pool_option import read_settings, settings_of
 from bridge.cli.record import record
+from bridge.cli.unavailable import end_unavailable
 from bridge.model.action import What
 from bridge.model.durations import format_instant, parse_duration_ms
 from bridge.model.errors import Unavailable
@@ -35,7 +37,7 @@ from bridge.settings.settings import Settings
 from bridge.store.made_topics import MOST as MOST_TOPICS
 from bridge.store.tokens import StoredTokens
 
-app = typer.Typer(no_args_is_help=True)
+app = App(help="Create, list and revoke the tokens of HTTP clients.")
 Result = TypeVar("Result")
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -180,7 +182,7 @@ def _run(settings: Settings, work: Callable[[Service], Awaitable[Result]]) -> Re
     try:
         return asyncio.run(connected())
     except Unavailable as error:
-        failures.unavailable("token", error, settings)
+        end_unavailable("token", error, settings)
 
 
 def _check(value: str, option: str, pattern: str, rule: str) -> None:

@@ -1,6 +1,7 @@
 """Runs `delaybridge topology …`: shows, declares, checks, exports and drains the topology.
 
-The options come before the command and are the settings of the bridge: `delaybridge topology --topic orders apply`.
+Its options are the settings of the bridge. They come before or after the command: `delaybridge topology apply --topic
+orders`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import orjson
 import typer
 
 from bridge.cli import failures
+from bridge.cli.groups import App, OptionsAnywhere
 from bridge.cli.local_servers import local_servers
 from bridge.cli.pool_option import POOL_HELP, settings_of
 from bridge.settings import amqp_urls
@@ -31,7 +33,7 @@ from topology.names import MOST_LANES, Names
 from topology.show import show as as_text
 from topology.verify import verify as compare
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = App(OptionsAnywhere, help="Show, declare, check, export and drain the topology on RabbitMQ.")
 
 Result = TypeVar("Result")
 
@@ -44,7 +46,7 @@ _SLOTS_HELP = "Include every slot; without them, a bridge declares slots as it n
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options before the command. `checked` and `direct` are topics by their way of release."""
+    """The options of all commands. `checked` and `direct` are topics by their way of release."""
 
     amqp_url: str
     management_url: str | None
@@ -209,7 +211,7 @@ def drain(
 ) -> None:
     """Move every message from an old prefix to the present one, then delete the old topology.
 
-    Stop the bridges of the old prefix first. Name every topic with --topic or --direct: the command binds its ready
+    Stop the bridges of the old prefix first. Name every topic with --topic or --direct. The command binds its ready
     queue to the new names, or moves the messages if the queue's name changes. If PREFIX is the present prefix, the
     command moves the lanes beyond --lanes.
     """

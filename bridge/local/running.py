@@ -15,6 +15,7 @@ from bridge.local.rabbitmq import PASSWORD, USER
 class RunningServers:
     """The servers of a running stack. `management_url` None: RabbitMQ is not the stack's own."""
 
+    http_url: str
     amqp_url: str
     redis_url: str
     management_url: str | None
@@ -33,6 +34,7 @@ def running_servers(folder: Path) -> RunningServers | None:
             return None
         management = content["management"]
         return RunningServers(
+            http_url=content["http"],
             amqp_url=content["amqp"],
             redis_url=content["redis"],
             management_url=management and management.replace("://", f"://{USER}:{PASSWORD}@"),

@@ -11,8 +11,10 @@ from typing import Final
 PREFIX: Final = "BRIDGE_"
 SECRETS_DIR: Final = f"{PREFIX}SECRETS_DIR"
 
-_BESIDE: Final = (SECRETS_DIR, f"{PREFIX}LOCAL_DIR", f"{PREFIX}RABBITMQ_PASSWORD")
-"""Read elsewhere: by the settings' class, by `make run`, by the compose file."""
+OF_CLIENTS: Final = (f"{PREFIX}URL", f"{PREFIX}TOKEN")
+"""The bridge that client commands call, and their token."""
+_BESIDE: Final = (SECRETS_DIR, f"{PREFIX}LOCAL_DIR", f"{PREFIX}RABBITMQ_PASSWORD", *OF_CLIENTS)
+"""Read elsewhere: by the settings' class, by `make run`, by the compose file, by client commands."""
 _OF_TESTS: Final = f"{PREFIX}TEST_"
 # Kubernetes sets these in each pod for a Service whose name begins with `bridge`.
 _OF_KUBERNETES: Final = re.compile(

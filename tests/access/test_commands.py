@@ -20,6 +20,9 @@ from bridge.model.action import Action, What
 from bridge.store.actions import StoredActions
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from tests.access.conftest import Mint
+from tests.command import command
+from tests.forked_bridge import ForkedBridge
 
 WRITTEN = re.compile(r"dbt_([0-9a-f]{12})_([0-9a-f]{64})")
 
@@ -176,3 +179,22 @@ def test_public_bridge_without_an_access_setting_does_not_start(host: str) -> No
     assert f"BRIDGE_HTTP_HOST is {host}, which other machines can reach" in ended.stderr
     assert "BRIDGE_ACCESS=tokens" in ended.stderr
     assert "BRIDGE_ACCESS=open" in ended.stderr
+
+
+async def test_client_commands_end_with_6_without_a_token_that_allows_them(
+    guarded: list[ForkedBridge], mint: Mint
+) -> None:
+    settings = {"BRIDGE_URL": guarded[0].url}
+    await mint.make("look")
+    look = mint.made[-1]
+    for token, arguments, code, said in (
+        (None, ("topics",), 6, "Set BRIDGE_TOKEN"),
+        ("dbt_1", ("topics",), 6, "401 from"),
+        (look, ("topics",), 0, ""),
+        (look, ("send", "shop", "1"), 6, "The token does not allow this"),
+    ):
+        given = settings if token is None else {**settings, "BRIDGE_TOKEN": token}
+        ended = await command(*arguments, settings=given)
+        assert ended.exit_code == code, ended.output
+        assert said in ended.stderr
+        assert look not in ended.output

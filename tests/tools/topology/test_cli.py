@@ -29,7 +29,7 @@ def test_apply_verify_and_drain_to_another_prefix_succeed() -> None:
     whole = run("--topic", "orders", "--direct", "mails", "verify", "--slots")
     assert whole.startswith("ok: checked version")
     assert "not checked" not in whole
-    moved = run("--prefix", "later", "--topic", "orders", "--direct", "mails", "drain", "delay")
+    moved = run("drain", "--prefix=later", "--topic", "orders", "delay", "--direct", "mails")
     assert "0  messages moved; delay is deleted." in moved
     assert run("--prefix", "later", "--topic", "orders", "--direct", "mails", "verify").startswith("ok")
     assert "error: exchange delay is missing" in run("verify", code=1)

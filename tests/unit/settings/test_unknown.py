@@ -35,6 +35,8 @@ def test_every_setting_and_every_variable_of_others_is_passed_over() -> None:
     of_others = {
         "BRIDGE_TEST_REDIS": "single",
         "BRIDGE_LOCAL_DIR": ".local",
+        "BRIDGE_URL": "http://127.0.0.1:8080",
+        "BRIDGE_TOKEN": "x",
         "BRIDGE_SECRETS_DIR": "/nowhere",
         "BRIDGE_RABBITMQ_PASSWORD": "x",
         "BRIDGE_SERVICE_HOST": "10.0.0.1",

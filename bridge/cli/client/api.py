@@ -1,0 +1,106 @@
+"""Calls a bridge over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+import httpx2
+
+from bridge.cli.client.answer import Answer
+from bridge.cli.client.errors import NotABridge, Refused, Unanswered
+
+CONNECT_S: Final = 5.0
+ANSWER_S: Final = 90.0  # a pull waits for up to 60 s
+_GATEWAY: Final = (502, 504)
+_PAGE: Final = 1_000
+
+
+class Api:
+    """The calls of one command. `replayed`: the answer to the last one is a message that was sent earlier."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self.url = url
+        self.replayed = False
+        headers = {"Accept": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+        self._client = httpx2.Client(
+            headers=headers,
+            timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
+            verify=url.startswith("https:"),  # plain HTTP needs no authorities, and loading them takes long
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def call(self, method: str, path: str, body: bytes | None = None, query: Mapping[str, Any] | None = None) -> Answer:
+        """Makes one call. Members of `query` that are None are left out.
+
+        Raises:
+            CallFailed: the bridge refused it, nobody answered, or another server did.
+        """
+        try:
+            answer = self._client.request(
+                method,
+                self.url + path,
+                content=body,
+                params={name: value for name, value in (query or {}).items() if value is not None},
+                headers={"Content-Type": "application/json"} if body is not None else {},
+            )
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            raise Unanswered(
+                f"no bridge answers at {self.url}: {error}\n  "
+                "Start one with `make run`, or name another by --url or BRIDGE_URL."
+            ) from None
+        except httpx2.TransportError as error:
+            raise Unanswered(
+                f"{self.url} did not answer: {error or type(error).__name__}\n  "
+                "Nobody knows whether the call was done. Look, or repeat it: a send with the same --id."
+            ) from None
+        return self._read(answer)
+
+    def pages(self, path: str, query: Mapping[str, Any], most: int) -> Iterator[list[Answer]]:
+        """Yields pages of a list until it ends, or until there were `most` items."""
+        cursor = None
+        while most > 0:
+            page = self.call("GET", path, query={**query, "limit": min(most, _PAGE), "cursor": cursor})
+            items = page.items()
+            yield items
+            most -= len(items)
+            cursor = page.value["next_cursor"]
+            if cursor is None:
+                return
+
+    def _read(self, answer: httpx2.Response) -> Answer:
+        kind = answer.headers.get("content-type", "").partition(";")[0]
+        if kind == "application/problem+json":
+            raise Refused(self.url, answer.json())
+        said = f"{self.url} answered {answer.status_code} with {kind or 'no content type'}"
+        if answer.status_code in _GATEWAY:
+            raise Unanswered(f"{said}: a proxy did not reach the bridge\n  Try again, a send with the same --id.")
+        if answer.status_code not in (200, 201) or kind != "application/json":
+            raise NotABridge(f"{said}, which is no answer of a bridge\n  Check the address: --url or BRIDGE_URL.")
+        self.replayed = "idempotent-replay" in answer.headers
+        return Answer(answer.text)
+
+
+def topic_path(topic: str, rest: str = "") -> str:
+    return f"/v1/topics/{quote(topic, safe='')}{rest}"
+
+
+def message_path(topic: str, message_id: str, rest: str = "") -> str:
+    return topic_path(topic, f"/messages/{quote(message_id, safe='')}{rest}")
+
+
+def document(members: Mapping[str, Any]) -> bytes:
+    """A JSON object for a request. Members that are None are left out, and bytes are JSON already."""
+    written = (
+        b"%b:%b" % (json.dumps(name).encode(), value if isinstance(value, bytes) else json.dumps(value).encode())
+        for name, value in members.items()
+        if value is not None
+    )
+    return b"{%b}" % b",".join(written)

@@ -1,0 +1,74 @@
+"""Makes a command of a function: adds the options that every client command has, and ends it if a call fails."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from bridge.cli import failures
+from bridge.cli.client.address import DEFAULT, address_of
+from bridge.cli.client.api import Api
+from bridge.cli.client.errors import CallFailed
+from bridge.cli.client.output import Output
+
+Run = Callable[..., None]
+
+
+def command(app: typer.Typer, name: str | None = None) -> Callable[[Run], Run]:
+    """Registers a function `run(api, output, …)` as a command. The rest of its parameters are arguments and options."""
+
+    def register(run: Run) -> Run:
+        def start(*, context: typer.Context, url: str | None, token: str | None, json: bool, **given: Any) -> None:
+            with Api(address_of(url, token, os.environ), _checked(token)) as api, Output(as_json=json) as output:
+                try:
+                    run(api, output, **given)
+                except CallFailed as error:
+                    failures.end(context.command_path.partition(" ")[2], str(error), error.code)
+
+        signature = inspect.signature(run, eval_str=True)
+        _, _, *own = signature.parameters.values()
+        named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        start.__signature__ = signature.replace(parameters=[*named, *_SHARED])  # type: ignore[attr-defined]
+        start.__annotations__ = {}
+        start.__doc__ = run.__doc__
+        app.command(name or run.__name__.replace("_", "-"))(start)
+        return run
+
+    return register
+
+
+def _checked(token: str | None) -> str | None:
+    if token and not (token.isascii() and token.isprintable()):
+        raise typer.BadParameter(
+            "must be printable ASCII, as `delaybridge token create` writes it", param_hint="--token"
+        )
+    return token or None
+
+
+def _shared(
+    *,
+    context: typer.Context,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="BRIDGE_URL",
+            metavar="URL",
+            help=f"The bridge. Default: that of a running `make run`, or {DEFAULT}.",
+        ),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="BRIDGE_TOKEN", metavar="TOKEN", help="The token. Other users see an option; prefer the variable."
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON: one object a line.")] = False,
+) -> None:
+    """Holds the options of every command."""
+
+
+_SHARED = tuple(inspect.signature(_shared, eval_str=True).parameters.values())

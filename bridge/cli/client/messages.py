@@ -1,0 +1,91 @@
+"""Runs `delaybridge get`, `move`, `run-now`, `delete` and `list`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from bridge.cli.client.api import Api, document, message_path, topic_path
+from bridge.cli.client.command import command
+from bridge.cli.client.options import Delay, DeliverAt, MessageId, Most, Topic, number_or_text
+from bridge.cli.client.output import Output
+from bridge.cli.groups import App
+
+app = App()
+
+COLUMNS: Final = {
+    "id": "id",
+    "state": "state",
+    "due at": "due_at",
+    "attempts": "attempts",
+    "reason": "reason",
+    "body": "body",
+}
+
+
+@command(app)
+def get(api: Api, output: Output, topic: Topic, message_id: MessageId) -> None:
+    """Look up a message.
+
+    An ended message can be looked up for an hour, and a deleted one for a week, unless the settings say otherwise.
+    """
+    output.show(api.call("GET", message_path(topic, message_id)))
+
+
+@command(app)
+def move(
+    api: Api, output: Output, topic: Topic, message_id: MessageId, *, delay: Delay = None, deliver_at: DeliverAt = None
+) -> None:
+    """Change when a waiting message is due.
+
+    Give exactly one of --delay and --deliver-at.
+    """
+    wanted = {"delay": number_or_text(delay), "deliver_at": number_or_text(deliver_at)}
+    output.show(api.call("PATCH", message_path(topic, message_id), document(wanted)))
+
+
+@command(app)
+def run_now(api: Api, output: Output, topic: Topic, message_id: MessageId) -> None:
+    """Make a waiting message due now."""
+    output.show(api.call("PATCH", message_path(topic, message_id), document({"delay": 0})))
+
+
+@command(app)
+def delete(
+    api: Api,
+    output: Output,
+    topic: Topic,
+    message_id: MessageId,
+    *,
+    release: Annotated[
+        bool, typer.Option("--release", help="Also delete the stored body; only a tombstone is left.")
+    ] = False,
+) -> None:
+    """Delete a message.
+
+    If the command ends with 0 before the message is due, no consumer gets it.
+    """
+    query = {"release": "true" if release else None}
+    output.show(api.call("DELETE", message_path(topic, message_id), query=query))
+
+
+@command(app, "list")
+def list_messages(
+    api: Api,
+    output: Output,
+    topic: Topic,
+    *,
+    state: Annotated[
+        list[str] | None, typer.Option(metavar="STATE", help="Only this state, such as waiting; can be repeated.")
+    ] = None,
+    due_after: Annotated[str | None, typer.Option(metavar="INSTANT", help="Only those due after this moment.")] = None,
+    due_before: Annotated[
+        str | None, typer.Option(metavar="INSTANT", help="Only those due before this moment.")
+    ] = None,
+    limit: Most = 100,
+) -> None:
+    """List the messages of a topic, by due time."""
+    query = {"state": ",".join(state) if state else None, "due_after": due_after, "due_before": due_before}
+    for page in api.pages(topic_path(topic, "/messages"), query, limit):
+        output.rows(page, COLUMNS)

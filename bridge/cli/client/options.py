@@ -1,0 +1,29 @@
+"""Holds the arguments and options that several client commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic: a name, or namespace/name.")]
+MessageId = Annotated[str, typer.Argument(metavar="ID", help="The id of the message.")]
+Delay = Annotated[str | None, typer.Option(metavar="DURATION", help="Due so long from now, such as 90s, 15m or 1h30m.")]
+DeliverAt = Annotated[
+    str | None, typer.Option(metavar="INSTANT", help="Due at this moment, such as 2026-12-24T18:00:00+01:00.")
+]
+Receipt = Annotated[
+    str | None, typer.Option(metavar="RECEIPT", help="The receipt of the pull that leased the message.")
+]
+Most = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The most that are listed.")]
+
+
+def number_or_text(text: str | None) -> int | str | None:
+    """A duration or instant for a request: digits alone are a number of milliseconds."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 20 else text
+
+
+def quoted(message_id: str) -> str:
+    """The id as one segment of a path."""
+    return quote(message_id, safe="")

@@ -1,0 +1,116 @@
+"""Prints answers: as tables on a terminal, as plain columns in a pipe, and as JSON with `--json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, Self
+
+import typer
+
+from bridge.cli.client.answer import Answer
+from bridge.cli.client.plain import Plain
+from bridge.cli.groups import is_styled
+
+_LONGEST_CELL: Final = 60  # characters; `get` and `--json` show all of a body
+
+
+class View(Protocol):
+    """Prints texts that are safe to print."""
+
+    def fields(self, fields: Mapping[str, str]) -> None:
+        """Prints one object."""
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Prints rows behind those of earlier calls."""
+
+    def redraw(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Prints rows in the place of those of earlier calls, if the view has places."""
+
+    def stop(self) -> None:
+        """Ends the output."""
+
+
+class Output:
+    """The output of one command."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self._view = _view()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._view.stop()
+
+    def show(self, answer: Answer) -> None:
+        """Prints one object, without members that are null."""
+        if self.as_json:
+            typer.echo(answer.raw)
+        else:
+            members = flat(answer.value).items()
+            self._view.fields({name: line(value) for name, value in members if value is not None})
+
+    def rows(self, answers: Iterable[Answer], columns: Mapping[str, str]) -> None:
+        """Prints a list. `columns`: the path of each member, such as `counts.ready`, by its heading."""
+        if self.as_json:
+            for answer in answers:
+                typer.echo(answer.raw)
+        else:
+            self.table(list(columns), [cells(answer, columns.values()) for answer in answers])
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self._view.table(heads, rows)
+
+    def redraw(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self._view.redraw(heads, rows)
+
+    def note(self, text: str) -> None:
+        """Prints a remark on standard error, where no program reads it as output."""
+        typer.echo(text, err=True)
+
+
+def flat(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """The members, with those of members that are objects as `policy.lease_ms`. Headers stay whole, and a body is the
+    JSON text."""
+    members: dict[str, Any] = {}
+    for name, member in value.items():
+        if name == "body":
+            members[name] = json.dumps(member, ensure_ascii=False)
+        elif isinstance(member, dict) and name != "headers":
+            members |= flat(member, f"{before}{name}.")
+        else:
+            members[before + name] = member
+    return members
+
+
+def cells(answer: Answer, paths: Iterable[str]) -> list[str]:
+    """The members with these paths, for a table. A body in base64 is a body."""
+    members = flat(answer.value)
+    return [cell(members.get(path, members.get(f"{path}_base64"))) for path in paths]
+
+
+def cell(value: Any) -> str:
+    """The value as a line of bounded length."""
+    shown = line(value)
+    return shown if len(shown) <= _LONGEST_CELL else f"{shown[: _LONGEST_CELL - 1]}…"
+
+
+def line(value: Any) -> str:
+    """The value as one line without control characters, which could steer a terminal."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        value = round(value, 3)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def _view() -> View:
+    if not is_styled():
+        return Plain()
+    # A pipe does not need rich, which costs much of a command's start.
+    from bridge.cli.client.terminal import Terminal  # noqa: PLC0415
+
+    return Terminal()

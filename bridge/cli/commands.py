@@ -1,0 +1,72 @@
+"""Lists the commands, and imports a command's module only when the command runs.
+
+A client command such as `send` then starts without the imports of a bridge.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from typer.core import TyperCommand
+from typer.main import get_command
+
+from bridge.cli.groups import Group
+
+# The module of each command, below `bridge.cli`, and the first line of its help.
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "send": ("client.send", "Send a message, due now or later."),
+    "pull": ("client.pull", "Take ready messages under a lease."),
+    "ack": ("client.settle", "End messages, so that they are not delivered again."),
+    "nack": ("client.settle", "Give back a message that could not be processed."),
+    "get": ("client.messages", "Look up a message."),
+    "move": ("client.messages", "Change when a waiting message is due."),
+    "run-now": ("client.messages", "Make a waiting message due now."),
+    "delete": ("client.messages", "Delete a message."),
+    "list": ("client.messages", "List the messages of a topic, by due time."),
+    "topics": ("client.topics", "List, show, change and remove topics."),
+    "pause": ("client.topics", "Stop the releases and pulls of a topic."),
+    "resume": ("client.topics", "End the pause of a topic."),
+    "dead": ("client.dead", "List, replay and drop dead letters."),
+    "subscriptions": ("client.subscriptions", "List, show, set and remove subscriptions."),
+    "watch": ("client.watch", "Follow topics or one message."),
+    "version": ("client.version", "Print the versions of this program and of the bridge."),
+    "serve": ("serve", "Run a bridge in BRIDGE_WORKERS processes."),
+    "dev": ("dev", "Run RabbitMQ, Redis and the bridge on this machine."),
+    "topology": ("topology", "Show, declare, check, export and drain the topology on RabbitMQ."),
+    "token": ("token", "Create, list and revoke the tokens of HTTP clients."),
+    "audit": ("audit", "List messages whose copy is lost, and repair them."),
+}
+
+
+class Commands(Group):
+    """The group of all commands."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name, (_, summary) in COMMANDS.items():
+            self.commands[name] = TyperCommand(name, help=summary)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in COMMANDS:
+            self.commands[args[0]] = load(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def load(name: str) -> Any:
+    """The command or group itself, with its options. Imports its module."""
+    module = f"bridge.cli.{COMMANDS[name][0]}"
+    if module not in sys.modules:
+        # Imported objects live for ever, and the collector would walk them again and again. Without it, assembling a
+        # bridge takes 0.61 s of CPU instead of 0.71 s.
+        gc.disable()
+        import_module(module)
+        gc.freeze()
+        gc.enable()
+    command: Any = get_command(sys.modules[module].app)
+    command = getattr(command, "commands", {}).get(name, command)
+    command.name = name
+    return command
