@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from ssl import SSLContext
 from typing import Annotated, TypeVar
@@ -40,6 +40,8 @@ Result = TypeVar("Result")
 CONNECT_TIMEOUT_S = 10
 
 _DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672"
+
+_Json = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
 
 _SLOTS_HELP = "Include every slot; without them, a bridge declares slots as it needs them."
 
@@ -159,14 +161,21 @@ def apply(
     context: typer.Context,
     *,
     slots: Annotated[bool, typer.Option(help=_SLOTS_HELP)] = True,
+    json: _Json = False,
 ) -> None:
     """Declare the plan on the broker. Existing objects stay as they are."""
     options: Options = context.obj
     whole = options.plan(slots=slots)
     _connected(options, lambda connection: declare_all(connection, whole))
-    typer.echo(
-        f"{len(whole.exchanges)} exchanges, {len(whole.every_queue)} queues, {len(whole.bindings)} bindings exist."
-    )
+    counts = {
+        "exchanges": len(whole.exchanges),
+        "queues": len(whole.every_queue),
+        "bindings": len(whole.bindings),
+    }
+    if json:
+        typer.echo(orjson.dumps(counts))
+    else:
+        typer.echo(f"{', '.join(f'{count} {kind}' for kind, count in counts.items())} exist.")
 
 
 @app.command()
@@ -174,16 +183,22 @@ def verify(
     context: typer.Context,
     *,
     slots: Annotated[bool, typer.Option(help="Also check every slot, if `apply` declared them.")] = False,
+    json: _Json = False,
 ) -> None:
     """Compare the broker with the plan. Changes nothing. Exit code 1: an error was found, so a promise is broken."""
     options: Options = context.obj
     whole = options.plan(slots=slots)
     report = _connected(options, lambda connection: compare(connection, whole, management_url=options.management_url))
-    typer.echo(str(report))
+    skipped = [*report.skipped]
     if not slots:
-        typer.echo("not checked: slots; add --slots")
+        skipped.append("slots; add --slots")
     if not options.checked + options.direct:
-        typer.echo("not checked: queues of topics; name each with --topic or --direct")
+        skipped.append("queues of topics; name each with --topic or --direct")
+    report = replace(report, skipped=tuple(skipped))
+    if json:
+        typer.echo(orjson.dumps({"ok": report.ok, **asdict(report)}))
+    else:
+        typer.echo(str(report))
     if not report.ok:
         raise typer.Exit(failures.FAILED)
 
@@ -208,6 +223,7 @@ def drain(
     old_prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="The old prefix.")],
     old_ready_prefix: Annotated[str | None, typer.Option(help="Prefix of the old ready queues, if it differs.")] = None,
     old_dead_prefix: Annotated[str | None, typer.Option(help="Prefix of the old dead queues, if it differs.")] = None,
+    json: _Json = False,
 ) -> None:
     """Move every message from an old prefix to the present one, then delete the old topology.
 
@@ -230,6 +246,9 @@ def drain(
         return dict((await move_all(connection, existing, new, topics=options.checked + options.direct)).moved)
 
     moved = _connected(options, declare_and_move)
+    if json:
+        typer.echo(orjson.dumps({"moved": moved}))
+        return
     for queue, count in sorted(moved.items()):
         typer.echo(f"{count:>12}  from {queue}")
     outcome = f"{old_prefix} has {new.lanes} of its lanes left" if same else f"{old_prefix} is deleted"

@@ -40,6 +40,11 @@ def test_lanes_are_declared_verified_and_removed() -> None:
     assert run("--lanes", "3", "--topic", "orders", "verify", "--slots").startswith("ok: checked version")
     assert "error: queue delay.lane3.checkpoint is missing" in run("--lanes", "4", "verify", code=1)
     assert "0  messages moved; delay has 1 of its lanes left." in run("--topic", "orders", "drain", "delay")
+    assert json.loads(run("apply", "--json", "--no-slots"))["exchanges"] == 14
+    verified = json.loads(run("verify", "--json"))
+    assert (verified["ok"], verified["findings"]) == (True, [])
+    run("--lanes=2", "apply", "--no-slots")
+    assert json.loads(run("drain", "delay", "--json")) == {"moved": {}}
     assert "error: queue delay.lane1.checkpoint is missing" in run("--lanes", "3", "verify", code=1)
     assert run("--topic", "orders", "verify", "--slots").startswith("ok")
     in_part = run("verify")
