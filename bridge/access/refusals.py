@@ -7,8 +7,8 @@ from time import monotonic
 
 import structlog
 
-from bridge import metrics
 from bridge.access.errors import Refused
+from bridge.metrics.http import ACCESS_REFUSED
 
 log = structlog.get_logger(__name__)
 
@@ -20,7 +20,7 @@ _logged: dict[tuple[str, str | None], tuple[float, int]] = {}
 
 def report(refusal: Refused) -> None:
     """Counts the refusal, and logs it with the number of earlier refusals that were not logged."""
-    metrics.ACCESS_REFUSED.labels(refusal.kind).inc()
+    ACCESS_REFUSED.labels(refusal.kind).inc()
     key, now_s = (refusal.kind, refusal.token_id), monotonic()
     last_s, count = _logged.get(key, (-inf, 0))
     if now_s - last_s < _EVERY_S:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from random import randrange
@@ -20,7 +21,7 @@ from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.feed import Feeds
 from bridge.broker.ready.taker import Taker
 from bridge.model.breaker import Breaker, BreakerState
-from bridge.model.errors import BrokerUnavailable, BrokerUnfit
+from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.settings import Settings
 from topology import plan
 from topology.names import Names
@@ -157,10 +158,29 @@ class Broker:
 
     async def _check(self, *, ask: bool) -> None:
         await self.declared.wheel.ensure()
-        if await self._publishing.blocked():
+        if await self.blocked():
             raise BrokerUnavailable("RabbitMQ blocks publishers: a memory or disk alarm")
         if ask:
             await self._publishing.ping()
+
+    async def blocked(self) -> bool:
+        """Returns whether RabbitMQ blocks publishers, as far as the open connection knows."""
+        return await self._publishing.blocked()
+
+    async def depths(self) -> dict[str, int]:
+        """Counts the messages in the bridge's own queues, without those that bridges hold: `checkpoint` of all lanes,
+        `acks` and `refused`. Leaves out queues that are missing.
+
+        Raises:
+            BrokerUnavailable
+        """
+        depths: dict[str, int] = {}
+        with suppress(QueueMissing):
+            depths["checkpoint"] = await self.declared.checkpoint_depth()
+        for name, queue in (("acks", self._names.acks), ("refused", self._names.refused)):
+            with suppress(QueueMissing):
+                depths[name] = await self.declared.depth(queue)
+        return depths
 
     async def close(self) -> None:
         """Closes all connections. RabbitMQ requeues unacknowledged deliveries."""

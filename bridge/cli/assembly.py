@@ -7,6 +7,7 @@ from bridge.loops.callbacks.loop import Loop as Callbacks
 from bridge.loops.checkpoint.lanes import Checkpoints
 from bridge.loops.recorded_acks import AckListener
 from bridge.loops.watch import Watch
+from bridge.metrics.topics import LABELS
 from bridge.service.pools import Pools, Routes
 from bridge.service.service import Service
 from bridge.service.worker_rpc import WorkerRpc
@@ -17,6 +18,7 @@ from bridge.settings.settings import Settings
 
 def assemble(settings: Settings, worker_rpc: WorkerRpc | None = None) -> Pools:
     """All pools of the process, not started. `worker_rpc`: reaches the other worker processes, if there are any."""
+    LABELS.most = settings.metrics_topics
     pools = settings.pools or {}
     services = {name: _service(settings.of_pool(name), name) for name in (DEFAULT, *pools)}
     routes = Routes({namespace: name for name, pool in pools.items() for namespace in pool.namespaces})

@@ -12,11 +12,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from time import monotonic
+from time import monotonic, time
 
 import structlog
 
-from bridge import metrics
+from bridge.metrics.loops import LAST_RUN, OVERDUE
+from bridge.metrics.messages import EXPIRED, RESENT
+from bridge.metrics.topics import LABELS
 from bridge.model.errors import StoreUnavailable, Unavailable
 from bridge.model.message import CopyKind, Envelope, Record, State, new_nonce
 from bridge.model.values import Release
@@ -80,6 +82,7 @@ class Audit:
         self._every_s = context.settings.audit_every / 1_000
         self._grace_ms = context.settings.audit_grace
         self._checkpoint = checkpoint
+        self._part = context.part_name(self.name)
         # Messages that fell due while no bridge ran arrive late and are not lost.
         self._behind_s = -inf if checkpoint is None else monotonic()
         self._topics_left: deque[str] = deque()
@@ -140,17 +143,18 @@ class Audit:
                 self._topics_left.popleft()
                 self._cursor = None
         if not self._topics_left:
-            self._report(metrics.by_label(self._counts))
+            self._report(LABELS.summed(self._counts))
+            LAST_RUN.labels(self._part).set(time())
         return Pass(found=found, last=not self._topics_left)
 
     def _report(self, counts: Mapping[str, int]) -> None:
         """Sets the gauge of each topic's label, and removes those of all other topics. A process has an audit for each
         pool, so the gauges of other audits stay."""
         for label in self._reported - counts.keys():
-            metrics.OVERDUE.remove(label)
+            OVERDUE.remove(label)
         self._reported = set(counts)
         for label, count in counts.items():
-            metrics.OVERDUE.labels(label).set(count)
+            OVERDUE.labels(label).set(count)
 
     async def _behind(self) -> bool:
         if self._checkpoint is not None and self._checkpoint.state != "ok":
@@ -211,7 +215,7 @@ class Audit:
                 raise result
             done = _DONE.get(result.verdict) if isinstance(result, Outcome) else None
             if done is not None:
-                (metrics.RESENT if done == "resent" else metrics.EXPIRED).add(message.overdue.record.topic)
+                (RESENT if done == "resent" else EXPIRED).add(message.overdue.record.topic)
             repaired.append(replace(message.overdue, done=done))
         return repaired
 

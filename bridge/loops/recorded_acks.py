@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import structlog
 
-from bridge import metrics
 from bridge.broker.client.consumer import Consumer, Delivery
+from bridge.metrics.messages import acked
 from bridge.model.errors import BrokerUnavailable, QueueMissing, StoreUnavailable, Unavailable
 from bridge.model.message import valid_id, valid_topic
 from bridge.service.context import Context
@@ -73,8 +73,9 @@ class AckListener:
                 continue
             recorded = [acks[at] for at in indexes]
             for (topic, message_id, _), answer in zip(recorded, answers, strict=True):
-                if read(topic, message_id, answer).verdict is Verdict.ACKED:
-                    metrics.ACKED.add(topic)
+                outcome = read(topic, message_id, answer)
+                if outcome.verdict is Verdict.ACKED:
+                    acked(topic, outcome.found.ended_ms - outcome.found.due_ms)
             await consumer.ack([tag for _, _, tag in recorded])
         if failure is not None:
             raise failure

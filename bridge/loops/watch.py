@@ -6,12 +6,12 @@ Examples are an operator's policy, a changed argument, and a Redis that evicts k
 from __future__ import annotations
 
 import asyncio
-from time import monotonic
+from time import monotonic, time
 
 import structlog
 
-from bridge import metrics
 from bridge.broker.declared.findings import Finding
+from bridge.metrics.loops import FINDINGS, LAST_RUN
 from bridge.model.errors import StoreUnfit, Unavailable
 from bridge.service.context import Context
 from bridge.service.supervisor import waiting
@@ -34,6 +34,7 @@ class Watch:
         self._store = context.store
         self._topics = context.topics
         self._every_s = context.settings.verify_every / 1_000
+        self._part = context.part_name(self.name)
         self._whole = True  # the next inspection also checks what can't change in place
         self.findings: tuple[Finding, ...] = ()
         self.policies = "looked at" if context.settings.management_url else "not looked at: set BRIDGE_MANAGEMENT_URL"
@@ -90,6 +91,7 @@ class Watch:
         since_s = monotonic() - _STEP_SHOWN_S
         findings += dict.fromkeys(_of_step(step) for step in self._store.clock.steps if step.at_s > since_s)
         self._report(tuple(findings))
+        LAST_RUN.labels(self._part).set(time())
 
     def _report(self, findings: tuple[Finding, ...]) -> None:
         for finding in findings:
@@ -101,7 +103,7 @@ class Watch:
         for severity in ("error", "warning"):
             # The gauge is shared with the watches of other pools.
             before, now = (sum(one.severity == severity for one in some) for some in (self.findings, findings))
-            metrics.FINDINGS.labels(severity).inc(now - before)
+            FINDINGS.labels(severity).inc(now - before)
         self.findings = findings
 
 

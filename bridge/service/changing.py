@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from bridge import metrics
+from bridge.metrics.messages import DELETED
 from bridge.model.durations import format_instant
 from bridge.model.errors import BodyNotKept, Conflict, NotFound
 from bridge.model.message import CopyKind, Message, State, new_nonce
@@ -56,7 +56,7 @@ class Changing:
         if outcome.verdict in (Verdict.ENDED, Verdict.OTHER):
             raise Conflict(f"the message is {outcome.record.state.label}", state=outcome.record.state.label)
         if before.record is not None and before.record.state is not State.DELETED:
-            metrics.DELETED.add(topic)
+            DELETED.add(topic)
         return Message(record=outcome.record, envelope=None if release else read_envelope(before))
 
     async def _delete(self, topic: str, message_id: str, **how: Any) -> tuple[Outcome, Outcome]:

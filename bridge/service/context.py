@@ -22,3 +22,7 @@ class Context:
     topics: Topics
     settings: Settings
     pool: str = DEFAULT
+
+    def part_name(self, part: str) -> str:
+        """Returns the name of a part of this pool (a server or a loop) among the parts of all pools."""
+        return part if self.pool == DEFAULT else f"{self.pool}/{part}"

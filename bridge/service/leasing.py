@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bridge import metrics
 from bridge.broker.copies.copies import from_properties
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.broker.ready.taken import Taken
+from bridge.metrics.messages import DELIVERED, EXPIRED, GHOSTS
 from bridge.model.errors import Unavailable
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind, Envelope, Message
@@ -108,7 +108,7 @@ class Leasing:
         results = await self._succession.perform(steps)
         leased = [_leased(candidate, result) for candidate, result in zip(candidates, results, strict=True)]
         if delivered := sum(isinstance(one, Leased) for one in leased):
-            metrics.DELIVERED.add(topic, delivered)
+            DELIVERED.add(topic, delivered)
         return leased
 
     async def give_back(self, topic: str, taken: Sequence[Taken]) -> None:
@@ -161,7 +161,7 @@ def _leased(candidate: _Candidate, result: Result) -> Leased | Unavailable | Non
             receipt=receipts.make(receipts.Receipt(record.id, record.epoch, record.nonce)),
         )
     if result.verdict is Verdict.GHOST:
-        metrics.GHOSTS.add(record.topic)
+        GHOSTS.add(record.topic)
     elif result.verdict is Verdict.EXPIRED:
-        metrics.EXPIRED.add(record.topic)
+        EXPIRED.add(record.topic)
     return None

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar, cast
 
-from bridge import metrics
+from bridge.metrics import page
+from bridge.metrics.states import STATES
 from bridge.model.errors import InvalidRequest
 from bridge.model.message import Message
 from bridge.model.values import TopicInfo
@@ -138,15 +139,14 @@ class Pools:
 
         Asks RabbitMQ and Redis now. Without it the metrics would show a frozen server as it was before.
         """
-        counts: dict[tuple[str, str], int] = {}
-        each_counts, _, others = await asyncio.gather(
-            self._each(lambda service: service.counts()), self.own_health(), self.worker_rpc.ask("metrics")
+        figures, others = await asyncio.gather(
+            self._each(lambda service: service.figures()), self.worker_rpc.ask("metrics")
         )
-        for pool_counts in each_counts:
-            for topic_and_state, count in pool_counts.items():
-                counts[topic_and_state] = counts.get(topic_and_state, 0) + count
-        metrics.counted(counts)
-        return metrics.render(self.worker_rpc.name, others)
+        STATES.show(
+            [of_topic for of_pool in figures for of_topic in of_pool.topics.items()],
+            [depth for of_pool in figures for depth in of_pool.queues],
+        )
+        return await page.render(self.worker_rpc.name, others)
 
     async def topic_names(self) -> list[str]:
         """The names of the topics of all pools, sorted.
@@ -179,7 +179,7 @@ class Pools:
 
     async def _metrics_json(self) -> Any:
         await self.own_health()
-        return metrics.counted_here()
+        return await page.counted_here()
 
     async def _each(self, ask: Callable[[Service], Awaitable[Result]]) -> list[Result]:
         """Asks all services at once. Returns their answers in the order of the pools.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bridge import metrics
+from bridge.metrics.messages import ACCEPTED
 from bridge.model.errors import SendUnderWay
 from bridge.model.message import Copy, CopyKind, Message, Record, new_nonce
 from bridge.model.values import Draft
@@ -81,5 +81,5 @@ class Replacing:
         )
         if outcome.verdict is not Verdict.REPLACED:
             return None
-        metrics.ACCEPTED.add(record.topic)
+        ACCEPTED.add(record.topic)
         return Message(record=outcome.found, envelope=draft.envelope)

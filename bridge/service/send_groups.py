@@ -25,8 +25,8 @@ from math import inf
 from time import monotonic
 from typing import Final
 
-from bridge import metrics
 from bridge.broker.publications import Publication, Route
+from bridge.metrics.messages import ACCEPTED
 from bridge.model.errors import BridgeError, NotPublished, SendUnderWay, StoreUnavailable, Unavailable
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import CopyKind, Message, Record
@@ -227,7 +227,7 @@ def _answer(request: SendRequest, result: Result) -> Sent | BridgeError:
     if result is None:
         return StoreUnavailable(LATE)
     if result.verdict in (Verdict.CONFIRMED, Verdict.ENTERED):
-        metrics.ACCEPTED.add(result.found.topic)
+        ACCEPTED.add(result.found.topic)
         return Sent(message=Message(record=result.found, envelope=request.draft.envelope), replayed=False)
     if result.verdict in (Verdict.WITHDRAWN, Verdict.KEPT, Verdict.UNANSWERED):
         return StoreUnavailable(LATE)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import structlog
 
-from bridge import metrics
 from bridge.broker.broker import Broker
+from bridge.metrics.process import BREAKER, UP
 from bridge.model.errors import BridgeError, BrokerUnfit, StoreUnfit, Unavailable
 from bridge.service.actions import Actions
 from bridge.service.changing import Changing
@@ -23,6 +23,7 @@ from bridge.service.lookup import Lookup
 from bridge.service.policies import Policies
 from bridge.service.pulling import Pulling
 from bridge.service.replacing import Replacing
+from bridge.service.scraped import Figures, Scraped
 from bridge.service.sending import Sending
 from bridge.service.settling import Settling
 from bridge.service.subscriptions import Subscriptions
@@ -87,7 +88,8 @@ class Service:
         self.lmstfy = LmstfyStore(self._store, records.keys)
         self.subscriptions = Subscriptions(self._store, records, self.topics)
         for part, servers in (("broker", (self._broker,)), ("store", (self._store, self._loops_store))):
-            metrics.BREAKER.labels(self._part_name(part)).set_function(partial(_most_open, servers))
+            BREAKER.labels(context.part_name(part)).set_function(partial(_most_open, servers))
+        self._scraped = Scraped(context, clock)
         self._watch: Watching = NOT_WATCHED
         self._loops: list[Loop] = []
         self._running: list[asyncio.Task[None]] = []
@@ -158,11 +160,12 @@ class Service:
         # A frozen or blocked server gives a loop no work, so the loop itself has not noticed yet.
         away = next((f"waiting: {state}" for state in servers.values() if state != "ok"), "ok")
         loops = {loop.name: away if loop.state == "ok" else loop.state for loop in self._loops}
-        parts = {self._part_name(part): state for part, state in {**servers, **loops}.items()}
+        await self._scraped.show_servers(servers)
+        parts = {self.context.part_name(part): state for part, state in {**servers, **loops}.items()}
         if self._draining:
             parts["process"] = "stopping"
         for part, state in parts.items():
-            metrics.UP.labels(part).set(state == "ok")
+            UP.labels(part).set(state == "ok")
         return Health(
             ok=all(state == "ok" for state in parts.values()) and not self._watch.broken,
             parts=parts,
@@ -170,17 +173,10 @@ class Service:
             policies=self._watch.policies,
         )
 
-    async def counts(self) -> Mapping[tuple[str, str], int]:
-        """Messages by topic and state. Empty while Redis is away."""
-        try:
-            infos = await self.topics.infos()
-        except Unavailable:
-            return {}
-        return {(info.topic, state): info.counts[state] for info in infos for state in ("waiting", "ready", "leased")}
-
-    def _part_name(self, part: str) -> str:
-        """The part's name among the parts of all pools."""
-        return part if self.context.pool == DEFAULT else f"{self.context.pool}/{part}"
+    async def figures(self) -> Figures:
+        """The messages of this pool, for metrics. It asks RabbitMQ and Redis now, and has no figures of a server that
+        does not answer."""
+        return await self._scraped.figures((await self.health()).parts)
 
 
 def _with_retention(context: Context, retention_ms: int) -> Context:

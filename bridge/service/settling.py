@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from bridge import metrics
+from bridge.metrics.messages import DEAD, acked
 from bridge.model.errors import Conflict, InvalidRequest, LeaseEnded, NotFound
 from bridge.model.message import CopyKind, Message, Record, State, new_nonce
 from bridge.model.values import AckResult, AckVerdict, Leased, Policy
@@ -86,7 +86,7 @@ class Settling:
         if outcome.verdict is not Verdict.ACKED:
             raise _stale(message, receipt)
         self._unacked.settled([outcome.record])
-        metrics.ACKED.add(topic)
+        acked(topic, outcome.record.ended_ms - outcome.record.due_ms)
         return message
 
     async def nack(
@@ -126,7 +126,7 @@ class Settling:
         if outcome.record is not None:
             self._unacked.settled([outcome.record])
         if outcome.verdict is Verdict.BURIED:
-            metrics.DEAD.add(topic)
+            DEAD.add(topic, "nacked")
         elif outcome.verdict is not Verdict.NACKED:
             raise _stale(Message(record=outcome.found, envelope=None) if outcome.record else None, receipt)
         return Message(record=outcome.found, envelope=message.envelope)
@@ -170,7 +170,8 @@ class Settling:
             ]
             self._unacked.settled([outcome.record for outcome in outcomes if outcome.record is not None])
             results += [_result(message_id, outcome) for (message_id, *_), outcome in zip(group, outcomes, strict=True)]
-        metrics.ACKED.add(topic, sum(result.verdict is AckVerdict.ACKED for result in results))
+            ended = [outcome.found for outcome in outcomes if outcome.verdict is Verdict.ACKED]
+            acked(topic, *(record.ended_ms - record.due_ms for record in ended))
         return results
 
 

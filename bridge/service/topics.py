@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from bridge import metrics
 from bridge.broker.declared.declared import Declared
+from bridge.metrics.lateness import lateness_ms
+from bridge.metrics.states import TopicState
 from bridge.model.errors import BrokerUnavailable, NotFound, QueueMissing, TopicNotEmpty
 from bridge.model.message import SHOWN_STATES, State
 from bridge.model.values import Policy, Release, TopicInfo
 from bridge.service.maker import Maker
 from bridge.service.policies import Policies
+from bridge.service.topic_state import DUE_EDGES_MS, topic_state
 from bridge.store import pages
 from bridge.store.client import Store
 from bridge.store.records import Records, read
@@ -32,6 +34,7 @@ _EDGES_MS = {
     "30d": 30 * 1_440 * _MINUTE_MS,
 }
 _REMOVE_PAGE = 500
+_COUNTED_AT_ONCE = 100
 
 
 class Topics:
@@ -103,6 +106,18 @@ class Topics:
     async def infos(self) -> list[TopicInfo]:
         """All topics with their counts. Raises StoreUnavailable."""
         return await self._infos(await self.names())
+
+    async def states(self) -> dict[str, TopicState]:
+        """The messages of all topics, for metrics. Raises StoreUnavailable."""
+        topics = await self.names()
+        policies = await self._policies.seen_all(topics)
+        states: dict[str, TopicState] = {}
+        for start in range(0, len(topics), _COUNTED_AT_ONCE):
+            # Portions, so that other tasks get their turns.
+            some = topics[start : start + _COUNTED_AT_ONCE]
+            counted = await pages.counts(self._store, self._records, some, edges_ms=DUE_EDGES_MS)
+            states |= zip(some, map(topic_state, counted, policies[start:]), strict=True)
+        return states
 
     async def info(self, topic: str) -> TopicInfo:
         """One topic with its counts.
@@ -218,9 +233,9 @@ class Topics:
         policies = await self._policies.seen_all(topics)
         return [self._info(*of_topic) for of_topic in zip(topics, counted, policies, strict=True)]
 
-    def _info(self, topic: str, numbers: list[int], policy: Policy) -> TopicInfo:
-        by_state, (overdue, *by_due) = numbers[:7], numbers[7:]
-        counts = {state.label: count for state, count in zip(SHOWN_STATES, by_state, strict=True)}
+    def _info(self, topic: str, counted: pages.Counts, policy: Policy) -> TopicInfo:
+        overdue, *by_due = counted.by_due
+        counts = {state.label: count for state, count in zip(SHOWN_STATES, counted.by_state, strict=True)}
         if policy.release is Release.DIRECT:
             # On direct release RabbitMQ makes messages ready, and no bridge updates their records.
             counts["ready"] += overdue
@@ -231,7 +246,7 @@ class Topics:
             counts=counts,
             overdue=overdue,
             waiting_by_due=dict(zip((*_EDGES_MS, "beyond"), by_due, strict=True)),
-            lateness_ms=metrics.lateness_ms(topic),
+            lateness_ms=lateness_ms(topic),
             policy=policy,
             ready_queue=self._declared.ready_queue(topic),
             dead_queue=self._declared.dead_queue(topic),

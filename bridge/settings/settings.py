@@ -162,6 +162,7 @@ class Settings(BaseSettings):
     lmstfy_ttr_seconds: Seconds = 120
     lmstfy_timeout_seconds: Seconds = 0
     access_log: bool = False
+    metrics_topics: Annotated[int, Field(ge=0, le=10_000)] = 200  # with a label of their own in /metrics
     log_format: Literal["json", "console"] = "json"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from typing import Any
 
 from bridge.store.client import Store
+from bridge.store.keys import INDEXES
 from bridge.store.records import Records
+
+_AGES = 2
 
 Entry = tuple[int, str]
 """A due moment in Unix ms and an id. Entries are sorted by both. Ids are ASCII, so text and bytes sort alike."""
@@ -54,10 +58,19 @@ def merged(answers: Iterable[Sequence[Any]], limit: int) -> list[Entry]:
     return parts[0] if len(parts) == 1 else list(islice(merge(*parts), limit))
 
 
-async def counts(
-    store: Store, records: Records, topics: Sequence[str], *, edges_ms: tuple[int, ...]
-) -> list[list[int]]:
-    """Returns the counts of lua/counts.lua for each topic, without the time.
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The counts of one topic, as lua/counts.lua explains them. `by_due`: the overdue ones, then those before each
+    edge, then the others."""
+
+    by_state: list[int]
+    by_due: list[int]
+    oldest_waiting_ms: int
+    oldest_ready_ms: int
+
+
+async def counts(store: Store, records: Records, topics: Sequence[str], *, edges_ms: tuple[int, ...]) -> list[Counts]:
+    """Returns the counts of each topic.
 
     Raises:
         StoreUnavailable
@@ -65,7 +78,10 @@ async def counts(
     buckets = records.keys.buckets
     calls = [records.counts(topic, bucket, edges_ms=edges_ms) for topic in topics for bucket in range(buckets)]
     answers = await store.run(calls)
-    return [
-        [sum(column) for column in zip(*(answer[1:] for answer in answers[at : at + buckets]), strict=True)]
-        for at in range(0, len(answers), buckets)
-    ]
+    return [_all_buckets(answers[at : at + buckets]) for at in range(0, len(answers), buckets)]
+
+
+def _all_buckets(answers: Sequence[Sequence[int]]) -> Counts:
+    columns = list(zip(*answers, strict=True))
+    sums = [sum(column) for column in columns[1:-_AGES]]
+    return Counts(sums[: len(INDEXES)], sums[len(INDEXES) :], *(max(column) for column in columns[-_AGES:]))

@@ -1,19 +1,26 @@
-"""Compares the tables of docs/operating with the code: every setting, metric and log event, and nothing else."""
+"""Compares the tables of settings, metrics and log events with the code: each of them, and nothing else."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
 
 import pytest
 
-from bridge import metrics
+import bridge.metrics
 from bridge.http.app import OPERATIONS
+from bridge.metrics import states
+from bridge.metrics.registry import REGISTRY
 from bridge.model.action import What
 from bridge.model.durations import parse_duration_ms
 from bridge.settings.settings import DurationMs, Settings
 from tests.docs.documents import PROJECT, rows, section, text
 
 RUNBOOK = text("docs/operating/runbook.md")
+METRICS = text("docs/metrics.md")
 SETTINGS = {cells[0].strip("`"): cells[1:] for cells in rows(section(text("docs/operating/settings.md"), "Table"))}
 NAMES = {f"BRIDGE_{name.upper()}": name for name in Settings.model_fields}
 
@@ -42,10 +49,20 @@ def test_only_durations_have_the_unit_duration(variable: str) -> None:
         assert parse_duration_ms(SETTINGS[variable][0].strip("`")) > 0
 
 
-def test_every_metric_is_in_the_table_with_its_type() -> None:
-    suffix = {"counter": "_total"}
-    exposed = {family.name + suffix.get(family.type, ""): family.type for family in metrics.REGISTRY.collect()}
-    assert {cells[0].strip("`"): cells[1] for cells in rows(section(RUNBOOK, "Metrics"))} == exposed
+def test_every_metric_is_in_the_table_with_its_type_and_labels() -> None:
+    for module in iter_modules(bridge.metrics.__path__, "bridge.metrics."):
+        import_module(module.name)
+    exposed = {
+        family.name + ("_total" if family.type == "counter" else ""): [family.type, ", ".join(labels_of(family.name))]
+        for family in REGISTRY.collect()
+    }
+    assert {cells[0].strip("`"): cells[1:3] for cells in rows(section(METRICS, "Table"))} == exposed
+
+
+def labels_of(metric: str) -> Sequence[str]:
+    """The names of a metric's labels. The collectors of states and of the process have no `_labelnames`."""
+    collector: Any = REGISTRY._names_to_collectors.get(metric)
+    return states._LABELS.get(metric, ()) if collector is None else collector._labelnames
 
 
 def test_every_event_of_the_log_is_in_the_table_with_its_level() -> None:

@@ -125,8 +125,11 @@ def test_counts_agree_with_a_plain_count(
     by_state = Counter(state.label for state, _ in left)
     waiting = sorted(offset_ms for state, offset_ms in left if state.label == "waiting")
     cuts = [0, *(bisect_left(waiting, edge) for edge in (0, *EDGES_MS)), len(waiting)]
-    assert counts[:7] == [by_state[name] for name in INDEXES]
-    assert counts[7:] == [high - low for low, high in pairwise(cuts)]
+    ready = (offset_ms for state, offset_ms in left if state.label == "ready")
+    assert counts.by_state == [by_state[name] for name in INDEXES]
+    assert counts.by_due == [high - low for low, high in pairwise(cuts)]
+    assert counts.oldest_waiting_ms == max(0, -min(waiting, default=0))
+    assert counts.oldest_ready_ms == max(0, -min(ready, default=0))
 
 
 class Collating(RedisNode):

@@ -6,10 +6,10 @@ from typing import Final
 
 from tests.soak.state import Kind
 
-LABELLED: Final = "bridge.metrics._labelled"
-_BOUNDED: Final = (LABELLED, "bridge.model.recent.Recent._values")  # 2,000 and 20,000 entries
+LABELLED: Final = "bridge.metrics.topics._labelled"
+_BOUNDED: Final = (LABELLED, "bridge.model.recent.Recent._values")  # 200 and 20,000 entries
 _OF_TOPICS: Final = ("prometheus_client.", "_thread.lock", "bridge.model.values.Policy")
-_OF_LABEL: Final = 80  # objects of one type; a topic has some 40 series
+_OF_LABEL: Final = 80  # objects of one type; a topic has up to 27 series
 _FEW: Final = 100  # what a moment has more than another: windows, retries, breaks of connections
 _POOL: Final = 32  # connections to Redis, and channels that take messages, grow with the calls that run at once
 _BYTES, _BYTES_OF_LABEL = 16 << 20, 64 << 10  # freed blocks share pages with live ones, so the allocator keeps pages

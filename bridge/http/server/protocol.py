@@ -18,7 +18,6 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from bridge import metrics
 from bridge.http.problems import ProblemType
 from bridge.http.server.refusals import (
     HEAD_TOO_LARGE,
@@ -29,6 +28,7 @@ from bridge.http.server.refusals import (
     refusal_bytes,
 )
 from bridge.http.server.sweep import Limits, Phase, Sweep
+from bridge.metrics.http import CONNECTIONS, REFUSED
 
 MAX_HEADERS = 100
 MAX_PIPELINED = 100
@@ -68,11 +68,16 @@ class HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         has_room = self.sweep.has_room(self.connections)
         super().connection_made(transport)
+        CONNECTIONS.set(len(self.connections))
         self.sweep.watch(self.connections, self.loop)
         if not has_room:
             detail = f"all {self.limits.connections} connections are busy: try again in a second"
             self._refuse(TOO_MANY_CONNECTIONS, detail)
             transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        CONNECTIONS.set(len(self.connections))
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
@@ -153,7 +158,7 @@ class HttpConnection(HttpToolsProtocol):
     def _refuse(self, problem_type: ProblemType, detail: str) -> None:
         """Answers the request that is arriving with the problem, after the earlier requests, as the last answer."""
         self._deaf = True
-        metrics.HTTP_REFUSED.labels(str(problem_type.status)).inc()
+        REFUSED.labels(str(problem_type.status)).inc()
         cycle = self.cycle
         in_progress = cycle is not None and not cycle.response_complete
         if in_progress and "method" in self.scope and cycle.more_body:
@@ -216,7 +221,7 @@ class HttpConnection(HttpToolsProtocol):
         elif phase is Phase.BODY:
             self._refuse(TOO_SLOW, f"less than {1 << _STEP_BITS} bytes of the body arrived in {limit_s:g} s")
         elif phase is Phase.READING:
-            metrics.HTTP_REFUSED.labels("none").inc()
+            REFUSED.labels("none").inc()
             self.transport.abort()
         else:
             self.transport.close()

@@ -10,7 +10,6 @@ from time import monotonic
 
 import structlog
 
-from bridge import metrics
 from bridge.loops.callbacks.client import Client
 from bridge.loops.callbacks.decisions import (
     Acked,
@@ -25,6 +24,7 @@ from bridge.loops.callbacks.decisions import (
 )
 from bridge.loops.callbacks.destinations import Destinations, NoDestination
 from bridge.loops.callbacks.request import Destination, headers_of
+from bridge.metrics.callbacks import HELD, PUSHED, SECONDS, failed
 from bridge.model.errors import Conflict, NotFound, Unavailable
 from bridge.model.message import Message
 from bridge.model.values import Leased
@@ -111,7 +111,7 @@ class Delivery:
             message.envelope.body or b"",
             timeout_ms=self._subscription.timeout_ms,
         )
-        metrics.PUSH_SECONDS.of(self._topic).observe(monotonic() - began_s)
+        SECONDS.observe(monotonic() - began_s)
         return result
 
     async def _settle(self, leased: Leased, outcome: Outcome) -> None:
@@ -119,7 +119,7 @@ class Delivery:
         match outcome:
             case Acked():
                 await self._until_settled(lambda: self._settling.ack_receipts(self._topic, [leased.receipt]), leased)
-                metrics.PUSHED.add(self._topic)
+                PUSHED.add(self._topic)
                 if self._failing:
                     log.info("push.recovered", topic=self._topic)
                 self._failing = False
@@ -128,7 +128,7 @@ class Delivery:
                 await self._until_settled(
                     lambda: self._settling.nack_leased(leased, delay_ms=after_ms, reason=f"callback: {detail}"), leased
                 )
-                metrics.PUSH_FAILED.labels(metrics.label(self._topic), reason).inc()
+                failed(self._topic, reason)
                 if not self._failing:
                     log.warning("push.failing", topic=self._topic, id=record.id, reason=reason, says=detail)
                 self._failing = True
@@ -171,7 +171,7 @@ class Delivery:
         """Stores for all processes that the receiver asked for no calls."""
         if receiver == self._subscription.id:
             self.held_until_s = monotonic() + for_ms / 1_000
-        metrics.PUSH_HELD.add(self._topic)
+        HELD.add(self._topic)
         log.info("push.held", topic=self._topic, for_ms=for_ms)
         with suppress(Unavailable):
             await self._subscriptions.hold(self._topic, receiver, for_ms)

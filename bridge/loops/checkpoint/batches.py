@@ -8,10 +8,10 @@ from dataclasses import replace
 from math import ceil
 from time import monotonic
 
-from bridge import metrics
 from bridge.broker.copies.classify import Due, Returned
 from bridge.broker.publications import Route
 from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Decision, after_fire, after_return
+from bridge.metrics.messages import DEAD, EXPIRED, GHOSTS, LEASES_EXPIRED, RETRIED, released
 from bridge.model.errors import BrokerUnavailable, StoreUnavailable, Unavailable, Unpublishable
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import CopyKind
@@ -64,7 +64,7 @@ class Batches:
         ghosts = await self._ghosts(items)
         rest = await self._decide([item for at, item in enumerate(items) if at not in ghosts])
         for at in ghosts:
-            metrics.GHOSTS.add(items[at].copy.topic)
+            GHOSTS.add(items[at].copy.topic)
         return replace(rest, done=[*rest.done, *(items[at].tag for at in ghosts)]) if ghosts else rest
 
     async def _ghosts(self, items: Sequence[Item]) -> set[int]:
@@ -191,17 +191,28 @@ class Batches:
 
     def _count(self, item: Item, counts: str | None, outcome: Outcome) -> None:
         topic = item.copy.topic
+        if counts in {"released", "dead"} and _lease_ended(item, outcome):
+            LEASES_EXPIRED.add(topic)
         match counts:
             case "released":
-                metrics.released(topic, self._store.clock.now_ms() - max(item.copy.due_ms, outcome.found.due_ms))
+                released(topic, self._store.clock.now_ms() - max(item.copy.due_ms, outcome.found.due_ms))
             case "ghost":
-                metrics.GHOSTS.add(topic)
+                GHOSTS.add(topic)
             case "expired":
-                metrics.EXPIRED.add(topic)
+                EXPIRED.add(topic)
             case "dead":
-                metrics.DEAD.add(topic)
+                DEAD.add(topic, item.reason if isinstance(item, Returned) else "lease_ended")
             case "retried":
-                metrics.RETRIED.add(topic)
+                RETRIED.add(topic)
+
+
+def _lease_ended(item: Item, outcome: Outcome) -> bool:
+    """Whether the copy comes because nobody has settled its lease. After an extension it waited once more, and is due
+    when the lease ends; any other copy is due when its message is."""
+    kind = item.kind if isinstance(item, Due) else None
+    if kind is CopyKind.HOLD:
+        return outcome.found.attempts > 0 and item.copy.due_ms > outcome.found.due_ms
+    return kind is CopyKind.LEASE
 
 
 async def _reached(moment_s: float) -> None:

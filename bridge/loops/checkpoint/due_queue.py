@@ -31,6 +31,11 @@ class DueQueue(Generic[Held]):
     def __len__(self) -> int:
         return len(self._heap) + sum(map(len, self._due.values()))
 
+    def copies(self) -> int:
+        """Returns how many copies all items hold."""
+        waiting = sum(copies for items in self._due.values() for copies, _ in items)
+        return waiting + sum(copies for _, _, _, copies, _ in self._heap)
+
     def add(self, due_ms: float, topic: str, held: Held, copies: int = 1) -> None:
         """Adds an item that holds `copies` copies."""
         heappush(self._heap, (due_ms, next(self._order), topic, copies, held))

@@ -8,6 +8,7 @@ import structlog
 
 from bridge.loops.checkpoint.batches import RETRY_MS
 from bridge.loops.checkpoint.session import Session
+from bridge.metrics.loops import holding
 from bridge.model.errors import Unavailable
 from bridge.service.context import Context
 
@@ -33,7 +34,8 @@ class Checkpoint:
         while True:
             self._session = Session(self._context, self._lane, state=self.state)
             try:
-                await self._session.run()
+                with holding(self._session.held):
+                    await self._session.run()
             except Unavailable as error:
                 self._session.state = f"waiting: {error}"
                 log.warning("checkpoint.waiting", reason=str(error))

@@ -10,7 +10,6 @@ from time import monotonic
 
 import structlog
 
-from bridge import metrics
 from bridge.broker.client.consumer import Consumer, Delivery
 from bridge.broker.copies.classify import Arrival, Bundle, Due, Returned, Unusable
 from bridge.broker.copies.open_bundle import OpenBundle
@@ -21,6 +20,7 @@ from bridge.loops.checkpoint.moments import ask_at_ms
 from bridge.loops.checkpoint.opened import OpenedBundles
 from bridge.loops.checkpoint.parking import Parking
 from bridge.loops.checkpoint.verdicts import HELD_AT_MOST_MS
+from bridge.metrics.loops import BATCH, PARKED_AGAIN, REFUSED
 from bridge.model.errors import BrokerUnavailable, QueueMissing, Unavailable
 from bridge.model.message import Copy
 from bridge.service.context import Context
@@ -61,6 +61,10 @@ class Session:
         self._awaited_ms: float | None = None
         self._flight: Flight
         self.state = state
+
+    def held(self) -> int:
+        """Returns how many copies wait here until they are due."""
+        return self._held.copies()
 
     async def run(self) -> None:
         """Runs until the channel is lost.
@@ -114,6 +118,7 @@ class Session:
             due = await self._next_due()
             for indexes in self._store.apart([self._key(arrival) for arrival in due]):
                 batch = [due[at] for at in indexes]
+                BATCH.observe(len(batch))
                 settling = any(
                     not isinstance(arrival, Unusable) and self._declared.unsettled(arrival.topic) for arrival in batch
                 )
@@ -147,7 +152,7 @@ class Session:
                 await asyncio.sleep(max(0.0, next_ms - now_ms) / 1_000)
 
     async def _parked(self, consumer: Consumer, tags: list[int]) -> None:
-        metrics.PARKED_AGAIN.inc(len(tags))
+        PARKED_AGAIN.inc(len(tags))
         await consumer.ack(self._bundles.parked(tags))
 
     def _received(self, delivery: Delivery) -> None:
@@ -225,7 +230,7 @@ class Session:
     async def _refuse(self, consumer: Consumer, arrival: Unusable) -> None:
         await self._copy_publisher.refuse(arrival.original, arrival.reason)
         log.warning("checkpoint.refused", reason=arrival.reason)
-        metrics.REFUSED.inc()
+        REFUSED.inc()
         await consumer.ack(self._bundles.done([arrival.tag]))
 
 

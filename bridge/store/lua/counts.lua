@@ -3,7 +3,8 @@
 -- ARGV: now edges_ms...
 --       edges_ms: ascending distances from now.
 -- Returns: { now, seven counts by state, then the waiting messages that are overdue, those due before each edge (and
---          not before the previous one), and those due later }
+--          not before the previous one), those due later, and for how many ms the oldest waiting and the oldest ready
+--          message have been due (0: not due, or there is none) }
 -- Promise: first removes index entries of forgotten records, at most two hundred.
 local time = redis.call('TIME')
 local now = ARGV[1] ~= '' and tonumber(ARGV[1]) or time[1] * 1000 + math.floor(time[2] / 1000)
@@ -21,4 +22,8 @@ for at = 2, #ARGV do
   out[#out + 1] = redis.call('ZCOUNT', KEYS[1], from, '(' .. edge)
 end
 out[#out + 1] = redis.call('ZCOUNT', KEYS[1], edge, '+inf')
+for state = 1, 2 do
+  local oldest = redis.call('ZRANGE', KEYS[state], 0, 0, 'WITHSCORES')
+  out[#out + 1] = oldest[2] and math.max(0, now - tonumber(oldest[2])) or 0
+end
 return out

@@ -10,9 +10,9 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from bridge import metrics
 from bridge.http.app import create_app
 from bridge.http.server.fast_path import FastPath
+from bridge.metrics import page
 from bridge.model.message import Envelope, Message, Record, State
 from bridge.settings.settings import Settings
 from tests.recorded_actions import RecordedActions
@@ -105,7 +105,7 @@ class StandIn:
         return self.answers["health"]
 
     async def exposition(self) -> tuple[bytes, str]:
-        return metrics.render("", {})
+        return await page.render("", {})
 
     async def start(self) -> None:
         self.started.append("start")

@@ -1,0 +1,36 @@
+"""Keeps how late this process's latest releases of a topic were, for the answer about one topic."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from bridge.model.recent import Recent
+
+_LATEST: Final = 2_048
+_MOST_WINDOWS: Final = 1_000  # of 64 KB each
+_lateness_ms: Final = Recent[str, deque[float]](_MOST_WINDOWS)
+
+
+def note(topic: str, late_ms: float) -> None:
+    """Notes one release of the topic."""
+    window = _lateness_ms.get(topic)
+    if window is None:
+        window = deque(maxlen=_LATEST)
+    window.append(late_ms)
+    _lateness_ms.note(topic, window)
+
+
+def lateness_ms(topic: str) -> Mapping[str, float | None]:
+    """Percentiles of the lateness of this process's latest releases of the topic; None if there were none, or if a
+    thousand other topics have had a release since."""
+    latest = sorted(_lateness_ms.get(topic) or ())
+    if not latest:
+        return dict.fromkeys(("p50", "p90", "p99", "max"))
+    return {
+        "p50": latest[len(latest) * 50 // 100],
+        "p90": latest[len(latest) * 90 // 100],
+        "p99": latest[len(latest) * 99 // 100],
+        "max": latest[-1],
+    }

@@ -1,0 +1,36 @@
+"""Shows the work of the loops: the checkpoint's batches and copies, the audit's and the watch's results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from bridge.metrics.registry import counter, gauge, histogram
+
+BATCH: Final = histogram(
+    "checkpoint_batch_size", "Copies in a batch of the checkpoint", buckets=(1, 3, 10, 30, 100, 250, 1_000)
+)
+_HELD: Final = gauge("checkpoint_held", "Copies that the checkpoint holds in memory until they are due")
+REFUSED: Final = counter("refused", "Copies set aside because the bridge could not read them")
+PARKED_AGAIN: Final = counter(
+    "parked_again", "Copies that came in a bundle, were far from due, and went back into the wheel in another"
+)
+OVERDUE: Final = gauge("overdue", "Messages without a live copy, as the last audit found them", "topic")
+FINDINGS: Final = gauge("findings", "Findings of the last check of the servers, by severity", "severity")
+LAST_RUN: Final = gauge(
+    "last_run_timestamp_seconds", "When the loop last ended a whole run: the audit of all records, the watch", "part"
+)
+
+_holders: Final[set[Callable[[], int]]] = set()
+_HELD.set_function(lambda: sum(held() for held in _holders))
+
+
+@contextmanager
+def holding(held: Callable[[], int]) -> Iterator[None]:
+    """Within the context, adds the number that `held` returns to the copies that the process holds."""
+    _holders.add(held)
+    try:
+        yield
+    finally:
+        _holders.discard(held)

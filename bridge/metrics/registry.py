@@ -1,0 +1,27 @@
+"""Makes the metrics of this process. All their names begin with `delaybridge_`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+
+REGISTRY: Final = CollectorRegistry()
+
+# A `_created` series beside each counter would double their number, and no rule reads it.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+def counter(name: str, text: str, *labels: str) -> Counter:
+    """A counter. Prometheus shows its name with `_total` at the end."""
+    return Counter(f"delaybridge_{name}", text, labels, registry=REGISTRY)
+
+
+def gauge(name: str, text: str, *labels: str) -> Gauge:
+    return Gauge(f"delaybridge_{name}", text, labels, registry=REGISTRY)
+
+
+def histogram(name: str, text: str, *labels: str, buckets: Sequence[float]) -> Histogram:
+    """A histogram. `buckets`: their upper bounds, without the last one, which is infinite."""
+    return Histogram(f"delaybridge_{name}", text, labels, registry=REGISTRY, buckets=buckets)

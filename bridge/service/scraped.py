@@ -1,0 +1,69 @@
+"""Asks RabbitMQ and Redis for the figures that a scrape of the metrics shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import time
+from typing import TypeVar
+
+from bridge.metrics.broker import BLOCKED
+from bridge.metrics.process import UP
+from bridge.metrics.states import QueueDepth, TopicState
+from bridge.metrics.store import CLOCK_SKEW
+from bridge.model.errors import Unavailable
+from bridge.service.context import Context
+from bridge.store.clock import StoreClock
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The messages of one pool: by topic, and in the bridge's own queues."""
+
+    topics: Mapping[str, TopicState]
+    queues: Sequence[QueueDepth]
+
+
+class Scraped:
+    """The figures of one pool. `clock`: the clock of its Redis."""
+
+    def __init__(self, context: Context, clock: StoreClock) -> None:
+        self._broker = context.broker
+        self._topics = context.topics
+        self._clock = clock
+        self._broker_part = context.part_name("broker")
+        self._store_part = context.part_name("store")
+
+    async def figures(self, parts: Mapping[str, str]) -> Figures:
+        """Returns the figures of those servers whose part is "ok"."""
+        topics, depths = await asyncio.gather(
+            _asked(self._store_part, parts, self._topics.states), _asked(self._broker_part, parts, self._broker.depths)
+        )
+        queues = [QueueDepth(self._broker_part, queue, messages) for queue, messages in (depths or {}).items()]
+        return Figures(topics or {}, queues)
+
+    async def show_servers(self, states: Mapping[str, str]) -> None:
+        """Shows what this process knows of its servers. `states`: "ok" for `broker` and `store`, if they answered."""
+        blocked = await self._broker.blocked()
+        if blocked or states["broker"] == "ok":
+            BLOCKED.labels(self._broker_part).set(blocked)
+        else:
+            BLOCKED.remove(self._broker_part)
+        if states["store"] == "ok":
+            CLOCK_SKEW.labels(self._store_part).set(self._clock.now_ms() / 1_000 - time())
+        else:
+            CLOCK_SKEW.remove(self._store_part)
+
+
+async def _asked(part: str, parts: Mapping[str, str], ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
+    """Returns the answer of a part that is "ok", or None. One that fails now is not up."""
+    if parts[part] != "ok":
+        return None
+    try:
+        return await ask()
+    except Unavailable:
+        UP.labels(part).set(0)
+        return None
