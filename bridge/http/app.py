@@ -133,7 +133,9 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
     lmstfy_ports = (settings.lmstfy_port, settings.lmstfy_admin_port) if settings.lmstfy else ()
     return FastPath(
         app,
-        handlers={path: guard.handler(pools, operation) for path, operation in _BUSIEST.items()} if api else {},
+        handlers={path: (operation.name, guard.handler(pools, operation)) for path, operation in _BUSIEST.items()}
+        if api
+        else {},
         other_ports={port for port in lmstfy_ports if port is not None},
     )
 

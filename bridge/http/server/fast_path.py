@@ -11,6 +11,7 @@ import re
 from asyncio import CancelledError
 from collections.abc import Collection, Mapping
 from functools import lru_cache
+from time import monotonic
 from typing import Generic, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -20,8 +21,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bridge.http import problems, request_id
 from bridge.http.guard import Handler
 from bridge.http.server.body_budget import SMALL_BYTES
+from bridge.http.server.counted import counted
 from bridge.http.server.raw_path import as_written
 from bridge.http.v1.call import ApiCall
+from bridge.metrics.http import Requests, requests
 from bridge.model.errors import BridgeError, Unavailable
 
 _PATH = re.compile(
@@ -31,14 +34,15 @@ _CACHED_PATHS = 4_096
 _LONGEST_PATH = 1_024  # bytes; a path with a valid topic is shorter
 
 App = TypeVar("App", bound=ASGIApp)
-_Route = tuple[Handler, Mapping[str, str]]
+_Route = tuple[Handler, Mapping[str, str], Requests]
 
 
 class FastPath(Generic[App]):
     """The ASGI application that uvicorn calls. `app` answers what the fast path does not.
 
     Args:
-        handlers: by method and by the path behind the topic, such as `("POST", "/messages")`.
+        handlers: by method and by the path behind the topic, such as `("POST", "/messages")`, each with the name of
+            its operation.
         other_ports: the ports that belong to another wire.
     """
 
@@ -46,7 +50,7 @@ class FastPath(Generic[App]):
         self,
         app: App,
         *,
-        handlers: Mapping[tuple[str, str], Handler],
+        handlers: Mapping[tuple[str, str], tuple[str, Handler]],
         other_ports: Collection[int],
     ) -> None:
         self.app = app
@@ -55,10 +59,12 @@ class FastPath(Generic[App]):
         @lru_cache(maxsize=_CACHED_PATHS)
         def route(method: str, raw_path: bytes) -> _Route | None:
             match = _PATH.fullmatch(as_written(raw_path)) if raw_path.isascii() else None
-            handler = handlers.get((method, match["rest"])) if match is not None else None
-            if match is None or handler is None:
+            found = handlers.get((method, match["rest"])) if match is not None else None
+            if match is None or found is None:
                 return None
-            return handler, {name: value for name, value in match.groupdict().items() if value is not None}
+            operation, handler = found
+            params = {name: value for name, value in match.groupdict().items() if value is not None}
+            return handler, params, requests(operation)
 
         self._route = route
 
@@ -66,7 +72,7 @@ class FastPath(Generic[App]):
         raw_path = (scope.get("raw_path") or b"") if scope["type"] == "http" else b""
         route = self._route(scope["method"], raw_path) if 0 < len(raw_path) <= _LONGEST_PATH else None
         if route is None or (scope.get("server") or (None, None))[1] in self._other_ports:
-            await self.app(scope, receive, send)
+            await counted(self.app, scope, receive, send)
             return
         content_length = given_id = b""
         for name, value in scope["headers"]:
@@ -75,10 +81,11 @@ class FastPath(Generic[App]):
             elif name == request_id.HEADER:
                 given_id = given_id or value
         if not content_length.isdigit() or int(content_length) > SMALL_BYTES:
-            await self.app(scope, receive, send)
+            await counted(self.app, scope, receive, send)
             return
+        began_s = monotonic()
         identity = request_id.give(scope, given_id)
-        handler, scope["path_params"] = route
+        handler, scope["path_params"], of_operation = route
         try:
             response = await handler(ApiCall(scope, receive))
         except BridgeError as error:
@@ -90,8 +97,10 @@ class FastPath(Generic[App]):
             response = problems.answer(Request(scope), Unavailable("the bridge is stopping; try again"))
         except Exception:
             await _respond(send, problems.unforeseen(Request(scope)), identity)
+            of_operation.answered(500, monotonic() - began_s)
             raise
         await _respond(send, response, identity)
+        of_operation.answered(response.status_code, monotonic() - began_s)
 
 
 async def _respond(send: Send, response: Response, identity: bytes) -> None:

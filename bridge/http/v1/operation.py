@@ -61,6 +61,11 @@ class Operation:
     examples: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def counted_as(self) -> str:
+        """The name in metrics, which both forms of the path share."""
+        return self.name.removesuffix(_IN_NAMESPACE)
+
+    @property
     def of_topic(self) -> bool:
         """Whether the path names the topic."""
         return self.path.startswith((TOPIC, _TOPIC_IN_NAMESPACE))
@@ -99,6 +104,7 @@ def add(app: FastAPI, operation: Operation, handler: Callable[[ApiCall], Awaitab
     """Routes requests for the operation to the handler."""
 
     async def answer(request: Request) -> Response:
+        request.scope["operation"] = operation.counted_as
         return await handler(ApiCall(request.scope, request.receive))
 
     app.router.add_api_route(

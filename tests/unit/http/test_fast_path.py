@@ -128,7 +128,7 @@ async def test_the_fast_path_ignores_paths_too_long_for_a_topic(length: int, sho
     async def nothing(*_: Any) -> Any:
         return {"type": "http.request"}
 
-    fast_path = FastPath(app, handlers={("POST", "/messages"): handler}, other_ports=())
+    fast_path = FastPath(app, handlers={("POST", "/messages"): ("send", handler)}, other_ports=())
     raw_path = b"/v1/topics/%b/messages" % (b"a" * length)
     headers = [(b"content-length", b"0")]
     await fast_path({"type": "http", "method": "POST", "raw_path": raw_path, "headers": headers}, nothing, nothing)

@@ -44,7 +44,10 @@ class Mount:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app_for(scope)(scope, receive, send)
+        app = self._app_for(scope)
+        if app is not self._app:
+            scope["operation"] = "lmstfy"
+        await app(scope, receive, send)
 
     def _app_for(self, scope: Scope) -> ASGIApp:
         if scope["type"] != "http":
