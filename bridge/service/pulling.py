@@ -8,6 +8,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
+from bridge.metrics.http import WAITING_PULLS
 from bridge.model.errors import BrokerUnavailable, QueueMissing, Unavailable
 from bridge.model.values import Leased
 from bridge.service.context import Context
@@ -115,7 +116,7 @@ class Pulling:
         self, existing: Sequence[str], missing: Sequence[str], limit: int, until_s: float, terms: LeaseTerms
     ) -> list[Leased]:
         """Returns early and empty if a missing topic has come into being."""
-        with self._known.awaiting(missing) as woken:
+        with WAITING_PULLS.track_inprogress(), self._known.awaiting(missing) as woken:
             open_topics = [topic for topic in existing if not (await self._topics.policy(topic)).paused]
             if not open_topics:
                 # A paused topic may be resumed while a pull waits.

@@ -10,6 +10,7 @@ from typing import Any
 
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
+from bridge.metrics.store import COMMAND, answered, failed
 from bridge.model.breaker import Breaker
 from bridge.model.errors import StoreUnavailable, StoreUnfit
 from bridge.settings.tls import tls_failure
@@ -101,6 +102,17 @@ class Store:
         return answers
 
     async def _run(self, calls: Sequence[Call], until_s: float) -> list[Any]:
+        scripts = {call.script.name for call in calls}
+        began_s = monotonic()
+        try:
+            answers = await self._evaluate(calls, until_s)
+        except StoreUnavailable:
+            failed(scripts)
+            raise
+        answered(scripts, monotonic() - began_s)
+        return answers
+
+    async def _evaluate(self, calls: Sequence[Call], until_s: float) -> list[Any]:
         until_ms = int(self.clock.fastest_ms(until_s))
         timed = calls[0].script.of_record
         with _translated(self._servers.title):
@@ -142,8 +154,8 @@ class Store:
 
     async def command(self, *words: Any) -> Any:
         """Runs one plain command and returns the answer of Redis. The word after the command's name is a key."""
-        with _translated(self._servers.title):
-            return _without_errors(await self._servers.ask([_plain(words)]))[0]
+        (answer,) = await self.commands([words])
+        return answer
 
     async def command_each(self, *words: Any) -> list[Any]:
         """Runs one plain command on every server, and returns an answer for each."""
@@ -152,8 +164,15 @@ class Store:
 
     async def commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
         """Runs plain commands in one round trip, and returns their answers. Commands of one topic run in order."""
-        with _translated(self._servers.title):
-            return _without_errors(await self._servers.ask([_plain(words) for words in commands]))
+        began_s = monotonic()
+        try:
+            with _translated(self._servers.title):
+                answers = _without_errors(await self._servers.ask([_plain(words) for words in commands]))
+        except StoreUnavailable:
+            failed((COMMAND,))
+            raise
+        answered((COMMAND,), monotonic() - began_s)
+        return answers
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
         """Groups the indexes of the keys by server. Calls in one round trip fail together, so callers make one for each

@@ -8,6 +8,7 @@ import re
 import signal
 
 import httpx2
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.fault.api import Api
 from tests.fault.stage import Stage, killed, started
@@ -77,6 +78,33 @@ async def test_each_process_shows_the_metrics_and_health_of_all(stage: Stage, ht
     await killed(bridge)
 
 
+async def test_counts_of_workers_add_up_and_a_kill_makes_none_fall(stage: Stage, http: httpx2.AsyncClient) -> None:
+    bridge = stage.bridge(workers="3")
+    await started(bridge)
+    api = Api(http, bridge.url)
+    await api.sent("summed", "first")
+
+    async def created(phase: str) -> int:
+        answers = await asyncio.gather(*(api.send("summed", f"{phase}-{number}") for number in range(60)))
+        return sum(answer.status_code == 201 for answer in answers)
+
+    first = await counters(api)
+    sent = await created("before")
+    before = await counters(api)
+    assert accepted(first, before) == answered(first, before) == sent > 0
+    killed_pid = pids(bridge)["api-1"]
+    os.kill(killed_pid, signal.SIGKILL)
+    # Until the worker runs again: a scrape shows all processes.
+    while killed_pid in bridge.worker_pids or {process for process, _ in await counters(api)} != ALL:
+        await pause()
+    again = await counters(api)
+    sent = await created("after")
+    after = await counters(api)
+    assert accepted(again, after) == answered(again, after) == sent > 0
+    assert all(after[series] >= before[series] for series in before if series[0] != "api-1")
+    await killed(bridge)
+
+
 async def test_roles_in_separate_processes_form_one_bridge_with_own_health(
     stage: Stage, http: httpx2.AsyncClient
 ) -> None:
@@ -91,6 +119,37 @@ async def test_roles_in_separate_processes_form_one_bridge_with_own_health(
     await until_shown(other, 'delaybridge_released_total{topic="apart"} 1.0')
     assert (await other.send("apart", "two")).status_code == 404
     await killed(calls, releases)
+
+
+Series = dict[tuple[str, str], float]
+"""The values of all counters, by process and by name with all labels."""
+
+
+async def counters(api: Api) -> Series:
+    page = (await api.insist("GET", "/metrics")).text
+    return {
+        (sample.labels.get("process", ""), f"{sample.name} {sorted(sample.labels.items())}"): sample.value
+        for family in text_string_to_metric_families(page)
+        if family.type in {"counter", "histogram"}
+        for sample in family.samples
+    }
+
+
+def increase(before: Series, after: Series, *words: str) -> float:
+    """The sum of the increases of the series with these words, as Prometheus takes them: a counter that fell has begun
+    at 0."""
+    grown = {series: value - before.get(series, 0) for series, value in after.items()}
+    return sum(
+        after[series] if by < 0 else by for series, by in grown.items() if all(word in series[1] for word in words)
+    )
+
+
+def accepted(before: Series, after: Series) -> float:
+    return increase(before, after, "delaybridge_accepted_total", "summed")
+
+
+def answered(before: Series, after: Series) -> float:
+    return increase(before, after, "delaybridge_http_requests_total", "'send'", "'201'")
 
 
 async def until_shown(api: Api, line: str) -> str:

@@ -20,6 +20,7 @@ from yarl import URL
 
 from bridge.broker.client.channel import Channel
 from bridge.broker.client.fast_reader import FastReader, RawConnection
+from bridge.metrics.broker import RECONNECTS
 from bridge.model import log_scope
 from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
@@ -89,6 +90,7 @@ class BrokerConnection:
         self._check = check
         self._breaker = breaker
         self._tls = tls
+        self._reconnects = RECONNECTS.labels(purpose)
         self._raw: RawConnection | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._opening = asyncio.Lock()
@@ -137,6 +139,8 @@ class BrokerConnection:
                 await raw.close()
                 raise BrokerUnfit(str(error)) from error
             self._raw = raw
+            if self.generation:
+                self._reconnects.inc()
             self.generation += 1
             return raw
 

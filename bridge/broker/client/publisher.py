@@ -10,6 +10,7 @@ import asyncio
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 from aiormq import Channel
 from aiormq.abc import ChannelFrame
@@ -19,7 +20,8 @@ from bridge.broker.client.confirms import Confirms
 from bridge.broker.client.connection import BreakerOpen, BrokerConnection
 from bridge.broker.client.encode_properties import CopyProperties, encode_properties
 from bridge.broker.copies.properties import Properties
-from bridge.model.errors import BrokerUnavailable, NotPublished, Unpublishable
+from bridge.metrics.broker import CONFIRM_SECONDS, Failure, failed
+from bridge.model.errors import BrokerUnavailable, NotPublished, Unpublishable, Unroutable
 from bridge.model.fast_dataclass import fast_dataclass
 from topology.closing import close_channel
 
@@ -85,6 +87,7 @@ class Publisher:
         try:
             return await self._burst(messages)
         except _Unwritable as unwritable:
+            failed(Failure.UNWRITABLE, len(unwritable.errors))
             errors: list[BrokerUnavailable | None] = [unwritable.errors.get(at) for at in range(len(messages))]
         rest = [at for at, error in enumerate(errors) if error is None]
         if rest:
@@ -95,12 +98,12 @@ class Publisher:
     async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
         if await self._connection.blocked():
             # If this waited, callers would wait behind each other.
-            return [NotPublished("RabbitMQ blocks publishers: a memory or disk alarm")] * len(messages)
+            return _unpublished(messages, Failure.BLOCKED, "RabbitMQ blocks publishers: a memory or disk alarm")
         try:
             async with asyncio.timeout(self._timeout_s):
                 free = await self._free.get()
         except TimeoutError:
-            return [NotPublished("all publishing channels are waiting for RabbitMQ")] * len(messages)
+            return _unpublished(messages, Failure.BUSY, "all publishing channels are waiting for RabbitMQ")
         generation = self._connection.generation
         written = False
         try:
@@ -114,20 +117,22 @@ class Publisher:
                 await free.channel.connection.ready()
                 await _write(free.channel, messages)
                 all_answered = free.confirms.begin([message.properties.message_id or "" for message in messages])
-                written = True
+                written, began_s = True, monotonic()
                 await _until_answered(free.channel, all_answered)
+                CONFIRM_SECONDS.observe(monotonic() - began_s)
                 if free.confirms.any_refused:
                     # A channel whose first publish to a quorum queue found the leader's node down asks that node for
                     # ever, whoever is leader since (RabbitMQ 3.10). A new channel asks for the leader.
                     await close_channel(free.channel)
-            return free.confirms.errors()
+            return _counted(free.confirms.errors())
         except BreakerOpen as error:
             # The connection stays open: another call may be trying it.
-            return [NotPublished(str(error))] * len(messages)
+            return _unpublished(messages, Failure.BREAKER, str(error))
         except BrokerUnavailable as error:
-            errors: list[BrokerUnavailable | None] = [NotPublished(str(error))] * len(messages)
             if free is not None and written:
-                errors = free.confirms.errors(error)
+                errors = _counted(free.confirms.errors(error), error)
+            else:
+                errors = _unpublished(messages, Failure.UNREACHABLE, str(error))
             free = None
             # A connection that did not confirm is closed, unless the broker only blocks it: unconfirmed messages would
             # pile up on it.
@@ -136,6 +141,22 @@ class Publisher:
             return errors
         finally:
             self._free.put_nowait(free)
+
+
+def _unpublished(messages: Sequence[Outgoing], cause: Failure, says: str) -> list[BrokerUnavailable | None]:
+    """Returns and counts the errors of messages that were not written."""
+    failed(cause, len(messages))
+    return [NotPublished(says)] * len(messages)
+
+
+def _counted(
+    errors: list[BrokerUnavailable | None], unanswered: BrokerUnavailable | None = None
+) -> list[BrokerUnavailable | None]:
+    """Counts the errors of messages that were written. `unanswered`: the error of those without an answer."""
+    for error in filter(None, errors):
+        answered = Failure.UNROUTABLE if isinstance(error, Unroutable) else Failure.REFUSED
+        failed(Failure.UNCONFIRMED if error is unanswered else answered, 1)
+    return errors
 
 
 def _without_repeated_ids(messages: Sequence[Outgoing]) -> list[list[int]]:
