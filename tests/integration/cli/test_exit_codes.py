@@ -85,9 +85,9 @@ async def test_without_url_and_token_the_bridge_of_make_run_is_called(cli: Calli
 
 
 def test_ctrl_c_ends_a_watch_with_130(bridge_url: str) -> None:
-    watching = subprocess.Popen(
-        [sys.executable, "-m", "bridge", "watch", "--url", bridge_url, "--every", "1h"], stdout=subprocess.PIPE
-    )
+    # A shell ignores Ctrl-C in what it runs in the background, and its programs inherit that.
+    program = ["env", "--default-signal=INT", sys.executable, "-m", "bridge"]
+    watching = subprocess.Popen([*program, "watch", "--url", bridge_url, "--every", "1h"], stdout=subprocess.PIPE)
     assert watching.stdout is not None
     assert watching.stdout.readline().startswith(b"at ")
     watching.send_signal(signal.SIGINT)
