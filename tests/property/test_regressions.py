@@ -228,30 +228,33 @@ def ends_its_lease_once(steps: Transitions) -> None:
     assert state(steps) is State.READY
 
 
-def test_a_pull_that_meets_the_delivery_of_a_dead_process_publishes_its_lease_copy(steps: Transitions) -> None:
-    pull_without_a_lease_copy(steps)
+def another_pull_ends_its_lease_once(steps: Transitions) -> None:
+    """The process that leased dies, and another pull takes its delivery."""
     steps.a_process_with_deliveries_dies(at=0)
     steps.pull_without_a_lease_copy(at=0, lease_ms=1_000, counted=True, twice=False)
-
     ends_its_lease_once(steps)
+
+
+def test_a_pull_that_meets_the_delivery_of_a_dead_process_publishes_its_lease_copy(steps: Transitions) -> None:
+    pull_without_a_lease_copy(steps)
+    another_pull_ends_its_lease_once(steps)
+
+
+def pull_clients_own_without_a_lease_copy(steps: Transitions) -> None:
+    steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=1, direct=False)
+    fire(steps)
+    steps.pull_without_a_lease_copy(at=0, lease_ms=30_000, counted=True, twice=False)
 
 
 def test_a_clients_own_message_of_a_dead_process_ends_its_lease_once(steps: Transitions) -> None:
-    steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=1, direct=False)
-    fire(steps)
-    steps.pull_without_a_lease_copy(at=0, lease_ms=30_000, counted=True, twice=False)
+    pull_clients_own_without_a_lease_copy(steps)
     assert steps.kept["a"].delivered == 0
     steps.all_invariants_hold()
-    steps.a_process_with_deliveries_dies(at=0)
-    steps.pull_without_a_lease_copy(at=0, lease_ms=1_000, counted=True, twice=False)
-
-    ends_its_lease_once(steps)
+    another_pull_ends_its_lease_once(steps)
 
 
 def test_a_clients_message_under_the_id_of_a_lease_is_no_delivery_of_that_lease(steps: Transitions) -> None:
-    steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=1, direct=False)
-    fire(steps)
-    steps.pull_without_a_lease_copy(at=0, lease_ms=30_000, counted=True, twice=False)
+    pull_clients_own_without_a_lease_copy(steps)
 
     for second in (pull, returned):
         steps.a_client_delays_by_key_alone(name="a", delay_ms=0, max_retry=1, direct=True)
