@@ -71,6 +71,7 @@ def test_topics_with_new_labels_are_allowed_their_memory() -> None:
     assert len(remainders(before, after, allowed)) == 1
 
 
-def test_labels_of_removed_topics_are_left_out() -> None:
+def test_labels_of_removed_topics_and_of_fixed_values_are_left_out() -> None:
     text = '# HELP x\nx_bucket{le="0.1",topic="a"} 3.0\nx_total{topic="passing-1"} 2.0\nup{part="store"} 1.0\n'
-    assert labels(text) == {'topic="a"': 1, 'part="store"': 1}
+    answered = 'x_total{code="200",operation="delete"} 1.0\nx_total{code="409",operation="delete"} 1.0\n'
+    assert labels(text + answered) == {'topic="a"': 1, 'part="store"': 1, 'operation="delete"': 1}
