@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs Debian packages as root without starting or enabling any service of theirs:
-# this project runs RabbitMQ and Redis as programs, with its own ports and data.
+# this project runs RabbitMQ, Redis and Prometheus as programs, with its own ports and data.
 #   install-packages.sh PACKAGE...
 set -eu
 
 policy=/usr/sbin/policy-rc.d
 saved_policy=$policy.before-delaybridge
-service_users="rabbitmq redis epmd"
+service_users="rabbitmq redis epmd prometheus"
 
 if ! command -v apt-get >/dev/null; then
     echo "setup: missing: $*. Install RabbitMQ 3.10 or later, Redis 7 or later and Python's venv module." >&2
@@ -48,6 +48,7 @@ disable_services() {
         case $package in
         rabbitmq-server) units="rabbitmq-server.service epmd.service epmd.socket" ;;
         redis-server) units=redis-server.service ;;
+        prometheus) units=prometheus.service ;;
         *) continue ;;
         esac
         for unit in $units; do

@@ -36,6 +36,8 @@ missing_packages() {
     fi
     [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || echo rabbitmq-server
     command -v redis-server >/dev/null || echo redis-server
+    # Its promtool tests the alerts.
+    [ "$purpose" = run ] || command -v promtool >/dev/null || echo prometheus
 }
 
 # A checksum of all that decides what the environment holds. When it changes, the environment is made again.
