@@ -55,7 +55,7 @@ def test_schema_refuses_a_misspelt_key(compose: dict[str, Any]) -> None:
 
 
 def test_every_service_has_a_health_check_and_restarts(compose: dict[str, Any]) -> None:
-    assert set(compose["services"]) == {"rabbitmq", "redis", "bridge"}
+    assert set(compose["services"]) == {"rabbitmq", "redis", "bridge", "prometheus", "grafana"}
     for service in compose["services"].values():
         assert service["healthcheck"]["test"][0] == "CMD"
         assert service["restart"] == "unless-stopped"
@@ -89,7 +89,17 @@ def test_data_is_in_named_volumes(compose: dict[str, Any]) -> None:
     assert data == "rabbitmq:/var/lib/rabbitmq"
     assert configuration == "./deploy/rabbitmq-advanced.config:/etc/rabbitmq/advanced.config:ro"
     assert compose["services"]["redis"]["volumes"] == ["redis:/data"]
-    assert set(compose["volumes"]) == {"rabbitmq", "redis"}
+    assert set(compose["volumes"]) == {"rabbitmq", "redis", "prometheus", "grafana"}
+
+
+def test_profile_observe_has_pinned_images_and_mounts_files_that_exist(compose: dict[str, Any]) -> None:
+    observing = {name: one for name, one in compose["services"].items() if one.get("profiles") == ["observe"]}
+    assert set(observing) == {"prometheus", "grafana"}
+    for service in observing.values():
+        assert re.search(r":v?\d+\.\d+\.\d+$", service["image"])
+        mounted = [volume.split(":")[0] for volume in service["volumes"] if volume.startswith("./")]
+        assert mounted
+        assert [path for path in mounted if not (PROJECT / path).exists()] == []
 
 
 def test_rabbitmq_keeps_its_node_name(compose: dict[str, Any]) -> None:
