@@ -16,7 +16,7 @@ from tests.soak.stage import Stage
 from tests.soak.state import Kind, State
 from tests.soak.topics import PASSING
 
-_FIXED: Final = re.compile(r'(?:le|code)="[^"]*",?')  # buckets and statuses: few values, which no load can add to
+_FIXED: Final = re.compile(r'(?:le|code|script)="[^"]*",?')  # few values, which no load can add to
 _TOPIC: Final = re.compile(r'topic="([^"]*)"')
 
 
@@ -43,7 +43,7 @@ async def look(stage: Stage) -> State:
 def labels(text: str) -> Counter[str]:
     """Returns the labels of all series, without those of removed topics, which stay (docs/operating/sizing.md), and
     without labels of fixed values."""
-    found = {_FIXED.sub("", part) for part in re.findall(r"\{(.*)\} [^ ]+$", text, re.MULTILINE)}
+    found = {_FIXED.sub("", part) for part in re.findall(r"\{(.*)\} [^ ]+$", text, re.MULTILINE)} - {""}
     return Counter(part for part in found if not ((topic := _TOPIC.search(part)) and topic[1].startswith(PASSING)))
 
 

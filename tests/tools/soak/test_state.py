@@ -74,4 +74,5 @@ def test_topics_with_new_labels_are_allowed_their_memory() -> None:
 def test_labels_of_removed_topics_and_of_fixed_values_are_left_out() -> None:
     text = '# HELP x\nx_bucket{le="0.1",topic="a"} 3.0\nx_total{topic="passing-1"} 2.0\nup{part="store"} 1.0\n'
     answered = 'x_total{code="200",operation="delete"} 1.0\nx_total{code="409",operation="delete"} 1.0\n'
-    assert labels(text + answered) == {'topic="a"': 1, 'part="store"': 1, 'operation="delete"': 1}
+    scripts = 'x_seconds_count{script="abandon"} 1.0\n'
+    assert labels(text + answered + scripts) == {'topic="a"': 1, 'part="store"': 1, 'operation="delete"': 1}
