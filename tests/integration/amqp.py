@@ -11,6 +11,8 @@ import aio_pika
 from aio_pika.abc import AbstractConnection, AbstractIncomingMessage, HeadersType
 from aiormq.exceptions import ChannelNotFoundEntity
 
+from tests.waiting import pause
+
 Arrivals = asyncio.Queue[AbstractIncomingMessage]
 
 
@@ -76,6 +78,11 @@ class Amqp:
             return declared.declaration_result.message_count
         finally:
             await channel.close()
+
+    async def until_count(self, queue: str, count: int) -> None:
+        """Asks the broker until the queue has `count` messages ready. The test's time limit ends the wait."""
+        while await self.count(queue) != count:
+            await pause()
 
     async def until_consumers(self, queue: str, count: int) -> None:
         """Asks the broker until the queue has `count` consumers. The test's time limit ends the wait."""

@@ -40,11 +40,6 @@ def bridge_beside(own: Own, folder: Path, settings: dict[str, str]) -> ForkedBri
     return ForkedBridge(folder / f"beside-{own.vhost}" / "bridge.log", free_ports(1)[0], own.settings | settings)
 
 
-async def until_count(own: Own, queue: str, count: int) -> None:
-    while await own.amqp.count(queue) != count:
-        await pause()
-
-
 async def management(rabbit: RabbitNode, method: str, path: str) -> Any:
     async with httpx2.AsyncClient(base_url=f"{rabbit.management_url}/api/", timeout=30) as client:
         answer = await client.request(method, path)
@@ -61,11 +56,11 @@ async def test_message_waits_in_the_lane_of_its_id(own: Own, local_dir: Path) ->
             topic = own.topic.beside("waits").through(client)
             await topic.send_many(*({"id": one, "body": 1, "delay": "20h"} for one in IDS))
             for lane in NAMES.each_lane:
-                await until_count(own, lane.slot("hours", 19), 1)
+                await own.amqp.until_count(lane.slot("hours", 19), 1)
             await topic.send_many(*({"id": f"{at}", "body": 1, "delay": "10h"} for at in range(300)))
             for lane in NAMES.each_lane:
                 count = sum(NAMES.lane_for(f"{at}") == lane for at in range(300))
-                await until_count(own, lane.slot("hours", 9), count)
+                await own.amqp.until_count(lane.slot("hours", 9), count)
     finally:
         await asyncio.to_thread(alone.stop)
 
@@ -148,7 +143,7 @@ async def test_fewer_lanes_lose_no_waiting_message(rabbit: RabbitNode, redis_nod
                 left = IDS - {OF_LANE[2]}
                 assert set(await direct.through(client).pull_ids(2)) == left
                 await topic.through(client).send(id=OF_LANE[1], delay="20h")
-                await until_count(own, "delay.000d-19h", 1)
+                await own.amqp.until_count("delay.000d-19h", 1)
         bindings = await management(rabbit, "GET", f"queues/{own.vhost}/{direct.ready_queue}/bindings")
         assert {one["source"] for one in bindings} == {"", "delay.ready"}
 

@@ -9,15 +9,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
+import aio_pika
 import httpx2
 import pytest
 import pytest_asyncio
 
+from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.topics_by_id import TopicsById
 from tests.forked_bridge import ForkedBridge
+from tests.integration.amqp import Amqp
 from tests.wires.jobs import Caller, Json, lines_of
 
 DONE: Json = {"code": 0, "message": "操作成功", "data": None}
@@ -146,11 +149,12 @@ async def test_concurrent_pops_never_get_the_same_job(wire: Ouqiang) -> None:
     assert sorted(int(job_id) for job_id, _ in popped) == list(range(20))
 
 
-async def test_topics_are_popped_in_the_order_of_the_request(wire: Ouqiang) -> None:
+async def test_topics_are_popped_in_the_order_of_the_request(wire: Ouqiang, rabbit: RabbitNode) -> None:
     await wire.push("low", topic="b")
     await wire.push("high", topic="a")
-    for job_id, topic in (("low", "b"), ("high", "a")):
-        await wire.topic(topic).until_state(f"{wire.name}-{job_id}", "ready")
+    async with await aio_pika.connect(rabbit.amqp_url) as connection:
+        for topic in "ab":  # a record is ready before its message stands in the queue
+            await Amqp(connection).until_count(wire.topic(topic).ready_queue, 1)
     assert [(await wire.pop("ab"))[0] for _ in range(2)] == ["high", "low"]
 
 
