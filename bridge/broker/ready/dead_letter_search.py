@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
 
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
@@ -21,16 +22,23 @@ class DeadLetterSearch:
 
     def __init__(self, connection: BrokerConnection) -> None:
         self._connection = connection
+        # A search would wait in vain for the letters that another one has read. Locks live as long as their searches.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def find(self, queue: str, is_wanted: Callable[[Taken], bool]) -> AsyncIterator[Taken | None]:
         """Yields the first message for which `is_wanted` holds, or None. The caller acknowledges it within the context.
 
-        All others are requeued at their places when the context ends.
+        All others are requeued at their places when the context ends. Searches of one queue take turns.
 
         Raises:
             BrokerUnavailable
         """
+        async with self._turns.setdefault(queue, asyncio.Lock()), self._search(queue, is_wanted) as wanted:
+            yield wanted
+
+    @asynccontextmanager
+    async def _search(self, queue: str, is_wanted: Callable[[Taken], bool]) -> AsyncIterator[Taken | None]:
         channel = await self._connection.channel()
         tags: list[str] = []
         try:
