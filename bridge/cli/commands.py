@@ -39,6 +39,11 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "topology": ("topology", "Show, declare, check, export and drain the topology on RabbitMQ."),
     "token": ("token", "Create, list and revoke the tokens of HTTP clients."),
     "audit": ("audit", "List messages whose copy is lost, and repair them."),
+    "backup": (
+        "backup",
+        "Write messages, policies, subscriptions and hashes of tokens to a file.",
+    ),
+    "restore": ("backup", "Restore a backup: each message waits again until its moment."),
 }
 
 

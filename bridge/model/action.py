@@ -21,6 +21,7 @@ class What(StrEnum):
     TOKEN_CREATE = "token_create"
     TOKEN_REVOKE = "token_revoke"
     REPAIR = "repair"
+    RESTORE = "restore"
     EMPTY_READY = "empty_ready"
     REPLAY_MANY = "replay_many"
     DROP_MANY = "drop_many"

@@ -276,6 +276,31 @@ class Records:
     def drop(self, topic: str, message_id: str, *, epoch: int | None, nonce: int | None = None) -> Call:
         return self._call("drop", topic, message_id, epoch=_given(epoch), nonce=_given(nonce))
 
+    def restore(self, record: Record, restored: Record, envelope: Envelope) -> Call:
+        """Restores a message. `record`: as it was. `restored`: as it will be, which has the epoch and nonce of the copy
+        that is published for it."""
+        body = envelope.body
+        return self._call(
+            "restore",
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            next_epoch=restored.epoch,
+            next_nonce=restored.nonce,
+            state=int(restored.state),
+            created_ms=record.created_ms,
+            due_ms=restored.due_ms,
+            expires_ms=record.expires_ms,
+            attempts=record.attempts,
+            max_retry=record.max_retry,
+            last_ms=record.last_ms,
+            ended_ms=record.ended_ms,
+            forget_ms=record.forget_ms,
+            reason=record.reason,
+            envelope=envelopes.pack(envelope, 0 if body is None else len(body)),
+        )
+
     def look(self, topic: str, message_id: str) -> Call:
         return self._call("look", topic, message_id)
 

@@ -23,7 +23,7 @@ class Verdict(StrEnum):
     # announce
     ANNOUNCED = "announced"
 
-    # schedule, enter, confirm, abandon, withdraw, keep
+    # schedule, enter, confirm, abandon, withdraw, keep, restore
     CREATED = "created"
     EXISTS = "exists"
     BUSY = "busy"
@@ -58,6 +58,7 @@ class Verdict(StrEnum):
     RETRIED = "retried"
     BURIED = "buried"
     REPLAYED = "replayed"
+    RESTORED = "restored"
     DROPPED = "dropped"
     DELETED = "deleted"
 

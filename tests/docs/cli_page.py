@@ -30,7 +30,8 @@ Client commands call the bridge of `--url`, or of the variable `BRIDGE_URL`. The
 `BRIDGE_TOKEN`. If none of them is given, they call the bridge of a running `make run`: its address is in
 `.local/run.json`. Otherwise they call `http://127.0.0.1:8080`. A token goes only to an address that you name.
 
-`serve`, `topology`, `token` and `audit` do not call a bridge. They need its [settings](operating/settings.md).
+`serve`, `topology`, `token`, `audit`, `backup` and `restore` do not call a bridge. They need its
+[settings](operating/settings.md).
 
 ## Options of every client command
 

@@ -89,6 +89,7 @@ def calls() -> dict[str, Call]:
         "bury": records.bury(record, next_nonce=9, attempts=1, reason=""),
         "replay": records.replay(copy, next_nonce=9, max_retry=3, expires_ms=0),
         "drop": records.drop(topic, message_id, epoch=None),
+        "restore": records.restore(record, record, Envelope()),
         "look": records.look(topic, message_id),
         "weigh": records.weigh(topic, message_id),
         "superseded": records.superseded([copy]),

@@ -1,0 +1,120 @@
+"""Writes and reads the lines of a backup: one JSON object each. Pure.
+
+docs/operating/backup.md has the form. A reader passes over members that it does not know, so a later version may add
+some. A change that a former version would read wrongly needs another number in `FORMAT`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import orjson
+
+from bridge.model.errors import BridgeError
+from bridge.model.message import SHOWN_STATES, Envelope, Message, Record, valid_id, valid_topic
+
+FORMAT: Final = 1
+Line = Mapping[str, Any]
+
+_STATES: Final = {state.label: state for state in SHOWN_STATES}
+_NUMBERS: Final = (
+    "epoch",
+    "nonce",
+    "created_ms",
+    "due_ms",
+    "expires_ms",
+    "attempts",
+    "max_retry",
+    "arrives_ms",
+    "last_ms",
+    "lease_until_ms",
+    "ended_ms",
+    "forget_ms",
+)
+
+
+class Kind(StrEnum):
+    """What a line holds. The head is the first line, and the end the last one."""
+
+    HEAD = "backup"
+    TOPIC = "topic"
+    FIELD = "field"
+    MESSAGE = "message"
+    END = "end"
+
+
+class BadBackup(BridgeError):
+    """A line is not part of a backup that this version reads."""
+
+
+def written(kind: Kind, members: Line) -> bytes:
+    """Returns the line, with its end."""
+    return orjson.dumps({"kind": kind, **members}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def read(line: bytes, number: int) -> Line:
+    """Reads a line.
+
+    Raises:
+        BadBackup: it is no JSON object, or of no known kind.
+    """
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise BadBackup(f"line {number} is not JSON: {error}") from None
+    if not isinstance(found, dict) or found.get("kind") not in list(Kind):
+        raise BadBackup(f"line {number} has no kind of {', '.join(Kind)}")
+    return found
+
+
+def check_head(line: Line) -> None:
+    """Raises BadBackup if this version can't read the backup that has this head."""
+    if line.get("format") != FORMAT:
+        raise BadBackup(f"the backup has the format {line.get('format')!r}, and this version reads {FORMAT}")
+
+
+def message_line(message: Message) -> bytes:
+    """Returns the line of a message. A body that Redis does not keep is null."""
+    record, envelope = message.record, message.envelope or Envelope()
+    body = envelope.body
+    return written(
+        Kind.MESSAGE,
+        {
+            "topic": record.topic,
+            "id": record.id,
+            "state": record.state.label,
+            **{name: getattr(record, name) for name in _NUMBERS},
+            "reason": record.reason,
+            "content_type": envelope.content_type,
+            "headers": envelope.headers,
+            "properties": envelope.properties,
+            "body_base64": None if body is None else b64encode(body).decode(),
+        },
+    )
+
+
+def read_message(line: Line, number: int) -> Message:
+    """Reads the line of a message.
+
+    Raises:
+        BadBackup: a member is missing or wrong.
+    """
+    try:
+        topic, message_id, body = line["topic"], line["id"], line["body_base64"]
+        if not (valid_topic(topic) and valid_id(message_id)):
+            raise BadBackup(f"line {number} has no valid topic and id")
+        values: Any = (_STATES[line["state"]], *(int(line[name]) for name in _NUMBERS), line["reason"])
+        return Message(
+            record=Record(topic, message_id, *values),
+            envelope=Envelope(
+                content_type=line["content_type"],
+                headers=line["headers"],
+                properties=line["properties"],
+                body=None if body is None else b64decode(body, validate=True),
+            ),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadBackup(f"line {number} is no message: {type(error).__name__} {error}") from None

@@ -1,0 +1,134 @@
+"""Restores a backup: makes topics, adds what Redis kept beside messages, and publishes the messages again.
+
+A message gets a new copy, one epoch later than that of the backup. So a copy that RabbitMQ still has is a ghost, and a
+restore that is repeated, or that meets a message which has gone on, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import orjson
+
+from bridge.backup.lines import BadBackup, Kind, Line, check_head, read, read_message
+from bridge.backup.taking import needs_body
+from bridge.model.message import CopyKind, Envelope, Message, Record, State, new_nonce
+from bridge.service.service import Service
+from bridge.service.succession import Step, Succession, named
+from bridge.service.successors import dead, later, successor
+from bridge.store.kept_fields import Field, KeptFields
+from bridge.store.policies import StoredPolicies, read_policy
+from bridge.store.records import outcome_of
+from bridge.store.verdicts import Verdict
+
+_GROUP: Final = 256
+_GROUP_BYTES: Final = 8 << 20
+
+
+class Restore:
+    """`counts`: the topics, fields and messages that were restored; and `kept`, the messages that are there already,
+    `without_body`, those that can't be restored, and `forgotten`, the ended ones whose retention time is over."""
+
+    def __init__(self, service: Service) -> None:
+        self._context = service.context
+        self._records = service.context.records
+        self._succession = Succession(self._context.store, self._context.broker.copy_publisher)
+        self._fields = KeptFields(self._context.store, self._records.keys)
+        self._policies = StoredPolicies(self._context.store, self._records.keys)
+        self.counts: Counter[str] = Counter()
+
+    async def run(self, lines: Iterable[bytes]) -> None:
+        """Restores every line. At most 256 messages, or some 8 MiB of lines, are in memory.
+
+        Raises:
+            BadBackup: the lines before the wrong one are restored. Also raised if the end is missing.
+            Unavailable: some lines are restored. Run it again.
+        """
+        await self._context.store.learn_clock()
+        group: list[Message] = []
+        size, kind, number = 0, None, 0
+        for number, text in enumerate(lines, 1):
+            line = read(text, number)
+            kind = Kind(line["kind"])
+            if (kind is Kind.HEAD) != (number == 1):
+                raise BadBackup(f"line {number} is of the kind {kind}, and the head is the first line alone")
+            match kind:
+                case Kind.HEAD:
+                    check_head(line)
+                case Kind.TOPIC:
+                    await self._topic(line, number)
+                case Kind.FIELD:
+                    await self._field(line, number)
+                case Kind.MESSAGE:
+                    group.append(read_message(line, number))
+                    size += len(text)
+            if len(group) >= _GROUP or size >= _GROUP_BYTES:
+                await self._restore(group)
+                group, size = [], 0
+        await self._restore(group)
+        if kind is not Kind.END:
+            raise BadBackup(f"it stops at line {number}, without its end: the rest is missing")
+
+    async def _topic(self, line: Line, number: int) -> None:
+        try:
+            topic, policy = line["topic"], line["policy"]
+        except KeyError as error:
+            raise BadBackup(f"line {number} is no topic: {error} is missing") from None
+        await self._context.topics.used(topic)
+        if policy is not None and await self._policies.get(topic) is None:
+            await self._context.topics.put_policy(topic, read_policy(orjson.dumps(policy)))
+        self.counts["topics"] += 1
+
+    async def _field(self, line: Line, number: int) -> None:
+        try:
+            field = Field(*(str(line[name]) for name in Field._fields))
+        except KeyError as error:
+            raise BadBackup(f"line {number} is no field: {error} is missing") from None
+        self.counts["fields"] += await self._fields.add(field)
+
+    async def _restore(self, messages: Sequence[Message]) -> None:
+        now_ms = int(self._context.store.clock.now_ms())
+        wanted = []
+        for message, former in zip(messages, await self._formers(messages), strict=True):
+            if former is not None and not _is_newer(message.record, former):
+                self.counts["kept"] += 1
+            elif needs_body(message) and (message.envelope is None or message.envelope.body is None):
+                self.counts["without_body"] += 1
+            elif not needs_body(message) and message.record.forget_ms <= now_ms:
+                self.counts["forgotten"] += 1
+            else:
+                wanted.append(message)
+        results = await self._succession.perform([self._step(message, now_ms) for message in wanted])
+        for result in results:
+            restored = named(result).verdict is Verdict.RESTORED
+            self.counts["messages" if restored else "kept"] += 1
+
+    async def _formers(self, messages: Sequence[Message]) -> list[Record | None]:
+        calls = [self._records.weigh(message.record.topic, message.record.id) for message in messages]
+        answers = await self._context.store.run(calls)
+        return [outcome_of(call, answer).record for call, answer in zip(calls, answers, strict=True)]
+
+    def _step(self, message: Message, now_ms: int) -> Step:
+        """A live message waits for its due moment, and a leased one for the end of its lease, whose receipt is gone."""
+        record, envelope = message.record, message.envelope or Envelope()
+        if not needs_body(message):
+            return Step(name=self._records.restore(record, record, envelope))
+        letter, due_ms = record.state is State.DEAD, max(record.due_ms, record.lease_until_ms)
+        attempt = max(1, record.attempts) if letter else record.attempts + 1
+        copy = successor(record, envelope, nonce=new_nonce(), attempt=attempt, due_ms=due_ms)
+        state = State.DEAD if letter else State.WAITING
+        restored = replace(record, state=state, epoch=copy.epoch, nonce=copy.nonce, due_ms=due_ms)
+        name = self._records.restore(record, restored, envelope)
+        if letter:
+            return Step(publication=dead(copy, record.reason), name=name)
+        return Step(publication=replace(later(copy, now_ms, CopyKind.RETRY), shares=True), name=name)
+
+
+def _is_newer(record: Record, former: Record) -> bool:
+    """Whether the record of the backup is newer than that in Redis. The script checks it again."""
+    if record.created_ms != former.created_ms:
+        return record.created_ms > former.created_ms
+    return record.epoch > former.epoch or (record.epoch == former.epoch and record.nonce != former.nonce)

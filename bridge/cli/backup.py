@@ -1,0 +1,137 @@
+"""Runs `delaybridge backup` and `delaybridge restore`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final
+
+import orjson
+import typer
+
+from bridge.backup.lines import BadBackup
+from bridge.backup.restoring import Restore
+from bridge.backup.taking import Backup
+from bridge.cli import failures
+from bridge.cli.groups import App
+from bridge.cli.logs import configure
+from bridge.cli.pool_option import POOL_HELP, read_settings, settings_of
+from bridge.cli.progress import progress
+from bridge.cli.record import record
+from bridge.cli.unavailable import end_unavailable
+from bridge.model.action import What
+from bridge.model.errors import BrokerUnfit, StoreUnfit, Unavailable
+from bridge.service.service import Service
+from bridge.settings.pools import DEFAULT
+from bridge.settings.settings import Settings
+
+app = App()
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="The file; `-` for standard input or output.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print the counts as JSON, on standard error beside a backup.")]
+_Pool = Annotated[str, typer.Option(metavar="NAME", help=POOL_HELP)]
+_STANDARD: Final = Path("-")
+
+
+@app.command()
+def backup(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
+    """Write messages, policies, subscriptions and hashes of tokens to a file.
+
+    The file has a JSON object a line. The command reads Redis alone, while the bridge goes on. Settings come from the
+    environment (BRIDGE_…), as for `serve`. A body that Redis does not keep is not in the backup. Exit code 1: there is
+    such a body, or Redis did not answer.
+    """
+    settings = settings_of(pool)
+    configure(settings)  # otherwise warnings would be printed into the output
+    try:
+        with _opened(file, "backup", os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as output:
+            counts = asyncio.run(_back_up(settings, pool, output))
+    except Unavailable as error:
+        end_unavailable("backup", error, settings)
+    _end("backup", counts, as_json=json)
+
+
+@app.command()
+def restore(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
+    """Restore a backup: each message waits again until its moment.
+
+    A dead letter is in its queue again. The command changes nothing that is already there, so it can be repeated.
+    Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: the file is damaged, a body is missing,
+    or a server did not answer.
+    """
+    settings = settings_of(pool)
+    configure(settings)
+    try:
+        with _opened(file, "restore", os.O_RDONLY) as lines:
+            counts = asyncio.run(_restore(settings, pool, lines))
+        asyncio.run(_record(counts))
+    except BadBackup as error:
+        failures.end("restore", f"{file}: {error}")
+    except Unavailable as error:
+        end_unavailable("restore", error, settings)
+    _end("restore", counts, as_json=json)
+
+
+async def _back_up(settings: Settings, pool: str, output: BinaryIO) -> Counter[str]:
+    service = Service(settings, pool=pool)
+    taken = Backup(service)
+    try:
+        with progress("messages", lambda: taken.counts["messages"]):
+            await _write(taken.lines(), output)
+    finally:
+        await service.close()
+    return taken.counts
+
+
+async def _write(lines: AsyncIterator[bytes], output: BinaryIO) -> None:
+    async for line in lines:
+        output.write(line)
+    output.flush()
+
+
+async def _restore(settings: Settings, pool: str, lines: BinaryIO) -> Counter[str]:
+    service = Service(settings, pool=pool)
+    restoring = Restore(service)
+    try:
+        await service.start()
+        with progress("messages", lambda: restoring.counts["messages"] + restoring.counts["kept"]):
+            await restoring.run(lines)
+    except (BrokerUnfit, StoreUnfit) as error:
+        failures.end("restore", str(error), failures.UNFIT)
+    finally:
+        await service.close()
+    return restoring.counts
+
+
+async def _record(counts: Counter[str]) -> None:
+    service = Service(read_settings())  # of the default pool, which has the actions on all pools
+    try:
+        await record(service, What.RESTORE, count=counts["messages"])
+    finally:
+        await service.close()
+
+
+@contextmanager
+def _opened(file: Path, command: str, flags: int) -> Iterator[BinaryIO]:
+    """Yields the file. A new one is readable by its owner alone: it holds bodies and hashes of tokens."""
+    if file == _STANDARD:
+        yield sys.stdin.buffer if flags == os.O_RDONLY else sys.stdout.buffer
+        return
+    try:
+        opened = os.fdopen(os.open(file, flags, 0o600), "rb" if flags == os.O_RDONLY else "wb")
+    except OSError as error:
+        failures.end(command, f"{file}: {error.strerror}", failures.WRONG)
+    with opened:
+        yield opened
+
+
+def _end(command: str, counts: Counter[str], *, as_json: bool) -> None:
+    text = orjson.dumps(counts).decode() if as_json else ", ".join(f"{n:,} {name}" for name, n in counts.items())
+    typer.echo(text if as_json else f"{text}.".replace("_", " "), err=command == "backup")
+    if counts["without_body"]:
+        failures.end(command, f"{counts['without_body']:,} messages have no body in Redis, and can't be restored")

@@ -1,0 +1,52 @@
+"""Reads and adds fields of the hashes beside messages and policies: subscriptions, tokens, names and limits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from secrets import token_hex
+from typing import Final, NamedTuple
+
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+
+_VERSIONS: Final = {"tokens": "version", "subscriptions": "/version"}
+"""The fields that change with every write of a hash. Bridges read the hash again when they do."""
+
+
+class Field(NamedTuple):
+    """One field of a hash. `of`: the hash's key without the prefix."""
+
+    of: str
+    name: str
+    value: str
+
+
+class KeptFields:
+    """The hashes of one pool. Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._keys = keys
+
+    async def all(self, namespaces: Collection[str], pool: str) -> AsyncIterator[Field]:
+        """Yields all fields but the versions. `namespaces`, `pool`: those whose tokens of lmstfy's wire are read."""
+        of_lmstfy = [self._keys.lmstfy_tokens(pool, namespace) for namespace in sorted(namespaces)]
+        plain = [self._keys.subscriptions, self._keys.tokens, self._keys.given_names]
+        for key in [*plain, self._keys.lmstfy_limits, self._keys.lmstfy_names, *of_lmstfy]:
+            of = key.removeprefix(f"{self._keys.prefix}/")
+            for name, value in (await self._store.command("HGETALL", key)).items():
+                if name.decode() != _VERSIONS.get(of):
+                    yield Field(of, name.decode(), value.decode())
+
+    async def limited_namespaces(self) -> set[str]:
+        """Returns the namespaces that have a limit on lmstfy's wire."""
+        limits = await self._store.command("HKEYS", self._keys.lmstfy_limits)
+        return {limit.decode().split("/", 2)[1] for limit in limits}
+
+    async def add(self, field: Field) -> bool:
+        """Adds the field, and returns False if the hash has one of this name."""
+        key = f"{self._keys.prefix}/{field.of}"
+        added = bool(await self._store.command("HSETNX", key, field.name, field.value))
+        if added and (version := _VERSIONS.get(field.of)):
+            await self._store.command("HSET", key, version, token_hex(8))
+        return added

@@ -1,0 +1,33 @@
+-- Restores a message from a backup.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce state created_ms due_ms expires_ms
+--       attempts max_retry last_ms ended_ms forget_ms reason envelope
+--       epoch, nonce: of the record in the backup. next_epoch, next_nonce: of the copy that the caller published, or the
+--       same again for a message that has ended. state: as in the record, with 1 for every live one. envelope '': there
+--       is nothing to keep.
+-- Returns: restored | kept (the record is at least as new as the backup)
+-- Promise: a live message's copy is published before, and so is a dead letter. It never changes a message that has gone
+-- on since the backup. Running it twice changes the record once.
+local epoch, created, state = tonumber(ARGV[6]), tonumber(ARGV[11]), tonumber(ARGV[10])
+local due, ended_ms, envelope = tonumber(ARGV[12]), tonumber(ARGV[17]), ARGV[20]
+local r = load()
+if r then
+  local newer = r[CREATED] > created or (r[CREATED] == created and r[EPOCH] > epoch)
+  if newer or r[CREATED] == created and is(r, epoch, tonumber(ARGV[7])) then return answer('kept', r) end
+end
+local restored = born(tonumber(ARGV[8]), tonumber(ARGV[9]), created, due, tonumber(ARGV[13]), tonumber(ARGV[14]),
+  tonumber(ARGV[15]))
+restored[LAST], restored[REASON], restored[ENDED] = tonumber(ARGV[16]), ARGV[19], ended_ms
+if r then
+  restored[LAST] = math.max(restored[LAST], r[LAST], r[DUE])
+  set_aside(r)
+  free(r)
+end
+if envelope ~= '' then keep(restored, envelope) end
+if state == WAITING then
+  make_waiting(restored, due, math.max(due, now))
+else
+  restored[STATE], restored[FORGET] = state, tonumber(ARGV[18])
+  save(restored)
+end
+return answer('restored', restored)

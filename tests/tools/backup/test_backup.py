@@ -1,0 +1,102 @@
+"""Tests `delaybridge backup` and `restore`: from one pair of servers to another that is empty."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from bridge.local.rabbitmq import RabbitNode
+from bridge.local.redis import RedisNode
+from tests.command import command
+from tests.integration.dead_letters import dead_ids, make_dead
+from tests.integration.own import Own, own_bridge
+from tests.integration.topic import due_ms
+
+pytestmark = pytest.mark.timeout(180)
+
+WAITING, BATCH = 10_000, 1_000
+
+
+@pytest_asyncio.fixture(scope="module")
+async def wiped(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
+    """A bridge on empty servers."""
+    async with own_bridge(rabbit, redis_node.url, local_dir) as own:
+        yield own
+
+
+@pytest_asyncio.fixture(scope="module")
+async def former(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Own]:
+    async with own_bridge(rabbit, redis_node.url, local_dir) as own:
+        yield own
+
+
+async def test_backup_of_ten_thousand_waiting_is_restored_on_empty_servers(
+    former: Own, wiped: Own, tmp_path: Path
+) -> None:
+    old, new = former.topic, former.topic.through(wiped.topic.client)
+    await old.put_policy(max_retry=7, ttl="1h")
+    due: dict[str, int] = {}
+    for start in range(0, WAITING, BATCH):
+        messages = [{"body": at, "delay": 12_000 + at % 4_000} for at in range(start, start + BATCH)]
+        due |= {one["message"]["id"]: due_ms(one["message"]) for one in await old.send_many(*messages)}
+    gone = list(due)[:3]
+    for one in gone:
+        await old.delete(one)
+        del due[one]
+    other, others = old.beside("other"), new.beside("other")
+    await other.send(id="acked")
+    await other.ack(await other.pull_one())
+    await make_dead(other, "letter")
+    await other.send(id="leased", headers={"from": "former"}, body="x" * 5_000)
+    leased = await other.pull_one(lease="10s")
+    file = tmp_path / "backup.ndjson"
+
+    await run("backup", former, file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    restored = await run("restore", wiped, file)
+    assert restored["messages"] == WAITING + 3  # with a letter, a leased and an acked one, and tombstones
+    assert await run("restore", wiped, file) == {"topics": 2, "kept": WAITING + 3}
+
+    assert (await new.info())["policy"]["max_retry"] == 7
+    assert [await new.state(one) for one in gone] == ["deleted"] * 3
+    assert await others.state("acked") == "acked"
+    assert await dead_ids(others) == ["letter"]
+    await others.call("POST", "/dead/letter/replay")
+    back = await others.pull_one()
+    assert (back["id"], back["body"]) == ("letter", {"of": "letter"})
+    await others.ack(back)
+    back = await others.pull_one()
+    assert (back["id"], back["attempts"], back["body"]) == ("leased", 2, leased["body"])
+    assert back["headers"]["from"] == "former"
+    await others.ack(back)
+
+    while due:
+        pulled = await new.pull(max=100)
+        now_ms = time.time() * 1_000
+        for message in pulled:
+            assert message["attempts"] == 1
+            assert now_ms >= due.pop(message["id"])  # a KeyError if an id comes twice
+        await new.ack_many(receipts=[message["receipt"] for message in pulled])
+    assert await new.pull(wait=0) == []
+
+
+async def test_file_without_its_end_is_refused(former: Own, wiped: Own, tmp_path: Path) -> None:
+    file = tmp_path / "backup.ndjson"
+    await run("backup", former, file)
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    done = await command("restore", str(file), settings=wiped.settings)
+    assert done.exit_code == 1
+    assert "without its end" in done.stderr
+
+
+async def run(what: str, own: Own, file: Path) -> Any:
+    """Runs the command, and returns its counts."""
+    done = await command(what, str(file), "--json", settings=own.settings)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout or done.stderr)

@@ -1,0 +1,56 @@
+"""Tests that the lines of a backup are read as they were written, and that wrong lines are named."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from bridge.backup.lines import BadBackup, Kind, check_head, message_line, read, read_message
+from bridge.model.message import Envelope, Message, Record, State
+
+RECORD = Record("shop/orders", "a-1", State.LEASED, 3, 7, 1_000, 2_000, 0, 1, 5, 2_000, 9_000, 8_000, 0, 0, "busy")
+ENVELOPE = Envelope(
+    content_type="text/plain", headers={"n": 1, "of": ["a"]}, properties={"priority": 4}, body=b"\x00\xff"
+)
+
+
+@pytest.mark.parametrize("envelope", [ENVELOPE, Envelope(body=None), Envelope(body=b"")])
+def test_message_is_read_as_it_was_written(envelope: Envelope) -> None:
+    message = Message(record=RECORD, envelope=envelope)
+    assert read_message(read(message_line(message), 1), 1) == message
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"", "line 4 is not JSON"),
+        (b'{"kind":"mess', "line 4 is not JSON"),
+        (b"[]", "line 4 has no kind of backup, topic, field, message, end"),
+        (b'{"kind":"letter"}', "line 4 has no kind of"),
+    ],
+)
+def test_line_of_no_kind_is_refused(line: bytes, reason: str) -> None:
+    with pytest.raises(BadBackup, match=reason):
+        read(line, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"topic": "a b"}, "no valid topic and id"),
+        ({"id": "a/b"}, "no valid topic and id"),
+        ({"id": 7}, "line 4 is no message: TypeError"),
+        ({"state": "gone"}, "line 4 is no message: KeyError 'gone'"),
+        ({"due_ms": "soon"}, "line 4 is no message: ValueError"),
+        ({"body_base64": "a"}, "line 4 is no message: Error"),
+    ],
+)
+def test_wrong_member_of_a_message_is_refused(change: dict[str, object], reason: str) -> None:
+    line = {**orjson.loads(message_line(Message(record=RECORD, envelope=ENVELOPE))), **change}
+    with pytest.raises(BadBackup, match=reason):
+        read_message(line, 4)
+
+
+def test_other_format_is_refused() -> None:
+    with pytest.raises(BadBackup, match="format 2, and this version reads 1"):
+        check_head({"kind": Kind.HEAD, "format": 2})
