@@ -17,6 +17,7 @@ in flight twice.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -49,6 +50,7 @@ async def drain(
     *,
     topics: Iterable[str] = (),
     timeout_s: float | None = None,
+    moved: Counter[str] | None = None,
 ) -> Drained:
     """Move all messages from the old names to the new ones, and delete the objects that only the old names have. With
     another prefix these are all; with the same prefix, the lanes that the new names lack. The old slots may have the
@@ -57,6 +59,8 @@ async def drain(
     A waiting message waits for the rest of its delay. Ready and dead queues stay as they are if their names are the
     same. If the names differ, the messages of `topics` move to queues that the caller has declared; `topics` must list
     all topics. Stop the bridges and consumers of the old names first. Bridges and consumers of the new names may run.
+
+    `moved`: counts the messages by their old queue, as they move.
 
     Raises:
         TopologyError: an old queue has a consumer, or the broker refuses something.
@@ -67,6 +71,7 @@ async def drain(
     if old == new:
         raise ValueError(f"there is nothing to drain: the old and the new names are the same, {old}")
     topics = tuple(topics)
+    moved = Counter() if moved is None else moved
     leaving = plan.whole(old, checked=topics)
     async with asyncio.timeout(timeout_s):
         await apply(connection, plan.core(new))
@@ -83,7 +88,7 @@ async def drain(
 
         await remove(connection, Plan(bindings=leaving.bindings))
         async with plain_channel(connection) as taking, plain_channel(connection, confirms=True) as giving:
-            mover = Mover(connection, taking, giving, old=old, new=new)
+            mover = Mover(connection, taking, giving, old=old, new=new, moved=moved)
             await taking.basic_qos(prefetch_count=PREFETCH)
             await mover.take_from(checkpoint)
             # Twice: a message between two slots while their bindings were removed may arrive after the first round.
@@ -95,7 +100,7 @@ async def drain(
             await mover.leave(checkpoint)
             await mover.empty(checkpoint)
             await remove(connection, Plan(queues=checkpoint, exchanges=leaving.exchanges))
-    return Drained(moved=dict(mover.moved))
+    return Drained(moved=dict(moved))
 
 
 def _only_in(old: Plan, new: Plan) -> Plan:

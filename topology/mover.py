@@ -50,7 +50,9 @@ class Mover:
         *,
         old: Names,
         new: Names,
+        moved: Counter[str],
     ) -> None:
+        """`moved`: counts the messages by their old queue, as they move."""
         self._connection = connection
         self._taking = taking
         self._giving = giving
@@ -59,7 +61,7 @@ class Mover:
         self._arrived: asyncio.Queue[Taken] = asyncio.Queue()
         self._consumers: dict[Queue, str] = {}
         self._declared: set[tuple[int, Slot]] = set()
-        self.moved: Counter[str] = Counter()
+        self._moved = moved
 
     async def take_from(self, queues: Sequence[Queue]) -> None:
         for queue in queues:
@@ -124,7 +126,7 @@ class Mover:
         ]
         await self._declare({(made.lane, slot) for _, made in moves for slot in made.slots})
         await asyncio.gather(*(_republish(self._giving, message, made) for message, made in moves))
-        self.moved.update(name for name, _ in batch)
+        self._moved.update(name for name, _ in batch)
 
     async def _declare(self, slots: set[tuple[int, Slot]]) -> None:
         if missing := slots - self._declared:

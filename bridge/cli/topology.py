@@ -7,6 +7,7 @@ orders`.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from bridge.cli import failures
 from bridge.cli.groups import App, OptionsAnywhere
 from bridge.cli.local_servers import local_servers
 from bridge.cli.pool_option import POOL_HELP, settings_of
+from bridge.cli.progress import progress
 from bridge.settings import amqp_urls
 from bridge.settings.tls import client_context, tls_failure
 from topology import plan
@@ -236,16 +238,19 @@ def drain(
     old = _names(prefix=old_prefix, ready=old_ready_prefix or new.ready, dead=old_dead_prefix or new.dead)
     same = replace(old, lanes=new.lanes) == new
 
-    async def declare_and_move(connection: Connection) -> dict[str, int]:
+    async def declare_and_move(connection: Connection) -> None:
         existing = await with_lanes_found(connection, new if same else old)
         if existing == new:
             raise typer.BadParameter(
                 f"{old_prefix} is the present prefix and has no lanes beyond --lanes {new.lanes}; name an old prefix"
             )
         await declare_all(connection, options.plan(slots=False))
-        return dict((await move_all(connection, existing, new, topics=options.checked + options.direct)).moved)
+        topics = options.checked + options.direct
+        with progress("messages moved", moved.total):
+            await move_all(connection, existing, new, topics=topics, moved=moved)
 
-    moved = _connected(options, declare_and_move)
+    moved: Counter[str] = Counter()
+    _connected(options, declare_and_move)
     if json:
         typer.echo(orjson.dumps({"moved": moved}))
         return
