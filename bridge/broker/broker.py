@@ -15,7 +15,7 @@ from bridge.broker.copies.classify import Arrival, classify
 from bridge.broker.copy_publisher import CopyPublisher, Existing
 from bridge.broker.declared.declare import NotAllowed
 from bridge.broker.declared.declared import Declared
-from bridge.broker.declared.findings import Finding, in_words, not_empty
+from bridge.broker.declared.findings import Finding, in_words, not_empty, undeclared
 from bridge.broker.declared.refused import oldest_reason
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.feed import Feeds
@@ -135,8 +135,8 @@ class Broker:
             findings.append(not_empty(self._names.refused, reason))
         try:
             mended = await self.declared.mend(wanted, listed) + [finding.name for finding in unbound]
-        except NotAllowed:
-            return Inspection(findings=in_words(findings), mended=[])
+        except NotAllowed as refusal:
+            return Inspection(findings=in_words([*findings, undeclared(str(refusal))]), mended=[])
         self.declared.note_existing(topics)
         return Inspection(findings=in_words(one for one in findings if one not in unbound), mended=mended)
 

@@ -93,13 +93,23 @@ class Declarer:
                 log.warning("topology.unanswered", detail="bindings that should exist were not declared again")
 
     async def remove(self, unwanted: Plan) -> None:
-        """Deletes the whole plan, queues with their messages."""
+        """Deletes the whole plan, queues with their messages.
+
+        Raises:
+            NotAllowed: a queue of the plan exists.
+        """
         connection = await self._connection.raw_connection()
         try:
             async with translated(_TIMEOUT_S):
                 await declare.remove(connection, unwanted, timeout_s=_TIMEOUT_S)
         except TopologyError as error:
-            raise BrokerUnavailable(str(error)) from error
+            if not _is_refusal(error):
+                raise BrokerUnavailable(str(error)) from error
+            # RabbitMQ refuses before it looks for the queue, so ask whether another user has deleted it.
+            async with translated(_TIMEOUT_S):
+                found = await look_at_all(connection, unwanted.every_queue)
+            if any(found.values()):
+                raise NotAllowed(f"{error}; a user with the right to configure has to delete it") from error
 
     async def _declare(self, wanted: Plan, timeout_s: float) -> None:
         connection = await self._connection.raw_connection()
@@ -116,9 +126,13 @@ class Declarer:
         except TopologyMissing as error:
             raise Vanished(str(error)) from error
         except TopologyError as error:
-            if "ACCESS_REFUSED" in str(error):
-                raise NotAllowed(str(error)) from error
+            if _is_refusal(error):
+                raise NotAllowed(f"{error}; declare it with `delaybridge topology apply`, as another user") from error
             raise BrokerUnavailable(str(error)) from error
+
+
+def _is_refusal(error: TopologyError) -> bool:
+    return "ACCESS_REFUSED" in str(error)
 
 
 async def once_more(declare: Callable[[], Awaitable[None]]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 
 from bridge.broker.client.connection import BrokerConnection
-from bridge.broker.declared.declare import Declarer
+from bridge.broker.declared.declare import Declarer, NotAllowed
 from bridge.broker.declared.topic_queues import TopicQueues
 from bridge.broker.declared.wheel import Wheel
 from bridge.broker.declared.young_queues import WHEEL, YoungQueues
@@ -170,6 +170,7 @@ class Declared:
         removal takes its topic off the list before it deletes the queues.
 
         Raises:
+            NotAllowed: an object is missing, and the bridge's user may not declare it.
             Unavailable
         """
         missing = await self._declarer.missing(wanted)
@@ -178,7 +179,11 @@ class Declared:
             missing = replace(missing, queues=tuple(queue for queue in wanted.queues if queue in gone))
         names = [exchange.name for exchange in missing.exchanges] + [queue.name for queue in missing.queues]
         unmet = replace(wanted, exchanges=missing.exchanges, queues=missing.queues, barring=())
-        await self._declarer.apply(unmet, existed=not names)
+        try:
+            await self._declarer.apply(unmet, existed=not names)
+        except NotAllowed:
+            if names:
+                raise
         if names:
             self._young.declared(WHEEL)
         return names

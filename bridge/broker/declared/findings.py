@@ -40,6 +40,12 @@ def not_empty(refused_queue: str, reason: str) -> TopologyFinding:
     )
 
 
+def undeclared(refusal: str) -> TopologyFinding:
+    """Returns the finding that an object is gone, and the bridge's user may not declare it. `refusal`: what RabbitMQ
+    said."""
+    return warning("an object of the bridge", found="missing", effect=refusal, required="declared by another user")
+
+
 def _subject(finding: TopologyFinding) -> str:
     return finding.name.removeprefix(f"{finding.on}: ") if finding.on else finding.name
 

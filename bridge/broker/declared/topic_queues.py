@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from typing import Final
 
-from bridge.broker.declared.declare import Declarer, once_more
+from bridge.broker.declared.declare import Declarer, NotAllowed, once_more
 from bridge.broker.declared.young_queues import WHEEL, YoungQueues
 from bridge.model.errors import BrokerUnavailable
 from bridge.model.group_commit import GroupCommit
@@ -79,9 +80,11 @@ class TopicQueues:
         new = [topic for topic in topics if plans[topic].queues[0] in missing]
         for topic in new:
             self._young.declaring(self._group(topic))
-        for existed, some in ((False, new), (True, [topic for topic in topics if topic not in new])):
-            if some:
-                await self._declarer.apply(plan.merged(plans[topic] for topic in some), existed=existed)
+        if new:
+            await self._declarer.apply(plan.merged(plans[topic] for topic in new))
+        if old := [plans[topic] for topic in topics if topic not in new]:
+            with suppress(NotAllowed):  # another user has declared them, as an operator may want
+                await self._declarer.apply(plan.merged(old), existed=True)
         if len(self.declared) + len(topics) > MOST_TOPICS:
             self.declared.clear()
             self._young.forget_settled(WHEEL)
