@@ -8,7 +8,7 @@ BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 
 .DEFAULT_GOAL := run
 .PHONY: help run all check lint types imports guard fmt test test-all test-unit test-clusters test-tools \
-    test-redis-cluster test-matrix coverage fuzz bench torture soak setup lock docs swagger clean
+    test-upgrade test-redis-cluster test-matrix coverage fuzz bench torture soak setup lock docs swagger clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ test-clusters: setup ## Run the tests that kill nodes of RabbitMQ and Redis clus
 
 test-tools: setup ## Run the tests of commands: benchmark, torture, soak, guard, local servers, topology's drain
 	@$(PYTHON) -m pytest tests/tools $(ARGS)
+
+test-upgrade: setup ## Run a bridge of an earlier commit and this one side by side on one topology
+	@$(PYTHON) -m pytest tests/tools/upgrade -n 1 $(ARGS)
 
 test-redis-cluster: setup ## Run the tests of a running bridge with its records on a Redis Cluster
 	@BRIDGE_TEST_REDIS=cluster $(PYTHON) -m pytest tests/integration tests/wires $(ARGS)
