@@ -8,7 +8,8 @@ BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 
 .DEFAULT_GOAL := run
 .PHONY: help run all check lint types imports guard fmt test test-all test-unit test-clusters test-tools \
-    test-upgrade test-redis-cluster test-matrix coverage fuzz bench torture soak setup lock docs swagger clean
+    test-upgrade test-manifests test-redis-cluster test-matrix \
+    coverage fuzz bench torture soak setup lock docs swagger clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +57,10 @@ test-tools: setup ## Run the tests of commands: benchmark, torture, soak, guard,
 test-upgrade: setup ## Run a bridge of an earlier commit and this one side by side on one topology
 	@$(PYTHON) -m pytest tests/tools/upgrade -n 1 $(ARGS)
 
+test-manifests: setup ## Run the tests of the Kubernetes manifests, with Helm (75 MB to download)
+	@$(PYTHON) -m pip install --quiet --require-hashes --only-binary :all: --requirement tests/helm.lock
+	@$(PYTHON) -m pytest tests/tools/manifests -n 1 $(ARGS)
+
 test-redis-cluster: setup ## Run the tests of a running bridge with its records on a Redis Cluster
 	@BRIDGE_TEST_REDIS=cluster $(PYTHON) -m pytest tests/integration tests/wires $(ARGS)
 
@@ -89,6 +94,8 @@ lock: ## Write the lock files again from pyproject.toml; versions that still fit
 	    --group build pyproject.toml --output-file deploy/requirements.lock
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group dev --constraints deploy/requirements.lock pyproject.toml --output-file tests/requirements.lock
+	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
+	    --group helm --output-file tests/helm.lock
 
 docs: setup ## Write docs/cli.md again from the commands
 	@$(PYTHON) -m tests.docs.cli_page

@@ -1,0 +1,85 @@
+"""Tests that a bridge runs as in its container: without root, on a root that nobody can write, with secrets as files."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from uuid import uuid4
+
+import httpx2
+import pytest
+
+from bridge.local.bridge import BridgeProcess
+from bridge.local.ports import free_ports
+from bridge.local.redis import RedisNode
+from tests.forked_bridge import PATIENT
+from tests.integration.topic import Topic
+from tests.shared_servers import SharedRabbit
+
+pytestmark = pytest.mark.timeout(90)
+
+USER = "10001"
+
+
+class Contained(BridgeProcess):
+    """A bridge in bubblewrap, with the user of the image. It can write nothing at all."""
+
+    def command(self) -> list[str]:
+        user = ["--unshare-user", "--uid", USER, "--gid", USER, "--cap-drop", "ALL"]
+        # A checkout below /tmp has to stay visible, so /tmp is not emptied.
+        return ["bwrap", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", *user, *super().command()]
+
+    @property
+    def pid(self) -> int:
+        # bubblewrap stays its parent, and would not pass SIGTERM on.
+        (pid,) = Path(f"/proc/{super().pid}/task/{super().pid}/children").read_text().split()
+        return int(pid)
+
+
+def mounted(folder: Path, **secrets: str) -> Path:
+    """Writes files as Kubernetes mounts a Secret: links to a folder that is replaced as a whole."""
+    data = folder / "..2026_11_24"
+    data.mkdir(parents=True)
+    (folder / "..data").symlink_to(data.name)
+    for name, value in secrets.items():
+        (data / name).write_text(value)
+        (folder / name).symlink_to(f"..data/{name}")
+    return folder
+
+
+async def test_bridge_needs_no_root_and_writes_no_file(
+    rabbit: SharedRabbit, redis_node: RedisNode, tmp_path: Path
+) -> None:
+    if not shutil.which("bwrap"):
+        pytest.skip("bwrap is missing, so nothing keeps a bridge from writing: apt-get install bubblewrap")
+    secrets = mounted(
+        tmp_path / "secrets",
+        bridge_amqp_url=rabbit.amqp_url,
+        bridge_redis_url=redis_node.url,
+        bridge_management_url=rabbit.management_url,
+    )
+    settings = {
+        "BRIDGE_SECRETS_DIR": str(secrets),
+        "BRIDGE_REDIS_PREFIX": f"contained-{uuid4().hex[:12]}",
+        "BRIDGE_ACCESS": "open",
+        "BRIDGE_WORKERS": "2",
+        "BRIDGE_LEASE_COPY_AFTER": "0",
+        **PATIENT,
+    }
+    bridge = Contained(tmp_path / "bridge.log", free_ports(1)[0], settings)
+    try:
+        await asyncio.to_thread(bridge.start)
+        async with httpx2.AsyncClient(base_url=bridge.url, timeout=30) as client:
+            topic = Topic(client, "contained")
+            sent = await topic.send("x" * 900_000, delay="100ms")
+            pulled = await topic.pull_one()
+            assert (pulled["id"], len(pulled["body"])) == (sent["id"], 900_000)
+            await topic.ack(pulled)
+            assert (await client.get("/metrics")).status_code == 200
+        bridge.ask_to_stop()
+        await asyncio.to_thread(bridge.wait_until_stopped)
+    finally:
+        await asyncio.to_thread(bridge.kill)
+    assert "service.stopped" in bridge.log_file.read_text()
+    assert "Traceback" not in bridge.log_file.read_text()
