@@ -12,9 +12,12 @@ import pytest
 import yaml
 
 from bridge.local.rabbitmq import ADVANCED_CONFIGURATION
+from bridge.settings.amqp_urls import amqp_endpoints, checked_amqp_url
 from bridge.settings.roles import Role
 
 PROJECT = Path(__file__).parents[2]
+NODES = ("rabbitmq-1", "rabbitmq-2", "rabbitmq-3")
+CLUSTER = {*NODES, "bridge-1", "bridge-2"}
 SCHEMA = Path(__file__).parent / "data" / "compose-spec.json"
 
 
@@ -55,7 +58,7 @@ def test_schema_refuses_a_misspelt_key(compose: dict[str, Any]) -> None:
 
 
 def test_every_service_has_a_health_check_and_restarts(compose: dict[str, Any]) -> None:
-    assert set(compose["services"]) == {"rabbitmq", "redis", "bridge", "prometheus", "grafana"}
+    assert set(compose["services"]) == {"rabbitmq", "redis", "bridge", "prometheus", "grafana", *CLUSTER}
     for service in compose["services"].values():
         assert service["healthcheck"]["test"][0] == "CMD"
         assert service["restart"] == "unless-stopped"
@@ -78,8 +81,9 @@ def test_role_services_share_the_servers_and_health_check_of_the_bridge(
     bridge = compose["services"]["bridge"]
     for name in roles["services"].keys() - {"bridge"}:
         service = roles["services"][name]
-        for key in ("build", "depends_on", "healthcheck", "stop_grace_period", "restart"):
-            assert service[key] == bridge[key]
+        assert {key: service[key] for key in bridge.keys() - {"ports", "environment"}} == {
+            key: bridge[key] for key in bridge.keys() - {"ports", "environment"}
+        }
         servers = {key: value for key, value in bridge["environment"].items() if key != "BRIDGE_WORKERS"}
         assert service["environment"] == {**servers, "BRIDGE_ROLES": name}
 
@@ -89,17 +93,69 @@ def test_data_is_in_named_volumes(compose: dict[str, Any]) -> None:
     assert data == "rabbitmq:/var/lib/rabbitmq"
     assert configuration == "./deploy/rabbitmq-advanced.config:/etc/rabbitmq/advanced.config:ro"
     assert compose["services"]["redis"]["volumes"] == ["redis:/data"]
-    assert set(compose["volumes"]) == {"rabbitmq", "redis", "prometheus", "grafana"}
+    assert set(compose["volumes"]) == {"rabbitmq", *NODES, "redis", "prometheus", "grafana"}
+    for node in NODES:
+        assert compose["services"][node]["volumes"][0] == f"{node}:/var/lib/rabbitmq"
 
 
-def test_profile_observe_has_pinned_images_and_mounts_files_that_exist(compose: dict[str, Any]) -> None:
-    observing = {name: one for name, one in compose["services"].items() if one.get("profiles") == ["observe"]}
-    assert set(observing) == {"prometheus", "grafana"}
-    for service in observing.values():
-        assert re.search(r":v?\d+\.\d+\.\d+$", service["image"])
-        mounted = [volume.split(":")[0] for volume in service["volumes"] if volume.startswith("./")]
-        assert mounted
+def test_images_are_pinned_and_mounted_files_exist(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        assert "build" in service or re.search(r":v?\d+\.\d+\.\d+(-management)?$", service["image"])
+        mounted = [volume.split(":")[0] for volume in service.get("volumes", []) if volume.startswith("./")]
         assert [path for path in mounted if not (PROJECT / path).exists()] == []
+
+
+def test_compose_starts_versions_that_are_tested(compose: dict[str, Any]) -> None:
+    versions = (PROJECT / "docs" / "versions.md").read_text()
+    rabbitmq, redis = (compose["services"][name]["image"].split(":")[1] for name in ("rabbitmq", "redis"))
+    assert rabbitmq.removesuffix("-management") in versions
+    assert f"7.0 to {redis.rpartition('.')[0]} " in versions
+
+
+def test_profiles_add_the_cluster_and_what_observes(compose: dict[str, Any]) -> None:
+    members: dict[str, set[str]] = {}
+    for name, service in compose["services"].items():
+        for profile in service.get("profiles", ["none"]):
+            members.setdefault(profile, set()).add(name)
+    assert members == {
+        "none": {"rabbitmq", "redis", "bridge"},
+        "observe": {"prometheus", "grafana"},
+        "cluster": CLUSTER,
+    }
+
+
+def test_no_two_services_publish_a_port(compose: dict[str, Any]) -> None:
+    ports = [port.rpartition(":")[0] for service in compose["services"].values() for port in service.get("ports", [])]
+    assert len(ports) == len(set(ports))
+
+
+def test_bridges_of_the_cluster_know_every_node_and_wait_for_each(compose: dict[str, Any]) -> None:
+    for name in ("bridge-1", "bridge-2"):
+        bridge = compose["services"][name]
+        url = checked_amqp_url(re.sub(r"\$\{\w+:-(\w+)\}", r"\1", bridge["environment"]["BRIDGE_AMQP_URL"]))
+        assert {host for host, _, _ in amqp_endpoints(url)} == set(NODES)
+        assert bridge["depends_on"].keys() == {*NODES, "redis"}
+
+
+def test_nodes_of_the_cluster_find_each_other(compose: dict[str, Any]) -> None:
+    configuration = (PROJECT / "deploy" / "rabbitmq-cluster.conf").read_text()
+    found = re.findall(r"^cluster_formation\.classic_config\.nodes\.\d = rabbit@(.+)$", configuration, re.MULTILINE)
+    assert found == list(NODES)
+    nodes = [compose["services"][node] for node in NODES]
+    assert [node["hostname"] for node in nodes] == found
+    assert len({node["environment"]["RABBITMQ_ERLANG_COOKIE"] for node in nodes}) == 1
+    for node in nodes:
+        assert "./deploy/rabbitmq-cluster.conf:/etc/rabbitmq/conf.d/20-cluster.conf:ro" in node["volumes"]
+
+
+def test_containers_gain_no_rights_and_only_rabbitmq_writes_its_root(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service.get("read_only", False) is not name.startswith("rabbitmq")
+        assert service["labels"]["delaybridge.part"] in {"broker", "store", "bridge", "observe"}
+        if "build" in service:
+            assert service["cap_drop"] == ["ALL"]
+            assert service["tmpfs"] == ["/tmp:size=64m,mode=1777"]
 
 
 def test_rabbitmq_keeps_its_node_name(compose: dict[str, Any]) -> None:
@@ -122,6 +178,15 @@ def test_image_does_not_run_as_root(instructions: list[tuple[str, str]]) -> None
     users = [argument for name, argument in instructions if name == "USER"]
     assert users
     assert int(users[-1]) > 0
+
+
+def test_image_is_made_of_a_pinned_one_that_a_digest_can_replace(instructions: list[tuple[str, str]]) -> None:
+    assert [argument for name, argument in instructions if name == "FROM"] == [
+        "${PYTHON_IMAGE} AS build",
+        "${PYTHON_IMAGE}",
+    ]
+    (default,) = [argument for name, argument in instructions if name == "ARG"]
+    assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+\.\d+-slim-\w+", default)
 
 
 def test_image_installs_locked_packages_with_hashes(instructions: list[tuple[str, str]]) -> None:
