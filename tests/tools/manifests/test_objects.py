@@ -14,12 +14,13 @@ from bridge.http.v1.health import OPERATIONS
 from bridge.model.durations import parse_duration_ms
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
-from tests.docs.documents import text
+from tests.docs.documents import blocks, text
 from tests.tools.manifests.rendered import BASE, Object, Objects, base, chart, over_base
 
 VERSIONS = ("1.31", "1.34", "1.37")
 """The oldest, one in between, and the newest that the manifests are checked against."""
 
+DOCUMENTED = [yaml.safe_load(block) for block in blocks(text("docs/operating/kubernetes.md"), "yaml")]
 DECLARE = {"enabled": True, "topics": ["orders"], "directTopics": ["mails"]}
 
 
@@ -190,7 +191,6 @@ def test_autoscaler_follows_the_oldest_overdue_message_with_the_checkpoint(objec
     (metric,) = autoscaler["spec"]["metrics"]
     name = metric["external"]["metric"]["name"]
     assert f"| `{name}` | gauge |" in text("docs/metrics.md")
-    assert name in text("docs/operating/kubernetes.md")
     # A number of replicas would undo the autoscaler's at each apply.
     assert "replicas" not in objects["Deployment", f"delaybridge-{Role.CHECKPOINT}"]["spec"]
 
@@ -230,3 +230,30 @@ def test_job_declares_with_the_secret_of_another_user(objects: Objects) -> None:
 
 def test_without_the_component_there_is_no_job() -> None:
     assert "Job" not in {kind for kind, _ in base()}
+
+
+def test_documented_kustomization_builds(tmp_path: Path) -> None:
+    (documented,) = [one for one in DOCUMENTED if one.get("kind") == "Kustomization"]
+    (base_folder,) = documented.pop("resources")
+    assert base_folder == f"../delaybridge/{BASE.relative_to(BASE.parents[1])}"
+    objects = over_base(tmp_path, **documented)
+    assert {one["image"] for one in containers(objects)} == {
+        f"{image['newName']}@{image['digest']}" for image in documented["images"]
+    }
+    assert objects["Deployment", "delaybridge-push"]["spec"]["replicas"] == 0
+    (settings,) = of_kind(objects, "ConfigMap")
+    assert (settings["data"]["BRIDGE_LANES"], settings["data"]["BRIDGE_ACCESS"]) == ("2", "tokens")
+
+
+def test_documented_values_are_taken() -> None:
+    (documented,) = [one for one in DOCUMENTED if "roles" in one]
+    objects = chart(documented)
+    assert {one["image"].partition("@")[2] for one in containers(objects)} == {documented["image"]["digest"]}
+    assert objects["Deployment", "delaybridge-push"]["spec"]["replicas"] == 0
+
+
+def test_documented_adapter_gives_the_metric_of_the_autoscaler() -> None:
+    (documented,) = [one for one in DOCUMENTED if "externalRules" in one]
+    (rule,) = documented["externalRules"]
+    (autoscaler,) = of_kind(base(), "HorizontalPodAutoscaler")
+    assert rule["seriesQuery"] == autoscaler["spec"]["metrics"][0]["external"]["metric"]["name"]
