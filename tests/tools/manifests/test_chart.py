@@ -18,9 +18,15 @@ from tests.tools.manifests.test_objects import relative
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 
-# Labels and annotations that only Helm sets.
-_OF_HELM = ("helm.sh/", "checksum/", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by")
-_OF_HELM += ("app.kubernetes.io/version", "app.kubernetes.io/part-of")
+# Labels and annotations that only Helm sets, or that the two tools set on different objects.
+_OF_HELM = (
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/part-of",
+    "app.kubernetes.io/version",
+    "checksum/",
+    "helm.sh/",
+)
 
 
 def plain(objects: Objects) -> Objects:

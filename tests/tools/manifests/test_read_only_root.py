@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from uuid import uuid4
 
 import httpx2
 import pytest
+import yaml
 
 from bridge.local.bridge import BridgeProcess
 from bridge.local.ports import free_ports
@@ -17,6 +20,7 @@ from bridge.local.redis import RedisNode
 from tests.forked_bridge import PATIENT
 from tests.integration.topic import Topic
 from tests.shared_servers import SharedRabbit
+from tests.tools.manifests.rendered import BASE
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -56,19 +60,20 @@ def mounted(folder: Path, **secrets: str) -> Path:
     return folder
 
 
-async def test_bridge_needs_no_root_and_writes_no_file(
-    rabbit: SharedRabbit, redis_node: RedisNode, tmp_path: Path
-) -> None:
+@pytest.fixture
+def secrets(rabbit: SharedRabbit, redis_node: RedisNode, tmp_path: Path) -> Path:
+    """The folder of the secret settings. Without bubblewrap the test is skipped."""
     if not sandbox_works():
-        pytest.skip(
-            "bwrap is missing or may not work, so nothing keeps a bridge from writing: apt-get install bubblewrap"
-        )
-    secrets = mounted(
+        pytest.skip("bwrap is missing or not allowed, so a bridge could write: apt-get install bubblewrap")
+    return mounted(
         tmp_path / "secrets",
         bridge_amqp_url=rabbit.amqp_url,
         bridge_redis_url=redis_node.url,
         bridge_management_url=rabbit.management_url,
     )
+
+
+async def test_bridge_needs_no_root_and_writes_no_file(secrets: Path, tmp_path: Path) -> None:
     settings = {
         "BRIDGE_SECRETS_DIR": str(secrets),
         "BRIDGE_REDIS_PREFIX": f"contained-{uuid4().hex[:12]}",
@@ -93,3 +98,18 @@ async def test_bridge_needs_no_root_and_writes_no_file(
         await asyncio.to_thread(bridge.kill)
     assert "service.stopped" in bridge.log_file.read_text()
     assert "Traceback" not in bridge.log_file.read_text()
+
+
+def test_job_declares_from_the_same_root(secrets: Path) -> None:
+    job = yaml.safe_load((BASE / "declare" / "job.yaml").read_text())
+    _, *arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    done = subprocess.run(
+        [*SANDBOX, sys.executable, "-m", "bridge", *arguments],
+        env={**os.environ, "BRIDGE_SECRETS_DIR": str(secrets)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "180 queues" in done.stdout
