@@ -57,8 +57,9 @@ test-tools: setup ## Run the tests of commands: benchmark, torture, soak, guard,
 test-upgrade: setup ## Run a bridge of an earlier commit and this one side by side on one topology
 	@$(PYTHON) -m pytest tests/tools/upgrade -n 1 $(ARGS)
 
-test-manifests: setup ## Run the tests of the Kubernetes manifests, with Helm (75 MB to download)
+test-manifests: setup ## Render the Helm chart, and run the tests of the Kubernetes manifests; downloads Helm (75 MB)
 	@$(PYTHON) -m pip install --quiet --require-hashes --only-binary :all: --requirement tests/helm.lock
+	@$(PYTHON) -m tests.tools.manifests.rendered
 	@$(PYTHON) -m pytest tests/tools/manifests -n 1 $(ARGS)
 
 test-redis-cluster: setup ## Run the tests of a running bridge with its records on a Redis Cluster

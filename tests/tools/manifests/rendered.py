@@ -1,4 +1,8 @@
-"""Renders the manifests for Kubernetes: the base with kubectl, the chart with Helm."""
+"""Renders the manifests for Kubernetes: the base with kubectl, the chart with Helm.
+
+Helm is large, so most checkouts lack it. `python -m tests.tools.manifests.rendered` keeps what it makes of the chart in
+`chart.yaml`, for the tests that need no more. `make test-manifests` calls this.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from functools import cache
+from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +28,11 @@ CHART: Final = PROJECT / "deploy" / "helm"
 Object = dict[str, Any]
 Objects = dict[tuple[str, str], Object]
 """Objects by kind and name."""
+
+KEPT: Final = Path(__file__).with_name("chart.yaml")
+"""What Helm has made of the chart, with the Job that declares. Its first line has the digest of the chart's files."""
+
+HELM_IS_HERE: Final = shutil.which("helm") is not None or find_spec("helm_python") is not None
 
 _DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -50,7 +60,7 @@ def over_base(folder: Path, **kustomization: Any) -> Objects:
 
 
 def chart(values: Mapping[str, Any] = _DEFAULTS) -> Objects:
-    """The objects of deploy/helm with these values over its own. Without Helm the test is skipped.
+    """The objects of deploy/helm with these values over its own. Helm must be here.
 
     Raises:
         RefusedValues
@@ -61,14 +71,32 @@ def chart(values: Mapping[str, Any] = _DEFAULTS) -> Objects:
         if done.returncode:
             raise RefusedValues(done.stderr)
         return _by_name([done.stdout])
-    if find_spec("helm_python") is None:
-        pytest.skip("neither helm nor helm-python-sdk is here, so nothing renders deploy/helm: make test-manifests")
     helm = import_module("helm_python")
     with helm.Chart.load(CHART) as loaded:
         try:
             return _by_name(loaded.render(dict(values), name="delaybridge", namespace="default").values())
         except (helm.HelmValuesError, helm.HelmRenderError) as error:
             raise RefusedValues(str(error)) from error
+
+
+def kept() -> Objects:
+    """The objects of deploy/helm with the Job that declares, as Helm last made them."""
+    return _by_name([KEPT.read_text()])
+
+
+def digest_line() -> str:
+    """The first line of `chart.yaml` if Helm has made it of the present chart."""
+    digest = sha256()
+    for path in sorted(path for path in CHART.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(CHART)}\0".encode() + path.read_bytes())
+    return f"# deploy/helm {digest.hexdigest()}, rendered by `make test-manifests`"
+
+
+def keep() -> None:
+    """Renders the chart into `chart.yaml`."""
+    objects = chart({"declare": {"enabled": True}})
+    in_order = [objects[key] for key in sorted(objects)]
+    KEPT.write_text(f"{digest_line()}\n{yaml.safe_dump_all(in_order, sort_keys=True)}")
 
 
 def _built(folder: Path) -> Objects:
@@ -87,3 +115,7 @@ def _by_name(texts: Iterable[str]) -> Objects:
     named = {(one["kind"], one["metadata"]["name"]): one for one in objects}
     assert len(named) == len(objects)
     return named
+
+
+if __name__ == "__main__":
+    keep()

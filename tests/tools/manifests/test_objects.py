@@ -15,20 +15,19 @@ from bridge.model.durations import parse_duration_ms
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
 from tests.docs.documents import blocks, text
-from tests.tools.manifests.rendered import BASE, Object, Objects, base, chart, over_base
+from tests.tools.manifests.rendered import BASE, Object, Objects, base, kept, over_base
 
 VERSIONS = ("1.31", "1.34", "1.37")
 """The oldest, one in between, and the newest that the manifests are checked against."""
 
 DOCUMENTED = [yaml.safe_load(block) for block in blocks(text("docs/operating/kubernetes.md"), "yaml")]
-DECLARE = {"enabled": True, "topics": ["orders"], "directTopics": ["mails"]}
 
 
 @pytest.fixture(params=["base", "chart"])
 def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
     """All objects of the base or the chart, with the Job that declares."""
     if request.param == "chart":
-        return chart({"declare": DECLARE})
+        return kept()
     return over_base(tmp_path, components=[relative(tmp_path, "declare")])
 
 
@@ -142,8 +141,6 @@ def test_digest_of_the_user_is_the_image_of_every_pod(tmp_path: Path) -> None:
     images = [{"name": "delaybridge", "newName": "registry.example/delaybridge", "digest": digest}]
     components = [relative(tmp_path, "declare")]
     assert {one["image"] for one in containers(over_base(tmp_path, images=images, components=components))} == {image}
-    values = {"repository": "registry.example/delaybridge", "tag": "", "digest": digest}
-    assert {one["image"] for one in containers(chart({"image": values, "declare": DECLARE}))} == {image}
 
 
 def test_settings_exist_and_none_is_a_secret(objects: Objects) -> None:
@@ -243,13 +240,6 @@ def test_documented_kustomization_builds(tmp_path: Path) -> None:
     assert objects["Deployment", "delaybridge-push"]["spec"]["replicas"] == 0
     (settings,) = of_kind(objects, "ConfigMap")
     assert (settings["data"]["BRIDGE_LANES"], settings["data"]["BRIDGE_ACCESS"]) == ("2", "tokens")
-
-
-def test_documented_values_are_taken() -> None:
-    (documented,) = [one for one in DOCUMENTED if "roles" in one]
-    objects = chart(documented)
-    assert {one["image"].partition("@")[2] for one in containers(objects)} == {documented["image"]["digest"]}
-    assert objects["Deployment", "delaybridge-push"]["spec"]["replicas"] == 0
 
 
 def test_documented_adapter_gives_the_metric_of_the_autoscaler() -> None:

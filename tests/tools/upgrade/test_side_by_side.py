@@ -26,7 +26,7 @@ from tests.vhosts import give_back_vhost, take_vhost
 
 pytestmark = pytest.mark.timeout(120)
 
-MESSAGES = 300
+MESSAGES = 200
 
 
 class Both:
@@ -113,7 +113,7 @@ async def test_message_sent_through_one_build_is_changed_through_the_other(both:
         await sender.send(id=deleted, delay="1s")
         await changer.send(id=moved, delay="1h", expect=200)
         await changer.delete(deleted)
-        await changer.move(moved, delay="1500ms")
+        await changer.move(moved, delay="600ms")
         assert await sender.pull_ids(1) == [moved]
         assert await changer.state(deleted) == "deleted"
         await changer.send(id=dies, max_retry=0)
@@ -147,7 +147,7 @@ async def test_messages_of_both_builds_arrive_once_also_after_the_earlier_one_ha
 
     names = ("old", "new", "old-late", "new-late")
     await asyncio.gather(
-        *(send(through, name, 5_000 if "late" in name else 2_000) for name, through in zip(names, cycle((old, new))))
+        *(send(through, name, 3_000 if "late" in name else 1_000) for name, through in zip(names, cycle((old, new))))
     )
     half = len(names) * MESSAGES // 2
     await asyncio.gather(*(consume(*pair, half) for pair in ((old, new), (new, old), (old, old), (new, new))))
