@@ -7,6 +7,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
+from starlette.requests import Request
 
 from bridge.access.caller import ANYBODY
 from bridge.http.wires.jobs.global_jobs import GlobalJobs
@@ -41,7 +42,7 @@ def jobs_of(service: Service) -> GlobalJobs:
 
 
 async def push(service: Service, what: Job) -> None:
-    await jobs_of(service).push(what, ANYBODY)
+    await jobs_of(service).push(what, Request({"type": "http", "headers": []}), ANYBODY)
 
 
 async def push_again(service: Service, what: Job) -> None:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http import exact_json, problems
+from bridge.http import exact_json, problems, trace_context
 from bridge.http.errors import TooLarge
 from bridge.http.fields import parse, renamed
 from bridge.http.v1 import examples, sent_json
@@ -38,10 +38,13 @@ async def send(pools: Pools, call: ApiCall) -> Response:
     again with the same `id`.
 
     Consumers get `body` as compact JSON in UTF-8, with every digit of its numbers; for a text content type as the text
-    in UTF-8. They get `body_base64` as the decoded bytes."""
+    in UTF-8. They get `body_base64` as the decoded bytes.
+
+    The request's headers `traceparent` and `tracestate` become headers of the message, if it has neither."""
     max_body_bytes = call.caller.max_body(pools.settings.max_body)
     topic = call.topic
     draft, plain = await call.read(lambda read: _draft(topic, max_body_bytes, *read), sent_json.loads)
+    draft = trace_context.carried(draft, trace_context.given(call.scope["headers"]))
     sent = await pools.serving(topic).sending.send(draft, call.caller.maker)
     if sent.replayed:
         return JsonAnswer(message_json(sent.message), headers=_REPLAYED)
@@ -55,8 +58,12 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
     error. 503 in an entry: nothing was promised for that message; send it again with the same `id`."""
     topic, max_body_bytes = call.topic, call.caller.max_body(pools.settings.max_body)
     results, drafts = await call.read(lambda batch: _drafts(topic, batch, max_body_bytes, call.request_id))
-    sending = pools.serving(topic).sending
-    outcomes = await sending.send_many([draft for draft, _ in drafts.values()], call.caller.maker) if drafts else []
+    context = trace_context.given(call.scope["headers"])
+    sending, sent = (
+        pools.serving(topic).sending,
+        [trace_context.carried(draft, context) for draft, _ in drafts.values()],
+    )
+    outcomes = await sending.send_many(sent, call.caller.maker) if sent else []
     for (index, (_, plain)), outcome in zip(drafts.items(), outcomes, strict=True):
         if isinstance(outcome, Sent) and outcome.replayed:
             results[index] = b'{"status":200,"message":%b}' % message_json(outcome.message)

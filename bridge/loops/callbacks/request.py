@@ -15,6 +15,7 @@ from bridge.model.addresses import Url
 from bridge.model.header_values import as_text
 from bridge.model.message import Message
 from bridge.model.webhooks import signatures, webhook_id
+from bridge.tracing.context import PARENT, STATE
 
 _BYTES_TYPE: Final = "application/octet-stream"
 _FIELD_VALUE = re.compile(r"[!-~]([ -~\t]*[!-~])?")
@@ -34,7 +35,7 @@ def headers_of(message: Message, destination: Destination, timestamp_s: int) -> 
     """Returns the headers of the request, whose body is the message's body unchanged.
 
     The message's own headers go into `x-delay-headers`, as one JSON object in ASCII: HTTP can't carry every name and
-    value as a header.
+    value as a header. Those of its trace are headers too, as every HTTP server looks for them there.
     """
     record, envelope = message.record, message.envelope
     assert envelope is not None
@@ -57,6 +58,11 @@ def headers_of(message: Message, destination: Destination, timestamp_s: int) -> 
     if destination.keys:
         headers.append(("webhook-signature", signatures(destination.keys, identity, timestamp_s, body)))
     if envelope.headers:
+        headers += [
+            (name, value)
+            for name in (PARENT, STATE)
+            if isinstance(value := envelope.headers.get(name), str) and _FIELD_VALUE.fullmatch(value)
+        ]
         plain = orjson.loads(orjson.dumps(dict(envelope.headers), default=as_text))
         headers.append(("x-delay-headers", json.dumps(plain, separators=(",", ":"), sort_keys=True)))
     return headers

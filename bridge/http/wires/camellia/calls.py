@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from bridge.access.caller import Caller
+from bridge.http import trace_context
 from bridge.http.wires import digested_names
 from bridge.http.wires.camellia.monitor import Monitor
 from bridge.http.wires.camellia.spring import Params
@@ -79,6 +80,7 @@ class Calls:
             max_retry=max_retry if max_retry >= 0 else _MAX_RETRY,
             of_wire=True,
         )
+        draft = trace_context.carried(draft, trace_context.given(params.request.scope["headers"]))
         sent = await self._service.serving(names.topic).sending.send(draft, params.caller.maker)
         with suppress(Unavailable):  # the message is accepted, and a later send writes the name
             await self._service.default.given_names.keep(names.topic, names.given_topic)

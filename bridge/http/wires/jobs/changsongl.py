@@ -25,6 +25,7 @@ from bridge.access.caller import Caller
 from bridge.access.decision import Need
 from bridge.access.errors import Refused
 from bridge.access.token import Scope
+from bridge.http import trace_context
 from bridge.http.guard import Guard
 from bridge.http.problems import KINDS
 from bridge.http.wires.cancel_on_disconnect import unless_gone
@@ -112,6 +113,7 @@ class _Calls:
             body=given.get("body", ""),
         )
         draft = job_messages.draft_of(job, max_body=caller.max_body(self._service.settings.max_body))
+        draft = trace_context.carried(draft, trace_context.given(request.scope["headers"]))
         caller.check(draft.topic)
         if given.get("override"):
             message = await self._find(topic, job.id)

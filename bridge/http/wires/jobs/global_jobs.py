@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from fastapi import Request
 
 from bridge.access.caller import Caller
+from bridge.http import trace_context
 from bridge.http.wires.cancel_on_disconnect import unless_gone
 from bridge.http.wires.digested_names import topic_of
 from bridge.http.wires.jobs import job_messages
@@ -41,13 +42,14 @@ class GlobalJobs:
     def __init__(self, service: Pools) -> None:
         self._service = service
 
-    async def push(self, job: Job, caller: Caller) -> None:
+    async def push(self, job: Job, request: Request, caller: Caller) -> None:
         """Sends the job, and deletes the living jobs of its id in other topics.
 
         Raises:
             InvalidRequest, NotAllowed, TooManyTopics
         """
         draft = job_messages.draft_of(job, max_body=caller.max_body(self._service.settings.max_body))
+        draft = trace_context.carried(draft, trace_context.given(request.scope["headers"]))
         caller.check(draft.topic)
         message_id, keep_ms = id_of(job.id), job.delay_s * 1_000 + _NOTED_MS
         await self._service.serving(draft.topic).topics.admit(draft.topic, caller.maker)

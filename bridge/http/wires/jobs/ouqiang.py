@@ -104,7 +104,7 @@ class _Calls:
             raise _Failure("delay 取值范围1 - (2^31 - 1)")
         if not 0 < job.ttr_s <= _LONGEST_TTR_S:
             raise _Failure("ttr 取值范围1 - 86400")
-        await self._jobs.push(job, caller)
+        await self._jobs.push(job, request, caller)
         return "添加成功", None
 
     async def pop(self, request: Request, caller: Caller) -> Answer:

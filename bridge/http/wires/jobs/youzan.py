@@ -98,7 +98,7 @@ class _Commands:
             ttr_s=_seconds(given, "ttr", self._service.settings.lease // 1_000 or 1, least=1, most=LONGEST_S),
             body=given.get("body", ""),
         )
-        await self._jobs.push(job, caller)
+        await self._jobs.push(job, request, caller)
         return job.id, None
 
     async def pop(self, given: Given, request: Request, caller: Caller) -> Answer:

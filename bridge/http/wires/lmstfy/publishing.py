@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from bridge.http import off_loop
+from bridge.http import off_loop, trace_context
 from bridge.http.wires.lmstfy.acking import end_job
 from bridge.http.wires.lmstfy.admission import Admitted
 from bridge.http.wires.lmstfy.answers import Refusal, answer
@@ -116,6 +116,8 @@ async def _send(request: WireRequest, admitted: Admitted, terms: _Terms, envelop
         )
         for envelope in envelopes
     ]
+    context = trace_context.given(request.http.scope["headers"])
+    drafts = [trace_context.carried(draft, context) for draft in drafts]
     # `send` shares its round trips with other requests; `send_many` uses its own.
     results = [await sending.send(drafts[0])] if len(drafts) == 1 else await sending.send_many(drafts)
     job_ids: list[str] = []

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from starlette.background import BackgroundTask
+from starlette.requests import Request
 
 from bridge.access.caller import Caller
-from bridge.http import exact_json
+from bridge.http import exact_json, trace_context
 from bridge.http.v1.content import body_json
 from bridge.http.v1.scalars import TOPIC_FORM, whole
 from bridge.loops.callbacks.destinations import (
@@ -53,13 +54,14 @@ class Calls:
         self._service = service
         self._destinations = Destinations(service.settings.task_services or {})
 
-    async def add(self, params: Params, caller: Caller) -> tuple[Answer, None]:
+    async def add(self, params: Params, request: Request, caller: Caller) -> tuple[Answer, None]:
         topic, moment_s = _topic(params), _number(params, "timing_moment", most=_LATEST_S)
         envelope = self._envelope(params.get("content"), caller)
         if called_back := URL_HEADER in envelope.headers:
             topic = _callback_topic(topic)
         service = self._service.serving(topic)
         draft = Draft(topic=topic, envelope=envelope, deliver_at_ms=moment_s * 1_000, of_wire=True)
+        draft = trace_context.carried(draft, trace_context.given(request.scope["headers"]))
         await service.sending.check(draft)
         await service.topics.admit(topic, caller.maker)
         if called_back:
@@ -68,7 +70,7 @@ class Calls:
         await service.sending.send(replace(draft, id=str(task_id)))
         return {"task_id": task_id}, None
 
-    async def pull(self, params: Params, caller: Caller) -> tuple[Answer, BackgroundTask | None]:
+    async def pull(self, params: Params, _: Request, caller: Caller) -> tuple[Answer, BackgroundTask | None]:
         """Returns a task, and the acknowledgement to run after the answer is sent.
 
         If the answer can't be sent, the lease expires and the task is redelivered.

@@ -36,7 +36,7 @@ _NOT_DUE: Final = "任务未到期"
 _FORBIDDEN: Final = "没有权限"
 _UNAVAILABLE: Final = "服务暂不可用"
 
-Run = Callable[[Params, Caller], Awaitable[tuple[Answer, BackgroundTask | None]]]
+Run = Callable[[Params, Request, Caller], Awaitable[tuple[Answer, BackgroundTask | None]]]
 
 
 def router(service: Pools, guard: Guard) -> APIRouter:
@@ -50,7 +50,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
                 params = await off_loop.parsed(_params, await request.body())
                 if isinstance(topic := params.get("topic"), str):
                     caller.check(topic)
-                answer, then = await run(params, caller)
+                answer, then = await run(params, request, caller)
             except Refused as error:
                 code = KINDS[type(error)].status
                 return _answer({"dm_error": code, "error_msg": f"{_FORBIDDEN}: {error}"}, code, error.headers)

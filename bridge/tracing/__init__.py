@@ -1,0 +1,1 @@
+"""Trace contexts of messages, in the form of W3C."""

@@ -1,0 +1,47 @@
+"""Reads and writes trace contexts in the form of W3C (https://www.w3.org/TR/trace-context/). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bridge.model.fast_dataclass import fast_dataclass
+
+PARENT: Final = "traceparent"
+STATE: Final = "tracestate"
+
+OF_RELEASE: Final = "x-delay-trace"
+"""The header of a ready copy that holds the context of its release, in the form of `traceparent`."""
+
+_PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
+_SAMPLED: Final = 1
+
+
+@fast_dataclass(frozen=True, slots=True)
+class TraceContext:
+    """A span of a trace, by its ids. `sampled`: whoever made the span records the trace."""
+
+    trace_id: int
+    span_id: int
+    sampled: bool
+
+    def __str__(self) -> str:
+        return f"00-{self.trace_id:032x}-{self.span_id:016x}-{self.sampled:02x}"
+
+
+def of_sender(headers: Mapping[str, Any]) -> TraceContext | None:
+    """Returns the context that a message's headers name. None: they name none, or an invalid one."""
+    return read(headers.get(PARENT))
+
+
+def read(value: object) -> TraceContext | None:
+    """Returns the context that a value of `traceparent` names. None: it is invalid."""
+    match = _PARENT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    version, trace_id, span_id, flags, further = match.groups()
+    # A later version than 00 may have further fields.
+    if version == "ff" or (version == "00" and further) or not int(trace_id, 16) or not int(span_id, 16):
+        return None
+    return TraceContext(int(trace_id, 16), int(span_id, 16), bool(int(flags, 16) & _SAMPLED))
