@@ -94,7 +94,7 @@ lock: ## Write the lock files again from pyproject.toml; versions that still fit
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group build pyproject.toml --output-file deploy/requirements.lock
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
-	    --group dev --constraints deploy/requirements.lock pyproject.toml --output-file tests/requirements.lock
+	    --group dev --extra otel --constraints deploy/requirements.lock pyproject.toml --output-file tests/requirements.lock
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group helm --output-file tests/helm.lock
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from random import randrange
+from typing import TYPE_CHECKING
 
 from bridge.broker.client import pamqp_patch
 from bridge.broker.client.connection import BrokerConnection, translated
@@ -20,6 +21,7 @@ from bridge.broker.declared.refused import oldest_reason
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.feed import Feeds
 from bridge.broker.ready.taker import Taker
+from bridge.broker.traced_publisher import TracedCopyPublisher
 from bridge.model.breaker import Breaker, BreakerState
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.settings import Settings
@@ -27,6 +29,9 @@ from topology import plan
 from topology.names import Names
 from topology.report import Finding as TopologyFinding
 from topology.verify import check_server, managed, verify, vhost_of
+
+if TYPE_CHECKING:
+    from bridge.tracing.deliveries import Deliveries
 
 _VERIFY_TIMEOUT_S = 10.0
 
@@ -49,14 +54,16 @@ class Broker:
     Clients decide how many pulls wait, and the checkpoint has to go on.
     """
 
-    def __init__(self, settings: Settings, listed: Existing) -> None:
-        """`listed`: returns those of the topics that are on the list. Loops publish only to these."""
+    def __init__(self, settings: Settings, listed: Existing, tracing: Deliveries | None = None) -> None:
+        """`listed`: returns those of the topics that are on the list. Loops publish only to these. `tracing`: gets the
+        spans of releases, if deliveries are traced."""
         self._names = Names(
             prefix=settings.prefix, ready=settings.ready_prefix, dead=settings.dead_prefix, lanes=settings.lanes
         )
         timeout_ms = settings.broker_timeout
         pamqp_patch.install()
         self._settings = settings
+        self._tracing = tracing
         self.breaker = Breaker()
 
         nodes = settings.amqp_url.split(",")
@@ -91,7 +98,10 @@ class Broker:
         self._answers: dict[str, list[TopologyFinding]] = {}
 
     def _copy_publisher(self, publisher: Publisher, existing: Existing) -> CopyPublisher:
-        return CopyPublisher(self.declared, self._names, publisher, existing, bundles=self._settings.bundles)
+        parts = (self.declared, self._names, publisher, existing)
+        if self._tracing is None:
+            return CopyPublisher(*parts, bundles=self._settings.bundles)
+        return TracedCopyPublisher(*parts, bundles=self._settings.bundles, tracing=self._tracing)
 
     async def start(self) -> None:
         """Declares everything but topics, and checks the broker.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from bridge.loops.audit import Audit
 from bridge.loops.callbacks.loop import Loop as Callbacks
 from bridge.loops.checkpoint.lanes import Checkpoints
@@ -15,18 +17,22 @@ from bridge.settings.pools import DEFAULT
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
 
+if TYPE_CHECKING:
+    from bridge.tracing.deliveries import Deliveries
 
-def assemble(settings: Settings, worker_rpc: WorkerRpc | None = None) -> Pools:
-    """All pools of the process, not started. `worker_rpc`: reaches the other worker processes, if there are any."""
+
+def assemble(settings: Settings, worker_rpc: WorkerRpc | None = None, tracing: Deliveries | None = None) -> Pools:
+    """All pools of the process, not started. `worker_rpc`: reaches the other worker processes, if there are any.
+    `tracing`: traces the deliveries of all pools; None: nobody does."""
     LABELS.most = settings.metrics_topics
     pools = settings.pools or {}
-    services = {name: _service(settings.of_pool(name), name) for name in (DEFAULT, *pools)}
+    services = {name: _service(settings.of_pool(name), name, tracing) for name in (DEFAULT, *pools)}
     routes = Routes({namespace: name for name, pool in pools.items() for namespace in pool.namespaces})
     return Pools(services, routes, worker_rpc)
 
 
-def _service(settings: Settings, pool: str) -> Service:
-    service = Service(settings, pool=pool)
+def _service(settings: Settings, pool: str, tracing: Deliveries | None) -> Service:
+    service = Service(settings, pool=pool, tracing=tracing)
     watch = Watch(service.loops_context)
     service.add(watch)
     service.report(watch)

@@ -42,6 +42,8 @@ def configure(settings: Settings) -> None:
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
     # uvicorn warns of each client that does not speak HTTP, so clients could fill the disk. A metric counts them.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    # A collector that is away would be in the log at each retry, and not once for each batch of spans.
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
 
 
 def _name_request(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import signal
 import socket
@@ -26,6 +27,7 @@ from bridge.http.server.sweep import Limits
 from bridge.service.worker_rpc import WorkerRpc
 from bridge.settings.roles import Process, Role, processes
 from bridge.settings.settings import Settings, complaints
+from bridge.tracing.start import start as start_tracing
 
 app = App()
 
@@ -62,7 +64,8 @@ def serve() -> None:
 
 def _run(settings: Settings, sockets: list[socket.socket], worker_rpc: WorkerRpc, lifeline: int | None = None) -> int:
     """Serves until a signal ends it. Returns the exit code."""
-    pools = assemble(settings, worker_rpc)
+    tracing = start_tracing(os.environ, worker_rpc.name)
+    pools = assemble(settings, worker_rpc, tracing)
     config = uvicorn.Config(
         served_app(pools),
         loop="uvloop",
@@ -80,7 +83,11 @@ def _run(settings: Settings, sockets: list[socket.socket], worker_rpc: WorkerRpc
     server = DrainingServer(config, pools, drain_ms=settings.drain, lifeline=lifeline)
     # After a clean shutdown uvicorn raises the signal that ended it once more.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    server.run(sockets=sockets)
+    try:
+        server.run(sockets=sockets)
+    finally:
+        if tracing is not None:
+            tracing.close()
     return 0 if server.started else 3
 
 

@@ -43,8 +43,12 @@ class Sent:
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Leased:
+    """A message with the receipt of its lease. `traced_as`: the trace context of this delivery, empty if it has none
+    (`tracing/context.py`)."""
+
     message: Message
     receipt: str
+    traced_as: str = ""
 
 
 class AckVerdict(StrEnum):

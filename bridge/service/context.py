@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bridge.broker.broker import Broker
 from bridge.service.topics import Topics
@@ -11,10 +12,13 @@ from bridge.settings.settings import Settings
 from bridge.store.client import Store
 from bridge.store.records import Records
 
+if TYPE_CHECKING:
+    from bridge.tracing.deliveries import Deliveries
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """The clients and settings of one pool."""
+    """The clients and settings of one pool. `tracing` None: deliveries are not traced."""
 
     store: Store
     records: Records
@@ -22,6 +26,7 @@ class Context:
     topics: Topics
     settings: Settings
     pool: str = DEFAULT
+    tracing: Deliveries | None = None
 
     def part_name(self, part: str) -> str:
         """Returns the name of a part of this pool (a server or a loop) among the parts of all pools."""

@@ -29,6 +29,7 @@ from bridge.service.successors import completed, lease_copy, left_at_most
 from bridge.service.unacked_leases import UnackedLeases
 from bridge.store.records import Outcome, Records
 from bridge.store.verdicts import Verdict
+from bridge.tracing.context import OF_RELEASE
 
 AHEAD_PARKED_MS: Final = 1_000
 """A copy that is newer than its record goes into the wheel for so long before it is asked about again."""
@@ -55,7 +56,12 @@ class _Candidate:
 
     def give_back(self) -> Step:
         """Puts the copy behind the others, as a new publish: a requeue would count as a delivery."""
-        returned = Publication(copy=self.copy, route=Route.READY, live_for_ms=self.delivery.live_for_ms)
+        copy, released = self.copy, (self.delivery.properties.headers or {}).get(OF_RELEASE)
+        if released is not None:
+            # It has been released before, and this is still the same delivery.
+            headers = {**copy.envelope.headers, OF_RELEASE: released}
+            copy = replace(copy, envelope=replace(copy.envelope, headers=headers))
+        returned = Publication(copy=copy, route=Route.READY, live_for_ms=self.delivery.live_for_ms)
         return Step(publication=returned, delivery=self.delivery)
 
     def park(self, records: Records, outcome: Outcome) -> Step | None:

@@ -14,7 +14,8 @@ from bridge.model.values import Leased
 from bridge.service.context import Context
 from bridge.service.dispatcher import Dispatcher, Tools
 from bridge.service.known_topics import KnownTopics
-from bridge.service.leasing import LeaseMs, LeaseTerms, Leasing
+from bridge.service.leasing import LeaseMs, LeaseTerms
+from bridge.service.traced_leasing import leasing
 from bridge.service.unacked_leases import UnackedLeases
 from bridge.service.want import Want
 
@@ -30,7 +31,7 @@ class Pulling:
         self._check_broker = context.broker.check
         self._topics = context.topics
         self._known = known_topics
-        self._tools = Tools(context.broker.taker, context.broker.feeds, Leasing(context, unacked), context.topics)
+        self._tools = Tools(context.broker.taker, context.broker.feeds, leasing(context, unacked), context.topics)
         self._dispatchers: dict[str, Dispatcher] = {}
         self._checked_within_s = context.settings.answer_within_s
 

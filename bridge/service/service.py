@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -42,14 +43,17 @@ from bridge.store.task_ids import TaskIds
 from bridge.store.topic_list import TopicList
 from bridge.store.topics_by_id import TopicsById
 
+if TYPE_CHECKING:
+    from bridge.tracing.deliveries import Deliveries
+
 log = structlog.get_logger(__name__)
 
 
 class Service:
     """The operations on one pool's messages and topics. `cli/assembly.py` adds the loops."""
 
-    def __init__(self, settings: Settings, *, pool: str = DEFAULT) -> None:
-        """`settings`: the pool's settings."""
+    def __init__(self, settings: Settings, *, pool: str = DEFAULT, tracing: Deliveries | None = None) -> None:
+        """`settings`: the pool's settings. `tracing`: traces deliveries; None: nobody does."""
         self.settings = settings
         keys = Keys(settings.redis_prefix, settings.index_buckets)
         # The loops have connections of their own, so that they never wait behind requests. The clock is shared: it
@@ -59,7 +63,7 @@ class Service:
             Store(settings.redis_url, timeout_ms=settings.store_timeout, tls=settings.tls, keys=keys, clock=clock)
             for _ in range(2)
         )
-        self._broker = Broker(settings, TopicList(self._loops_store, keys).not_removed)
+        self._broker = Broker(settings, TopicList(self._loops_store, keys).not_removed, tracing)
         records = Records(
             keys=keys,
             retention_ms=settings.retention,
@@ -68,7 +72,13 @@ class Service:
         policies = Policies(self._store, keys, self._broker.declared)
         self.topics = Topics(self._store, records, self._broker.declared, policies)
         self.context = context = Context(
-            store=self._store, records=records, broker=self._broker, topics=self.topics, settings=settings, pool=pool
+            store=self._store,
+            records=records,
+            broker=self._broker,
+            topics=self.topics,
+            settings=settings,
+            pool=pool,
+            tracing=tracing,
         )
         self.loops_context = replace(context, store=self._loops_store, topics=self.topics.over(self._loops_store))
         self.lookup = Lookup(context)

@@ -1,1 +1,2 @@
-"""Trace contexts of messages, in the form of W3C."""
+"""Makes spans of deliveries for OpenTelemetry, if the environment asks for them. Only `exporting` and `deliveries`
+need its packages."""

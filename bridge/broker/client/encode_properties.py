@@ -16,6 +16,7 @@ from bridge.broker.copies.copies import LONGEST_EXPIRATION_MS, OWN_PREFIX, to_pr
 from bridge.broker.copies.properties import Properties, WrittenValue
 from bridge.model.durations import LATEST_INSTANT_MS, format_instant
 from bridge.model.message import UNSET, Copy
+from bridge.tracing.context import OF_RELEASE
 
 _LONGEST_NAME = 32  # in characters, of up to four bytes: pamqp cuts a name to 128 bytes
 _LATEST_S = LATEST_INSTANT_MS // 1_000
@@ -137,7 +138,8 @@ def _around_ours(headers: Mapping[str, Any], written: Mapping[str, bytes]) -> tu
     before: list[bytes] = []
     after: list[bytes] = []
     for name in sorted(headers):
-        if name.startswith(OWN_PREFIX) or len(name) > _LONGEST_NAME:
+        # The context of a release sorts behind all that we write.
+        if (name.startswith(OWN_PREFIX) and name != OF_RELEASE) or len(name) > _LONGEST_NAME:
             raise ValueError(name)
         value = headers[name]
         entries = before if name < OWN_PREFIX else after

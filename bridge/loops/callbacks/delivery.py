@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from hashlib import sha256
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -32,6 +33,9 @@ from bridge.service.settling import Settling
 from bridge.service.subscriptions import Subscription, Subscriptions
 from bridge.store.clock import StoreClock
 
+if TYPE_CHECKING:
+    from bridge.tracing.deliveries import Deliveries, DeliverySpan
+
 log = structlog.get_logger(__name__)
 
 _RETRY_S = 0.5
@@ -53,10 +57,14 @@ class Delivery:
         client: Client,
         clock: StoreClock,
         stopping: asyncio.Event,
+        queue: str,
+        tracing: Deliveries | None,
     ) -> None:
-        """`stopping` is set when a receiver ends the subscription."""
+        """`stopping` is set when a receiver ends the subscription. `queue`: the topic's ready queue."""
         self._subscription = subscription
         self._topic = subscription.topic
+        self._queue = queue
+        self._tracing = tracing
         self._settling = settling
         self._subscriptions = subscriptions
         self._destinations = destinations
@@ -77,7 +85,7 @@ class Delivery:
         if held_ms := await self._held_ms(receiver):
             await self.requeue(leased, held_ms)
             return
-        outcome = self._decide(message, await self._post(message, destination))
+        outcome = self._decide(message, await self._post(leased, destination))
         if isinstance(outcome, Held):
             await self._hold(receiver, outcome.for_ms)
         await self._settle(leased, outcome)
@@ -102,9 +110,11 @@ class Delivery:
             now_ms=self._clock.now_ms(),
         )
 
-    async def _post(self, message: Message, destination: Destination) -> Response | Failure:
-        began_s = monotonic()
+    async def _post(self, leased: Leased, destination: Destination) -> Response | Failure:
+        message, began_s = leased.message, monotonic()
         assert message.envelope is not None
+        tracing = self._tracing
+        span = None if tracing is None else tracing.called(message, self._queue, within=leased.traced_as)
         result = await self._client.post(
             destination.url,
             headers_of(message, destination, int(self._clock.now_ms() / 1_000)),
@@ -112,6 +122,8 @@ class Delivery:
             timeout_ms=self._subscription.timeout_ms,
         )
         SECONDS.observe(monotonic() - began_s)
+        if span is not None:
+            _end(span, result)
         return result
 
     async def _settle(self, leased: Leased, outcome: Outcome) -> None:
@@ -185,3 +197,13 @@ class Delivery:
         if held_ms and receiver == self._subscription.id:
             self.held_until_s = max(self.held_until_s, monotonic() + held_ms / 1_000)
         return held_ms
+
+
+def _end(span: DeliverySpan, result: Response | Failure) -> None:
+    if isinstance(result, Failure):
+        span.fail(result.reason, result.detail)
+    else:
+        span.note("http.response.status_code", result.status)
+        if not 200 <= result.status < 300:
+            span.fail(str(result.status), f"answered {result.status}")
+    span.end()

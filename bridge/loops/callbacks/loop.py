@@ -99,6 +99,8 @@ class Loop:
             client=Client(self._resolver, self._allowed, self._tls, connections=subscription.concurrency),
             clock=service.context.store.clock,
             stopping=stopping,
+            queue=service.context.broker.declared.ready_queue(subscription.topic),
+            tracing=service.context.tracing,
         )
         worker = Worker(subscription, pulling=service.pulling, delivery=delivery, stopping=stopping)
         task = asyncio.create_task(_run_logged(worker))

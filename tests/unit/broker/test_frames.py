@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from bridge.broker.client.encode_properties import CopyProperties, encode_proper
 from bridge.broker.copies.copies import to_properties
 from bridge.broker.copies.properties import Properties
 from bridge.model.message import Copy, Envelope
+from bridge.tracing.context import OF_RELEASE
 from tests.examples import examples
 
 pamqp_patch.install()
@@ -47,6 +49,7 @@ NAMES = st.text(max_size=9) | st.sampled_from(
         "x-delay-due",
         "x-delay-due-at",
         "x-delay-mine",
+        OF_RELEASE,
         "x-delayed",
         "z",
         "x" * 32,
@@ -83,6 +86,8 @@ PLAIN = Copy(
     created_ms=1_769_850_000_000, envelope=Envelope(),
 )  # fmt: skip
 
+TRACED = replace(PLAIN, expires_ms=5, asked=1, envelope=Envelope(headers={"a": "1", OF_RELEASE: "released", "y": 2}))
+
 
 def packed(properties: Properties | CopyProperties) -> bytes | None:
     """Encodes properties. None: AMQP has no such value."""
@@ -96,6 +101,8 @@ def packed(properties: Properties | CopyProperties) -> bytes | None:
 @given(COPIES, st.booleans(), st.integers(0, 2**33), st.just("") | st.text(max_size=20))
 @example(PLAIN, True, 0, "")
 @example(PLAIN, False, 1, "rejected")
+@example(TRACED, False, 1, "")
+@example(TRACED, False, 0, "rejected")
 def test_properties_of_a_copy_are_encoded_or_refused_as_by_pamqp(
     copy: Copy, parked: bool, live_for_ms: int, reason: str
 ) -> None:

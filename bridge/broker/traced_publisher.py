@@ -1,0 +1,65 @@
+"""Publishes copies, and traces those that it releases: a span lasts until the confirm.
+
+A released copy takes the span's context along, for whoever takes the copy. The sender's own headers stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bridge.broker.client.publisher import Publisher
+from bridge.broker.copy_publisher import CopyPublisher, Existing
+from bridge.broker.declared.declared import Declared
+from bridge.broker.publications import Publication, Route
+from bridge.model.errors import BrokerUnavailable
+from bridge.model.message import Copy
+from bridge.tracing.context import OF_RELEASE
+from topology.names import Names
+
+if TYPE_CHECKING:
+    from bridge.tracing.deliveries import Deliveries, DeliverySpan
+
+
+class TracedCopyPublisher(CopyPublisher):
+    def __init__(
+        self,
+        declared: Declared,
+        names: Names,
+        publisher: Publisher,
+        existing: Existing,
+        *,
+        bundles: bool,
+        tracing: Deliveries,
+    ) -> None:
+        super().__init__(declared, names, publisher, existing, bundles=bundles)
+        self._exchange = names.ready_exchange
+        self._tracing = tracing
+
+    async def publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+        spans = [self._begun(publication) for publication in publications]
+        errors = await super().publish(
+            [
+                publication if span is None else replace(publication, copy=_with_context(publication.copy, span))
+                for publication, span in zip(publications, spans, strict=True)
+            ]
+        )
+        for span, error in zip(spans, errors, strict=True):
+            if span is not None:
+                if error is not None:
+                    span.fail(type(error).__name__, str(error))
+                span.end()
+        return errors
+
+    def _begun(self, publication: Publication) -> DeliverySpan | None:
+        copy = publication.copy
+        # A copy that was taken and is given back has been released before.
+        if publication.route is not Route.READY or OF_RELEASE in copy.envelope.headers:
+            return None
+        return self._tracing.released(copy, self._exchange)
+
+
+def _with_context(copy: Copy, span: DeliverySpan) -> Copy:
+    headers = {**copy.envelope.headers, OF_RELEASE: span.context}
+    return replace(copy, envelope=replace(copy.envelope, headers=headers))

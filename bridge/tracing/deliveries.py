@@ -1,0 +1,169 @@
+"""Makes the spans of deliveries, by OpenTelemetry's conventions for messaging.
+
+A delivery is a trace. Its first span has a link to the span that sent the message, and no parent: a message may wait
+for months, and no trace should. Further spans of the delivery are its children, so each delivery has one link.
+
+    release   the copy goes into its ready queue
+    pull      a consumer gets it over HTTP, or a callback does; the first span, if no bridge has released the copy
+    callback  the call of its receiver
+
+A message without a sender's trace, or with one that nobody records, has no spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any, Final
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.util.types import AttributeValue
+
+from bridge.model.message import Copy, Message
+from bridge.tracing import context
+from bridge.tracing.context import TraceContext
+
+_FLUSH_S: Final = 3.0
+"""How long a process that ends waits for the collector."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """`name` is ours; `type` and `kind` are the convention's."""
+
+    name: str
+    type: str
+    kind: SpanKind
+
+
+# Later spans of the delivery continue from its context, so it is a producer's.
+_RELEASE: Final = _Operation("release", "send", SpanKind.PRODUCER)
+_PULL: Final = _Operation("pull", "receive", SpanKind.CLIENT)
+_CALLBACK: Final = _Operation("callback", "process", SpanKind.CONSUMER)
+
+
+class DeliverySpan:
+    """A span that has begun. `context`: for what continues from it, in the form of `traceparent`."""
+
+    __slots__ = ("_span", "context")
+
+    def __init__(self, span: trace.Span) -> None:
+        self._span = span
+        own = span.get_span_context()
+        self.context = str(TraceContext(own.trace_id, own.span_id, own.trace_flags.sampled))
+
+    def note(self, attribute: str, value: AttributeValue) -> None:
+        self._span.set_attribute(attribute, value)
+
+    def fail(self, error_type: str, reason: str) -> None:
+        """Notes that the operation has failed."""
+        self._span.set_attribute("error.type", error_type)
+        self._span.set_status(Status(StatusCode.ERROR, reason))
+
+    def end(self) -> None:
+        self._span.end()
+
+
+class Deliveries:
+    """Begins spans, and sends those that have ended to the collector.
+
+    A method returns None if the delivery is not traced. `within`: the context of an earlier span of the same delivery,
+    empty if there is none.
+    """
+
+    def __init__(self, provider: TracerProvider, tracer: trace.Tracer) -> None:
+        self._provider = provider
+        self._tracer = tracer
+
+    def released(self, copy: Copy, exchange: str) -> DeliverySpan | None:
+        """Begins the span of a release. It ends with the confirm."""
+        origin = _origin(copy.envelope.headers)
+        if origin is None:
+            return None
+        facts = _facts(copy.topic, copy.id, copy.attempt, copy.due_ms)
+        return self._begun(_RELEASE, f"{exchange}:{copy.topic}", facts, origin)
+
+    def pulled(self, message: Message, queue: str, *, within: str, since_ns: int) -> DeliverySpan | None:
+        """Begins the span of a pull at the moment, in Unix ns, when the lease of the message began."""
+        return self._of_message(_PULL, message, queue, within, since_ns)
+
+    def called(self, message: Message, queue: str, *, within: str) -> DeliverySpan | None:
+        """Begins the span of a callback. It ends with the receiver's answer."""
+        return self._of_message(_CALLBACK, message, queue, within, None)
+
+    def close(self) -> None:
+        """Sends what has ended. Blocks for `_FLUSH_S` at most."""
+        # The provider alone would wait for half a minute.
+        closing = Thread(target=self._provider.shutdown, name="tracing", daemon=True)
+        closing.start()
+        closing.join(_FLUSH_S)
+
+    def _of_message(
+        self, operation: _Operation, message: Message, queue: str, within: str, since_ns: int | None
+    ) -> DeliverySpan | None:
+        record, envelope = message.record, message.envelope
+        origin = _origin({} if envelope is None else envelope.headers, within)
+        if origin is None:
+            return None
+        facts = _facts(record.topic, record.id, record.attempts, record.due_ms)
+        return self._begun(operation, queue, facts, origin, since_ns)
+
+    def _begun(
+        self,
+        operation: _Operation,
+        destination: str,
+        facts: Mapping[str, AttributeValue],
+        origin: _Origin,
+        since_ns: int | None = None,
+    ) -> DeliverySpan:
+        span = self._tracer.start_span(
+            f"{operation.name} {destination}",
+            context=origin.parent,
+            kind=operation.kind,
+            attributes={
+                "messaging.system": "rabbitmq",
+                "messaging.operation.type": operation.type,
+                "messaging.operation.name": operation.name,
+                "messaging.destination.name": destination,
+                **facts,
+            },
+            links=origin.links,
+            start_time=since_ns,
+        )
+        return DeliverySpan(span)
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """`parent` holds an earlier span of the delivery. The first span has none, and `links` in its place."""
+
+    parent: Context
+    links: tuple[Link, ...] = ()
+
+
+def _origin(headers: Mapping[str, Any], within: str = "") -> _Origin | None:
+    """Returns where a span comes from. None: the message has no trace, or one that nobody records."""
+    # Whatever the calling task works for, it is not the parent.
+    nothing = Context()
+    if (earlier := context.read(within)) is not None:
+        parent = trace.set_span_in_context(NonRecordingSpan(_remote(earlier)), nothing)
+        return _Origin(parent) if earlier.sampled else None
+    sender = context.of_sender(headers)
+    return _Origin(nothing, (Link(_remote(sender)),)) if sender is not None and sender.sampled else None
+
+
+def _remote(known: TraceContext) -> SpanContext:
+    return SpanContext(known.trace_id, known.span_id, is_remote=True, trace_flags=TraceFlags(known.sampled))
+
+
+def _facts(topic: str, message_id: str, attempt: int, due_ms: int) -> dict[str, AttributeValue]:
+    return {
+        "messaging.message.id": message_id,
+        "delaybridge.topic": topic,
+        "delaybridge.attempt": attempt,
+        "delaybridge.due_ms": due_ms,
+    }

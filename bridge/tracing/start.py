@@ -1,0 +1,65 @@
+"""Decides at the start of a process whether deliveries are traced. Pure, but for the log and the last step.
+
+The variables are OpenTelemetry's own. A value that this bridge can't use leaves deliveries untraced, with a warning: a
+platform may set such variables for all programs, and messages go before their traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from bridge.tracing.deliveries import Deliveries
+
+log = structlog.get_logger(__name__)
+
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_EXPORTER: Final = "OTEL_TRACES_EXPORTER"
+
+
+def start(environment: Mapping[str, str], process: str) -> Deliveries | None:
+    """Begins to trace if the environment asks for it. `process`: as for `exporting.deliveries`."""
+    if not asks(environment):
+        return None
+    reason = unusable(environment)
+    if reason is None:
+        try:
+            # Optional packages, and a process without them starts sooner.
+            from bridge.tracing import exporting
+
+            deliveries = exporting.deliveries(process)
+        except ModuleNotFoundError as error:
+            reason = f"the module {error.name} is missing; install delaybridge[otel]"
+        except (ValueError, OSError) as error:
+            reason = f"OpenTelemetry refuses a variable: {error}"
+        else:
+            log.info("tracing.started")
+            return deliveries
+    log.warning("tracing.off", reason=reason)
+    return None
+
+
+def asks(environment: Mapping[str, str]) -> bool:
+    """Returns whether the environment asks for traces."""
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    exporters = _exporters(environment)
+    return exporters != {"none"} if exporters else any(environment.get(name) for name in _ENDPOINTS)
+
+
+def unusable(environment: Mapping[str, str]) -> str | None:
+    """Returns which variable asks for what the bridge does not have. None: all can be used."""
+    if exporters := _exporters(environment) - {"otlp"}:
+        return f"{_EXPORTER} is {', '.join(sorted(exporters))}; allowed are otlp and none"
+    name = next((name for name in _PROTOCOLS if environment.get(name)), None)
+    if name is not None and environment[name].strip() != "http/protobuf":
+        return f"{name} is {environment[name]}; allowed is http/protobuf"
+    return None
+
+
+def _exporters(environment: Mapping[str, str]) -> set[str]:
+    return {name for part in environment.get(_EXPORTER, "").split(",") if (name := part.strip())}
