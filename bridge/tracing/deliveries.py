@@ -85,6 +85,7 @@ class Deliveries:
         if origin is None:
             return None
         facts = _facts(copy.topic, copy.id, copy.attempt, copy.due_ms)
+        facts["messaging.rabbitmq.destination.routing_key"] = copy.topic
         return self._begun(_RELEASE, f"{exchange}:{copy.topic}", facts, origin)
 
     def pulled(self, message: Message, queue: str, *, within: str, since_ns: int) -> DeliverySpan | None:

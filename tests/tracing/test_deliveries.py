@@ -104,6 +104,7 @@ async def test_pull_has_one_link_and_each_further_delivery_its_own(own: Own, col
         "messaging.operation.type": "send",
         "messaging.operation.name": "release",
         "messaging.destination.name": f"delay.ready:{own.topic.name}",
+        "messaging.rabbitmq.destination.routing_key": own.topic.name,
         "messaging.message.id": "m-1",
         "delaybridge.topic": own.topic.name,
         "delaybridge.attempt": 1,
