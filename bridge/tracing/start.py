@@ -1,4 +1,4 @@
-"""Decides at the start of a process whether deliveries are traced. Pure, but for the log and the last step.
+"""Decides at the start of a process whether its deliveries are traced.
 
 The variables are OpenTelemetry's own. A value that this bridge can't use leaves deliveries untraced, with a warning: a
 platform may set such variables for all programs, and messages go before their traces.
@@ -32,8 +32,8 @@ def start(environment: Mapping[str, str], process: str) -> Deliveries | None:
             from bridge.tracing import exporting
 
             deliveries = exporting.deliveries(process)
-        except ModuleNotFoundError as error:
-            reason = f"the module {error.name} is missing; install delaybridge[otel]"
+        except ImportError as error:
+            reason = f"{error}; install delaybridge[otel]"
         except (ValueError, OSError) as error:
             reason = f"OpenTelemetry refuses a variable: {error}"
         else:
