@@ -5,6 +5,8 @@ TopologyError
  +- TopologyBarred      a queue of an earlier version exists, beside which nothing may be declared
  +- TopologyMissing     the source or the destination of a binding does not exist
  +- ConnectionFailed    the broker refused a connection, or a call over it
+ |   +- LoginRefused    it does not know the user, or the password is another
+ |   +- VhostRefused    the virtual host does not exist, or the user has no rights in it
  +- BrokerUnsuitable    the broker is too old, is a broken version, or lacks a capability
 """
 
@@ -15,6 +17,14 @@ class TopologyError(Exception):
 
 class ConnectionFailed(TopologyError):
     """The broker refused a connection, or a call over it."""
+
+
+class LoginRefused(ConnectionFailed):
+    """The broker does not know the user, or the password is another."""
+
+
+class VhostRefused(ConnectionFailed):
+    """The virtual host does not exist, or the user has no rights in it. AMQP does not tell these two apart."""
 
 
 class TopologyMissing(TopologyError):

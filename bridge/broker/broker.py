@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from random import randrange
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,8 @@ class Broker:
         first = randrange(len(nodes))
         nodes = nodes[first:] + nodes[:first]
 
+        about = {"version": version("delaybridge"), "prefix": settings.prefix}
+
         def connection(purpose: str) -> BrokerConnection:
             return BrokerConnection(
                 nodes,
@@ -80,6 +83,7 @@ class Broker:
                 check=check_server,
                 breaker=self.breaker,
                 tls=settings.tls,
+                about=about,
             )
 
         self._publishing = connection("publishing")

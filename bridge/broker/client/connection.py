@@ -8,14 +8,16 @@ connects.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from ssl import SSLContext
+from types import MappingProxyType
 from typing import Any, cast
 
 import aio_pika
 import aiormq
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity
+from pamqp.common import FieldTable
 from yarl import URL
 
 from bridge.broker.client.channel import Channel
@@ -27,7 +29,8 @@ from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
 from bridge.settings.tls import tls_failure
 from topology.channels import open_channel
 from topology.closing import close_channel
-from topology.errors import TopologyError
+from topology.connect import refusal
+from topology.errors import LoginRefused, TopologyError, VhostRefused
 
 _HEARTBEAT_S = 5  # finds a silent server after some 20 s, a silent client after 10; the default is 60
 _CLOSED_WITHIN_S = 0.2
@@ -58,7 +61,7 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
     # A lost connection shows as ChannelInvalidStateError, which is a RuntimeError and no AMQPError. A connection that
     # ends before the broker has sent a frame shows as StopAsyncIteration.
     except (AMQPError, ChannelInvalidStateError, ConnectionError, OSError, StopAsyncIteration) as error:
-        reason = tls_failure(error) or f"{type(error).__name__} {error}"
+        reason = tls_failure(error) or _reason(error)
         raise BrokerUnavailable(f"RabbitMQ is away or refused: {reason}") from error
     except Exception as error:
         # aiormq sets a plain Exception on the futures of a connection that was lost for an unknown reason.
@@ -83,9 +86,12 @@ class BrokerConnection:
         check: Check,
         breaker: Breaker,
         tls: SSLContext | None = None,
+        about: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """`about`: what RabbitMQ shows of this bridge to operators."""
         self._urls = [_with_heartbeat(node.strip()) for node in nodes]
         self._purpose = purpose
+        self._about: FieldTable = {**about}
         self._timeout_s = timeout_ms / 1_000
         self._check = check
         self._breaker = breaker
@@ -129,7 +135,10 @@ class BrokerConnection:
                     raw = await aio_pika.connect(
                         self._urls[self._tries % len(self._urls)],
                         timeout=self._timeout_s,
-                        client_properties={"connection_name": f"delaybridge {self._purpose}"},
+                        client_properties={
+                            "connection_name": f"delaybridge {self._purpose}",
+                            "delaybridge": self._about,
+                        },
                         ssl_context=self._tls,
                         connection_class=RawConnection,
                     )
@@ -277,6 +286,12 @@ async def _close(raw: RawConnection) -> None:
 def _server_properties(raw: RawConnection) -> dict[str, Any]:
     transport = raw.transport
     return dict(transport.connection.server_properties) if transport is not None else {}
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, AMQPError) and isinstance(meaning := refusal(error), LoginRefused | VhostRefused):
+        return str(meaning)
+    return f"{type(error).__name__} {error}"
 
 
 def _with_heartbeat(url: str) -> str:
