@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from bridge.access.access import Undecided, asks_for_tokens
 from bridge.cli.assembly import assemble
 from bridge.cli.groups import App
+from bridge.cli.listening import Files, addresses_of
 from bridge.cli.logs import configure
 from bridge.cli.workers import Workers
 from bridge.http.app import served_app
@@ -31,7 +32,6 @@ from bridge.tracing.start import start as start_tracing
 
 app = App()
 
-_OTHER_FILES = 256
 _BEYOND_GRACE_S = 5.0
 
 
@@ -55,7 +55,7 @@ def serve() -> None:
         raise typer.Exit(2) from None
     _collect_rarely()
     if settings.workers == 1:
-        sockets = [_listen(host, port, shared=settings.reuse_port) for host, port in _addresses(settings)]
+        sockets = [_listen(host, port, shared=settings.reuse_port) for host, port in addresses_of(settings)]
         code = _run(settings, sockets, WorkerRpc())
     else:
         code = _run_workers(settings)
@@ -120,37 +120,21 @@ def _collect_rarely() -> None:
 
 
 def _limits(settings: Settings) -> Limits:
-    # Each connection is an open file, and the process needs some files for its connections to RabbitMQ and Redis.
-    wanted = settings.max_connections + _OTHER_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < allowed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    files = Files.of(settings, resource.getrlimit(resource.RLIMIT_NOFILE))
+    if files.to_raise:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files.allowed, files.hard))
     return Limits(
-        connections=max(1, allowed - _OTHER_FILES),
+        connections=files.connections,
         head_bytes=settings.max_head,
         client_timeout_s=settings.client_timeout / 1_000,
         keep_alive_s=settings.keep_alive / 1_000,
     )
 
 
-def _addresses(settings: Settings) -> list[tuple[str, int]]:
-    """The addresses on which the server listens. One server serves all ports, and tells requests apart by their
-    port."""
-    addresses = [(settings.http_host, settings.http_port)]
-    if Role.API not in settings.roles:
-        return addresses
-    if settings.lmstfy and settings.lmstfy_port is not None:
-        addresses.append((settings.http_host, settings.lmstfy_port))
-    if settings.lmstfy and settings.lmstfy_admin_port is not None:
-        addresses.append((settings.lmstfy_admin_host, settings.lmstfy_admin_port))
-    return addresses
-
-
 def _listen_apart(settings: Settings, workers: Sequence[Process]) -> list[list[socket.socket]]:
     """The sockets of each worker. The kernel spreads connections over the workers with the API, or over all if none has
     it."""
-    addresses = _addresses(settings)
+    addresses = addresses_of(settings)
     answering = [worker for worker in workers if Role.API in worker.roles] or workers
     sockets: list[list[socket.socket]] = []
     for worker in workers:

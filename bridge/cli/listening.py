@@ -1,0 +1,54 @@
+"""Says where a bridge listens, and how many connections its open files allow. Pure."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+from typing import Final, Self
+
+from bridge.settings.roles import Role
+from bridge.settings.settings import Settings
+
+_OTHER_FILES: Final = 256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Files:
+    """The open files of a process: those it wants, and its limits."""
+
+    wanted: int
+    soft: int
+    hard: int
+
+    @classmethod
+    def of(cls, settings: Settings, limits: tuple[int, int]) -> Self:
+        """`limits`: the soft and the hard one."""
+        # Each connection is an open file, and the process needs some files for its connections to RabbitMQ and Redis.
+        return cls(wanted=settings.max_connections + _OTHER_FILES, soft=limits[0], hard=limits[1])
+
+    @property
+    def allowed(self) -> int:
+        """How many a process can have, if it raises its soft limit."""
+        return self.wanted if self.hard == resource.RLIM_INFINITY else min(self.wanted, self.hard)
+
+    @property
+    def to_raise(self) -> bool:
+        return self.soft != resource.RLIM_INFINITY and self.soft < self.allowed
+
+    @property
+    def connections(self) -> int:
+        """How many clients can be connected at the same time."""
+        return max(1, self.allowed - _OTHER_FILES)
+
+
+def addresses_of(settings: Settings) -> list[tuple[str, int]]:
+    """The addresses on which the server listens. One server serves all ports, and tells requests apart by their
+    port."""
+    addresses = [(settings.http_host, settings.http_port)]
+    if Role.API not in settings.roles:
+        return addresses
+    if settings.lmstfy and settings.lmstfy_port is not None:
+        addresses.append((settings.http_host, settings.lmstfy_port))
+    if settings.lmstfy and settings.lmstfy_admin_port is not None:
+        addresses.append((settings.lmstfy_admin_host, settings.lmstfy_admin_port))
+    return addresses
