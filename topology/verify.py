@@ -17,6 +17,7 @@ from yarl import URL
 from topology import compare
 from topology.channels import look_at_all, plain_channel
 from topology.errors import BrokerUnsuitable
+from topology.management import management, quoted
 from topology.plan import Exchange, Plan, Queue
 from topology.report import Finding, Report, error, unread
 
@@ -37,7 +38,7 @@ CAPABILITIES: Final = ("publisher_confirms", "exchange_exchange_bindings", "basi
 
 _SUPPORTED: Final = "Use a RabbitMQ that docs/versions.md lists"
 _UNREAD: Final = ", as the management API did not answer"
-_MOST_EXPIRED: Final = "columns=name,messages_dlx&page=1&page_size=20&sort=messages_dlx&sort_reverse=true"
+MOST_EXPIRED: Final = "columns=name,messages_dlx&page=1&page_size=20&sort=messages_dlx&sort_reverse=true"
 _DECLARE: Final = "Declare it with `delaybridge topology apply`"
 _MOVE: Final = "Stop the bridges of that version, and move its messages with `delaybridge topology drain`"
 
@@ -76,7 +77,7 @@ async def verify(
         TimeoutError: not done within `timeout_s`.
     """
     async with asyncio.timeout(timeout_s):
-        findings = await _server(connection)
+        findings = await unsuitable(connection)
         findings += await _missing(connection, plan)
         findings += await _barring(connection, plan)
         checked = ["version", "feature flags", f"{len(plan.exchanges)} exchanges", f"{len(plan.queues)} queues"]
@@ -95,7 +96,8 @@ async def verify(
     return Report(findings=tuple(dict.fromkeys(by_severity)), checked=tuple(checked), skipped=tuple(skipped))
 
 
-async def _server(connection: AbstractConnection) -> list[Finding]:
+async def unsuitable(connection: AbstractConnection) -> list[Finding]:
+    """Returns why the broker can't keep the promises: its version, a capability, or a feature flag."""
     async with plain_channel(connection) as channel:
         properties, url = channel.connection.server_properties or {}, channel.connection.url
     try:
@@ -152,7 +154,7 @@ async def managed(
         "bindings/VHOST": lambda rows: compare.bindings(plan, rows),
         "policies/VHOST": lambda rows: compare.policies(plan, rows, kind="policy"),
         "operator-policies/VHOST": lambda rows: compare.policies(plan, rows, kind="operator policy"),
-        f"queues/VHOST?{_MOST_EXPIRED}": lambda page: compare.expired(plan, page["items"]),
+        f"queues/VHOST?{MOST_EXPIRED}": lambda page: compare.expired(plan, page["items"]),
     }
     if not often:
         questions |= {
@@ -161,26 +163,22 @@ async def managed(
             "queues/VHOST": lambda rows: compare.queues(plan, rows),
         }
     findings = {}
-    given = httpx2.URL(management_url)
-    # Errors show the URL, so it must not hold the password.
-    base, login = given.copy_with(userinfo=b""), (given.username, given.password)
-    async with httpx2.AsyncClient(auth=login, verify=tls or True) as client:
+    async with management(management_url, tls) as api:
         for question, judge in questions.items():
-            path = question.replace("VHOST", _quoted(vhost))
+            path = question.replace("VHOST", quoted(vhost))
             try:
-                response = await client.get(base.join(f"/api/{path}"))
-                response.raise_for_status()
+                answer = await api.get(path)
             except httpx2.HTTPError as exc:
                 remedy = "Check BRIDGE_MANAGEMENT_URL, and that its user has the tag `monitoring` or `policymaker`"
                 findings[question] = [
                     unread(
-                        f"answer of the management API at {base.host}:{base.port} to /api/{path}",
+                        f"answer of the management API at {api.where} to /api/{path}",
                         found=f"missing ({exc})",
                         remedy=remedy,
                     )
                 ]
             else:
-                findings[question] = judge(response.json())
+                findings[question] = judge(answer)
     return findings
 
 
@@ -188,7 +186,7 @@ def _compared(question: str, plan: Plan) -> str:
     """Names what the answer to the question shows."""
     return {
         "bindings/VHOST": f"{len(plan.bindings)} bindings",
-        f"queues/VHOST?{_MOST_EXPIRED}": "expired messages of slots",
+        f"queues/VHOST?{MOST_EXPIRED}": "expired messages of slots",
         "policies/VHOST": "policies",
         "operator-policies/VHOST": "operator policies",
         "feature-flags": "all feature flags",
@@ -201,10 +199,6 @@ async def vhost_of(connection: AbstractConnection) -> str:
     """Returns the virtual host of an open connection."""
     async with plain_channel(connection) as channel:
         return channel.connection.url.path[1:] or "/"
-
-
-def _quoted(vhost: str) -> str:
-    return "".join(c if c.isalnum() and c.isascii() else "".join(f"%{b:02X}" for b in c.encode()) for c in vhost)
 
 
 def _version(properties: Mapping[str, Any]) -> tuple[int, ...]:

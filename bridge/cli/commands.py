@@ -36,6 +36,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "version": ("client.version", "Print the versions of this program and of the bridge."),
     "serve": ("serve", "Run a bridge in BRIDGE_WORKERS processes."),
     "dev": ("dev", "Run RabbitMQ, Redis and the bridge on this machine."),
+    "doctor": ("doctor.command", "Find what is wrong with the settings, RabbitMQ, Redis and a running bridge."),
     "topology": ("topology", "Show, declare, check, export and drain the topology on RabbitMQ."),
     "token": ("token", "Create, list and revoke the tokens of HTTP clients."),
     "audit": ("audit", "List messages whose copy is lost, and repair them."),

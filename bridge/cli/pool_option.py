@@ -18,7 +18,15 @@ def settings_of(pool: str) -> Settings:
     Raises:
         BadParameter: the settings are wrong, or there is no such pool.
     """
-    settings = read_settings()
+    return pool_of(read_settings(), pool)
+
+
+def pool_of(settings: Settings, pool: str) -> Settings:
+    """Returns the settings of the pool.
+
+    Raises:
+        BadParameter: there is no such pool.
+    """
     names = [DEFAULT, *(settings.pools or {})]
     if pool not in names:
         raise typer.BadParameter(

@@ -16,7 +16,7 @@ from bridge.model.errors import StoreUnfit, Unavailable
 from bridge.service.context import Context
 from bridge.service.supervisor import waiting
 from bridge.store.clock import ClockStep
-from bridge.store.eviction import evicting
+from bridge.store.eviction import evicting, evicts
 
 log = structlog.get_logger(__name__)
 
@@ -81,13 +81,7 @@ class Watch:
         except StoreUnfit as error:
             findings.append(Finding("error", str(error)))
         if policy := await evicting(self._store):
-            findings.append(
-                Finding(
-                    "warning",
-                    f"Redis' maxmemory-policy is {policy}: when full, it evicts records of messages, of deletes and of"
-                    " topics' policies; it must be noeviction",
-                )
-            )
+            findings.append(Finding("warning", evicts(policy)))
         since_s = monotonic() - _STEP_SHOWN_S
         findings += dict.fromkeys(_of_step(step) for step in self._store.clock.steps if step.at_s > since_s)
         self._report(tuple(findings))

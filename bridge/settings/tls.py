@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from _ssl import _test_decode_cert  # type: ignore[attr-defined]
 from pathlib import Path
 
 
@@ -44,6 +45,19 @@ def tls_failure(error: BaseException | None) -> str | None:
             return f"TLS failed: {(error.reason or str(error)).lower().replace('_', ' ')}"
         error = error.__cause__ or error.__context__
     return None
+
+
+def expires_s(cert: Path) -> float:
+    """Returns when the first certificate of a PEM file expires, in Unix seconds.
+
+    Raises:
+        ValueError: not a PEM file of a certificate.
+    """
+    try:
+        decoded = _test_decode_cert(str(cert))  # the only function of Python that reads a certificate without a peer
+    except OSError as error:
+        raise ValueError(f"{cert}: {_reason(error)}") from None
+    return float(ssl.cert_time_to_seconds(str(decoded["notAfter"])))
 
 
 def _load_certificate(context: ssl.SSLContext, settings: str, cert: Path | None, key: Path | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from redis.exceptions import ResponseError
 
 from bridge.store.client import Store
@@ -18,9 +20,23 @@ async def evicting(store: Store) -> str | None:
         infos = await store.command_each("INFO", "memory")
     except ResponseError:
         return None
-    for info in infos:
-        fields = dict(line.split(":", 1) for line in bytes(info).decode().splitlines() if ":" in line)
-        policy = fields.get("maxmemory_policy", "noeviction")
-        if int(fields.get("maxmemory", 0)) and policy != "noeviction":
-            return policy
-    return None
+    return next((policy for info in infos if (policy := evicting_policy(fields_of(info)))), None)
+
+
+def fields_of(info: bytes) -> dict[str, str]:
+    """The fields of an answer to INFO."""
+    return dict(line.split(":", 1) for line in bytes(info).decode().splitlines() if ":" in line)
+
+
+def evicting_policy(info: Mapping[str, str]) -> str | None:
+    """Returns the `maxmemory-policy` if this server evicts keys when its memory is full."""
+    policy = info.get("maxmemory_policy", "noeviction")
+    return policy if int(info.get("maxmemory", 0)) and policy != "noeviction" else None
+
+
+def evicts(policy: str) -> str:
+    """Says what the policy does."""
+    return (
+        f"Redis' maxmemory-policy is {policy}: when full, it evicts records of messages, of deletes and of"
+        " topics' policies; it must be noeviction"
+    )

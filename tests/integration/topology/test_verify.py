@@ -6,6 +6,7 @@ import aio_pika
 import pytest
 
 from bridge.local.rabbitmq import RabbitNode
+from tests.command import command
 from tests.integration.topology.conftest import Broker
 from tests.matrix.servers import Servers
 from topology import plan
@@ -148,8 +149,10 @@ async def test_missing_feature_flag_is_reported_with_and_without_management_api(
             await apply(connection, SMALL)
             over_amqp = await verify(connection, SMALL)
             managed = await verify(connection, SMALL, management_url=node.management_url)
+        doctor = await command("doctor", settings={"BRIDGE_AMQP_URL": node.amqp_url})
     finally:
         node.stop()
     expected = [("error", "feature flag stream_queue", "disabled", "enabled")]
     assert [(f.severity, f.name, f.found, f.required) for f in over_amqp.findings] == expected
     assert [(f.severity, f.name, f.found, f.required) for f in managed.findings] == expected
+    assert "feature flag stream_queue is disabled; it must be enabled" in doctor.stdout

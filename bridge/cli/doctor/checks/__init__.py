@@ -1,0 +1,1 @@
+"""Decides by the facts what is wrong. Pure."""

@@ -1,0 +1,25 @@
+"""Lists all checks, and makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from bridge.cli.doctor.checks import machine, management, rabbitmq, redis, running
+from bridge.cli.doctor.checks.check import Check, Verdict
+from bridge.cli.doctor.facts.facts import Facts
+
+# By theme: what the checks of this hundred, or of its second part, are about.
+THEMES: Final = {
+    "Settings and machine": machine.CHECKS,
+    "RabbitMQ": rabbitmq.CHECKS,
+    "RabbitMQ's management API": management.CHECKS,
+    "Redis": redis.CHECKS,
+    "A running bridge": running.CHECKS,
+}
+CHECKS: Final = tuple(check for checks in THEMES.values() for check in checks)
+
+
+def examine(facts: Facts) -> Sequence[tuple[Check, Verdict]]:
+    """Makes every check."""
+    return [(check, check.decide(facts)) for check in CHECKS]

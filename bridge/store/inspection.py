@@ -1,0 +1,83 @@
+"""Reads what Redis says about itself, for an operator. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from time import time
+from typing import Any, Final
+
+from redis.exceptions import AuthenticationError, ResponseError
+
+from bridge.model.errors import StoreUnavailable
+from bridge.store.client import Store
+from bridge.store.eviction import fields_of
+from bridge.store.keys import Keys
+from bridge.store.topic_list import TopicList
+
+_PARAMETERS: Final = ("appendfsync", "save")
+
+
+class StoreLoginRefused(StoreUnavailable):
+    """Redis asks for another password, or for one at all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerState:
+    """One server. `info`: the fields of INFO. `config`: the parameters of CONFIG. Empty: Redis refuses the command, as
+    some managed servers do."""
+
+    info: Mapping[str, str]
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inspection:
+    """`ahead_ms`: the least and the most by which Redis' clock is ahead of this machine's. `buckets`: of each topic's
+    index; None: Redis has no message yet."""
+
+    servers: tuple[ServerState, ...]
+    ahead_ms: tuple[float, float]
+    buckets: int | None
+    topics: tuple[str, ...]
+
+
+async def inspect(store: Store, keys: Keys) -> Inspection:
+    """Asks every server.
+
+    Raises:
+        StoreLoginRefused
+        StoreUnavailable
+    """
+    try:
+        await store.learn_clock()
+    except StoreUnavailable as error:
+        if isinstance(error.__cause__, AuthenticationError):
+            raise StoreLoginRefused(f"{error} ({error.__cause__})") from error
+        raise
+    here_ms, latest_ms = time() * 1_000, store.clock.latest_ms()
+    low_ms = store.clock.now_ms() - here_ms
+    infos = [fields_of(info) for info in await _unless_refused(store.command_each("INFO"))]
+    configs = [_texts(config) for config in await _unless_refused(store.command_each("CONFIG", "GET", *_PARAMETERS))]
+    pairs: Iterable[tuple[dict[str, str], dict[str, str]]] = zip_longest(infos, configs, fillvalue={})
+    buckets = await store.command("GET", keys.index_buckets)
+    return Inspection(
+        servers=tuple(ServerState(info=info, config=config) for info, config in pairs),
+        ahead_ms=(low_ms, low_ms if latest_ms is None else latest_ms - here_ms),
+        buckets=None if buckets is None else int(buckets),
+        topics=tuple(await TopicList(store, keys).names()),
+    )
+
+
+async def _unless_refused(asked: Awaitable[list[Any]]) -> list[Any]:
+    """The answers of all servers; empty, if they refuse the command."""
+    try:
+        return await asked
+    except ResponseError:
+        return []
+
+
+def _texts(answer: Any) -> dict[str, str]:
+    pairs = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
+    return {name.decode(): value.decode() for name, value in pairs}

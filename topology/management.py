@@ -1,0 +1,45 @@
+"""Asks RabbitMQ's management API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from ssl import SSLContext
+from typing import Any
+
+import httpx2
+
+
+class Management:
+    """The management API. `where`: its host and port."""
+
+    def __init__(self, client: httpx2.AsyncClient, base: httpx2.URL) -> None:
+        self._client = client
+        self._base = base
+        self.where = f"{base.host}:{base.port}"
+
+    async def get(self, path: str) -> Any:
+        """Returns the decoded answer to `/api/<path>`.
+
+        Raises:
+            httpx2.HTTPStatusError: it refused the question.
+            httpx2.HTTPError: it did not answer.
+        """
+        response = await self._client.get(self._base.join(f"/api/{path}"))
+        response.raise_for_status()
+        return response.json()
+
+
+@asynccontextmanager
+async def management(url: str, tls: SSLContext | None) -> AsyncIterator[Management]:
+    """Yields the API at the URL, which has user and password."""
+    given = httpx2.URL(url)
+    # Errors show the URL, so it must not hold the password.
+    base, login = given.copy_with(userinfo=b""), (given.username, given.password)
+    async with httpx2.AsyncClient(auth=login, verify=tls or True) as client:
+        yield Management(client, base)
+
+
+def quoted(vhost: str) -> str:
+    """The name of a virtual host as a part of a path."""
+    return "".join(c if c.isalnum() and c.isascii() else "".join(f"%{b:02X}" for b in c.encode()) for c in vhost)

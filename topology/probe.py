@@ -1,0 +1,73 @@
+"""Tries what a bridge would do on a broker, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from ssl import SSLContext
+from typing import Final, Literal
+from uuid import uuid4
+
+import aio_pika
+from aio_pika.abc import AbstractConnection
+from aiormq.exceptions import AMQPError, ChannelAccessRefused, ChannelClosed
+
+from topology.channels import open_channel, plain_channel
+from topology.connect import refusal
+
+Taken = Literal["confirmed", "blocked", "refused"]
+"""What RabbitMQ does with a message: confirms it, blocks the publisher, or refuses it for lack of a right."""
+
+_PATIENCE_S: Final = 2.0
+_CLOSED_WITHIN_S: Final = 0.2
+
+
+async def barred_names(connection: AbstractConnection, starts: Iterable[str]) -> tuple[str, ...]:
+    """Returns those starts of names of which the user may not configure queues.
+
+    The broker checks the right first. Then it refuses the queue in any case, as no quorum queue can be exclusive.
+    """
+    barred = []
+    for start in starts:
+        async with plain_channel(connection) as channel:
+            with suppress(ChannelClosed):
+                try:
+                    await channel.queue_declare(
+                        f"{start}probe-{uuid4().hex}",
+                        durable=True,
+                        exclusive=True,
+                        arguments={"x-queue-type": "quorum"},
+                    )
+                except ChannelAccessRefused:
+                    barred.append(start)
+    return tuple(barred)
+
+
+async def publishing(url: str, *, timeout_s: float, tls: SSLContext) -> Taken:
+    """Publishes two messages that RabbitMQ confirms and drops, as no queue has their key.
+
+    While it has an alarm, RabbitMQ takes the first message of a connection, and reads no further.
+
+    Raises:
+        ConnectionFailed, OSError, TimeoutError
+    """
+    try:
+        connection = await aio_pika.connect(url, timeout=timeout_s, ssl_context=tls)
+        try:
+            channel = await open_channel(connection, confirms=True)
+            for _ in range(2):
+                async with asyncio.timeout(_PATIENCE_S):
+                    await channel.basic_publish(b"", exchange="", routing_key=f"probe-{uuid4().hex}", mandatory=False)
+        except TimeoutError:
+            return "blocked"
+        except ChannelAccessRefused:
+            return "refused"
+        finally:
+            # A broker that blocks the connection does not read that it is closed.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSED_WITHIN_S):
+                    await connection.close()
+    except AMQPError as error:
+        raise refusal(error) from error
+    return "confirmed"
