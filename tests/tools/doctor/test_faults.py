@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -108,6 +109,18 @@ async def test_certificate_that_ends_soon_is_named(system: System, tmp_path: Pat
     issued.private_key_pem.write_to_path(key)
     found = await system.faults(http_cert=str(cert), http_key=str(key), http_port=str(free_ports(1)[0]))
     assert found == {106: f"the certificate of BRIDGE_HTTP_CERT {cert} {says}"}
+
+
+async def test_certificate_of_a_server_that_ends_soon_is_named(system: System, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(ca := tmp_path / "ca.pem")
+    issued = authority.issue_cert("localhost", not_after=datetime.now(UTC) + timedelta(days=10, minutes=9))
+    issued.configure_cert(context := ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "localhost", 0, ssl=context) as server:
+        where = f"localhost:{server.sockets[0].getsockname()[1]}"
+        found = await system.faults(management_url=f"https://guest:guest@{where}", tls_ca=str(ca))
+    assert set(found) == {106, 221}
+    assert found[106] == f"the certificate of {where} expires in 10 days"
 
 
 async def test_user_without_rights_or_tag_is_named(system: System) -> None:

@@ -80,10 +80,10 @@ CHECKS: Final = (
     ),
     Check(
         number=104,
-        title="A port is in use",
+        title="A port can't be used",
         cause="Another program listens on the port, or the address is not one of this machine.",
         effect="`serve` ends with exit code 1.",
-        remedy="Stop the other program (`ss -ltnp` names it), or set `BRIDGE_HTTP_PORT` to another port.",
+        remedy="Stop the other program (`ss -ltnp` names it), or set another `BRIDGE_HTTP_PORT` or `BRIDGE_HTTP_HOST`.",
         decide=ports,
     ),
     Check(

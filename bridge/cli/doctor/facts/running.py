@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import httpx2
 
+from bridge.access.access import is_loopback
 from bridge.broker.declared.findings import Finding
 from bridge.cli.doctor.facts.missing import Missing
 from bridge.settings.settings import Settings
@@ -39,7 +40,12 @@ def url_of(settings: Settings) -> str:
 async def running(url: str) -> Running | Missing:
     try:
         # No secret is sent, and the certificate is for the name by which clients call the bridge.
-        async with httpx2.AsyncClient(base_url=url, timeout=_TIMEOUT_S, verify=_any_certificate()) as client:
+        async with httpx2.AsyncClient(
+            base_url=url,
+            timeout=_TIMEOUT_S,
+            verify=_any_certificate(),
+            trust_env=not is_loopback(httpx2.URL(url).host),  # no proxy reaches this machine's own addresses
+        ) as client:
             health: Any = (await client.get("/health/ready")).json()
             info: Any = (await client.get("/openapi.json")).json()["info"]
         return Running(
