@@ -35,6 +35,8 @@ The bridge is the one of `--url` or `BRIDGE_URL`. Otherwise it is the one where 
 | `not checked` | the check could not be made; `found` has the reason |
 | `ok` | nothing was found; only `--all` lists it |
 
+Columns have one line for all checks that could not be made for the same reason, with their numbers.
+
 The exit code is 0 if there is no fault, and 1 if there is an error or a warning. With `--strict` it is also 1 if a
 check could not be made. `--json` prints one object a line with the members `check`, `state`, `title`, `found` and
 `docs`. A fault also has `cause`, `effect` and `remedy`.

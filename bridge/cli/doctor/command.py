@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Annotated, Any
 
 import orjson
@@ -35,6 +36,7 @@ app = App()
 _OK = "ok"
 _NOT_CHECKED = "not checked"
 _FAULTY = {"error", "warning"}
+_HEADS = ("check", "state", "title", "found", "remedy")
 _ORDER = ("error", "warning", _NOT_CHECKED, _OK)
 
 Results = Sequence[tuple[Check, Verdict]]
@@ -109,8 +111,16 @@ def _row(check: Check, state: str, found: str | None) -> Mapping[str, Any]:
 
 def _print(output: Output, rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
-        cells = [[line(row.get(name)) for name in ("check", "state", "title", "found", "remedy")] for row in rows]
-        output.table(["check", "state", "title", "found", "remedy"], cells)
+        output.table(_HEADS, [[line(row.get(head)) for head in _HEADS] for row in _together(rows)])
+
+
+def _together(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The rows, with one for all checks that could not be made for the same reason."""
+    for (state, reason), group in groupby(rows, key=lambda row: (row["state"], row["found"])):
+        if state == _NOT_CHECKED:
+            yield {"state": state, "title": ", ".join(str(row["check"]) for row in group), "found": reason}
+        else:
+            yield from group
 
 
 def _summary(results: Results) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -80,6 +81,18 @@ async def test_checks_without_a_server_say_why_they_were_not_made(system: System
     assert states[222] == ("not checked", "no management API; see 221")
     assert states[304] == ("not checked", "there is no connection to Redis; see 301 and 302")
     assert states[401][0] == "not checked"
+
+
+async def test_columns_have_one_line_for_all_checks_without_a_server(system: System) -> None:
+    settings = {**system.settings, "BRIDGE_AMQP_URL": "amqp://127.0.0.1:1"}
+    ended = await command("doctor", settings=settings)
+    rows = [re.split(r"  +", line) for line in ended.stdout.splitlines()]
+    assert rows[0] == ["check", "state", "title", "found", "remedy"]
+    assert [row[:3] for row in rows[1:]] == [
+        ["201", "error", "RabbitMQ does not answer"],
+        ["-", "not checked", "204, 205, 206, 208, 209, 210, 211"],
+    ]
+    assert ended.stderr.startswith(f"{len(CHECKS)} checks: 1 fault, 7 not checked. docs/operating/doctor.md")
 
 
 async def test_only_strict_fails_for_a_check_that_was_not_made(system: System) -> None:

@@ -49,7 +49,7 @@ def alarms(facts: Facts) -> Verdict:
     if raised:
         return [Fault(f"{alarm['node']}: {alarm['resource']} alarm") for alarm in raised]
     if isinstance(broker, Missing):
-        return broker
+        return broker if isinstance(answer, Missing) else ()
     return [Fault("RabbitMQ blocks publishers")] if broker.taken == "blocked" else ()
 
 
