@@ -119,7 +119,7 @@ CHECKS: Final = (
         title="The user may not configure",
         cause="The permissions of the user lack the right to configure names of the bridge.",
         effect="A missing exchange or queue stays missing. A message of a new topic is refused.",
-        remedy="Run `rabbitmqctl set_permissions USER '.*' '.*' '.*'` for the virtual host.",
+        remedy="Run `rabbitmqctl set_permissions USER '.*' '.*' '.*'`, or `delaybridge topology apply` as an admin.",
         decide=over(_broker, configure),
     ),
     Check(
