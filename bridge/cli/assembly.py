@@ -9,6 +9,7 @@ from bridge.loops.callbacks.loop import Loop as Callbacks
 from bridge.loops.checkpoint.lanes import Checkpoints
 from bridge.loops.recorded_acks import AckListener
 from bridge.loops.watch import Watch
+from bridge.metrics.process import CERTIFICATE
 from bridge.metrics.topics import LABELS
 from bridge.service.pools import Pools, Routes
 from bridge.service.service import Service
@@ -16,6 +17,7 @@ from bridge.service.worker_rpc import WorkerRpc
 from bridge.settings.pools import DEFAULT
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
+from bridge.settings.tls import expires_s
 
 if TYPE_CHECKING:
     from bridge.tracing.deliveries import Deliveries
@@ -25,6 +27,9 @@ def assemble(settings: Settings, worker_rpc: WorkerRpc | None = None, tracing: D
     """All pools of the process, not started. `worker_rpc`: reaches the other worker processes, if there are any.
     `tracing`: traces the deliveries of all pools; None: nobody does."""
     LABELS.most = settings.metrics_topics
+    for setting, cert in (("BRIDGE_HTTP_CERT", settings.http_cert), ("BRIDGE_TLS_CERT", settings.tls_cert)):
+        if cert is not None:
+            CERTIFICATE.labels(setting).set(expires_s(cert))
     pools = settings.pools or {}
     services = {name: _service(settings.of_pool(name), name, tracing) for name in (DEFAULT, *pools)}
     routes = Routes({namespace: name for name, pool in pools.items() for namespace in pool.namespaces})

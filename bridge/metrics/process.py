@@ -12,6 +12,9 @@ from bridge.metrics.registry import REGISTRY, gauge
 
 UP: Final = gauge("up", "1 if the part works (broker, store, checkpoint and other loops), asked at each scrape", "part")
 BREAKER: Final = gauge("breaker", "0 closed, 1 half-open, 2 open: calls to the part fail at once", "part")
+CERTIFICATE: Final = gauge(
+    "certificate_expires_timestamp_seconds", "When the certificate that the process has read expires", "setting"
+)
 _BUILD: Final = gauge("build_info", "1; the labels name the versions", "version", "python")
 _BUILD.labels(version("delaybridge"), python_version()).set(1)
 

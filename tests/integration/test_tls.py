@@ -126,7 +126,7 @@ async def send_pull_ack(client: httpx2.AsyncClient) -> None:
 
 async def test_message_is_sent_pulled_and_acked_over_tls(secured: Secured) -> None:
     authority = Authority(secured.folder / "front")
-    own = authority.issue("front", "127.0.0.1")
+    own = authority.issue("front", "127.0.0.1", expires=datetime(2030, 1, 1, tzinfo=UTC))
     settings = secured.settings(BRIDGE_HTTP_CERT=str(own.cert), BRIDGE_HTTP_KEY=str(own.key))
     port = free_ports(1)[0]
     bridge = ForkedBridge(secured.folder / "https.log", port, settings)
@@ -137,9 +137,13 @@ async def test_message_is_sent_pulled_and_acked_over_tls(secured: Secured) -> No
         await all_ok(url, verify)
         async with httpx2.AsyncClient(base_url=url, verify=verify, timeout=60) as client:
             await send_pull_ack(client)
+            shown = (await client.get("/metrics")).text
         peers = secured.rabbit.ctl("list_connections", "--no-table-headers", "ssl", "peer_cert_subject").splitlines()
         assert len(peers) >= 2
         assert all(peer.startswith("true\t") for peer in peers)
+        expires = "delaybridge_certificate_expires_timestamp_seconds"
+        assert f'{expires}{{setting="BRIDGE_HTTP_CERT"}} 1.893456e+09' in shown
+        assert f'{expires}{{setting="BRIDGE_TLS_CERT"}} ' in shown
         # The bridge reached the management API, so its log has no warning about it.
         assert "management API" not in bridge.log_file.read_text()
     finally:
