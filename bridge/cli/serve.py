@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from bridge.access.access import Undecided, asks_for_tokens
 from bridge.cli.assembly import assemble
 from bridge.cli.groups import App
+from bridge.cli.joined_notices import JoinedNotices
 from bridge.cli.listening import Files, addresses_of
 from bridge.cli.logs import configure
 from bridge.cli.workers import Workers
@@ -25,6 +26,7 @@ from bridge.http.app import served_app
 from bridge.http.server.protocol import limited_protocol
 from bridge.http.server.server import DrainingServer
 from bridge.http.server.sweep import Limits
+from bridge.service.systemd import Notices, Reporter
 from bridge.service.worker_rpc import WorkerRpc
 from bridge.settings.roles import Process, Role, processes
 from bridge.settings.settings import Settings, complaints
@@ -56,13 +58,19 @@ def serve() -> None:
     _collect_rarely()
     if settings.workers == 1:
         sockets = [_listen(host, port, shared=settings.reuse_port) for host, port in addresses_of(settings)]
-        code = _run(settings, sockets, WorkerRpc())
+        code = _run(settings, sockets, WorkerRpc(), Notices.from_environment())
     else:
         code = _run_workers(settings)
     raise typer.Exit(code)
 
 
-def _run(settings: Settings, sockets: list[socket.socket], worker_rpc: WorkerRpc, lifeline: int | None = None) -> int:
+def _run(
+    settings: Settings,
+    sockets: list[socket.socket],
+    worker_rpc: WorkerRpc,
+    notices: Notices | None,
+    lifeline: int | None = None,
+) -> int:
     """Serves until a signal ends it. Returns the exit code."""
     tracing = start_tracing(os.environ, worker_rpc.name)
     pools = assemble(settings, worker_rpc, tracing)
@@ -80,7 +88,8 @@ def _run(settings: Settings, sockets: list[socket.socket], worker_rpc: WorkerRpc
         timeout_graceful_shutdown=settings.grace // 1_000,
         backlog=2_048,
     )
-    server = DrainingServer(config, pools, drain_ms=settings.drain, lifeline=lifeline)
+    reporter = Reporter(pools, notices) if notices else None
+    server = DrainingServer(config, pools, drain_ms=settings.drain, lifeline=lifeline, reporter=reporter)
     # After a clean shutdown uvicorn raises the signal that ended it once more.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
@@ -93,21 +102,25 @@ def _run(settings: Settings, sockets: list[socket.socket], worker_rpc: WorkerRpc
 
 def _run_workers(settings: Settings) -> int:
     workers = processes(settings.workers, settings.roles)
-    worker_rpcs = WorkerRpc.of([worker.name for worker in workers])
+    names = [worker.name for worker in workers]
+    worker_rpcs = WorkerRpc.of(names)
     sockets = _listen_apart(settings, workers)
+    notices = Notices.from_environment()
+    joined = JoinedNotices(names, notices) if notices else None
 
     def work(index: int, lifeline: int) -> int:
         _close(own for other, own in enumerate(sockets) if other != index)
         worker = workers[index]
         structlog.contextvars.bind_contextvars(process=worker.name)
-        return _run(settings.model_copy(update={"roles": worker.roles}), sockets[index], worker_rpcs[index], lifeline)
+        own = settings.model_copy(update={"roles": worker.roles})
+        return _run(own, sockets[index], worker_rpcs[index], joined.of(index) if joined else None, lifeline)
 
     def ending() -> None:
         # With an open socket here, the kernel would still accept clients after all workers have closed theirs.
         _close(sockets)
 
     within_s = (settings.drain + 2 * settings.grace) / 1_000 + _BEYOND_GRACE_S
-    return Workers([worker.name for worker in workers], work, ending, within_s=within_s).run()
+    return Workers(names, work, ending, within_s=within_s, notices=joined).run()
 
 
 def _collect_rarely() -> None:

@@ -11,6 +11,7 @@ refused. The parent forks after all imports, so a worker starts in 0.1 s and not
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -21,6 +22,8 @@ from typing import Final
 
 import structlog
 
+from bridge.cli.joined_notices import JoinedNotices
+
 log = structlog.get_logger(__name__)
 
 _RESTART_S: Final = 1.0  # a worker starts at most once in this time
@@ -30,15 +33,22 @@ _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 class Workers:
     def __init__(
-        self, names: Sequence[str], work: Callable[[int, int], int], ending: Callable[[], None], *, within_s: float
+        self,
+        names: Sequence[str],
+        work: Callable[[int, int], int],
+        ending: Callable[[], None],
+        *,
+        within_s: float,
+        notices: JoinedNotices | None = None,
     ) -> None:
         """`work(place, pipe)` runs the worker number `place` and returns its exit code. A worker must stop when the
         other end of `pipe` is closed. The parent calls `ending` before it stops the workers, and kills workers that
-        have not ended `within_s` seconds later."""
+        have not ended `within_s` seconds later. `notices`: joins what the workers tell systemd."""
         self._names = names
         self._work = work
         self._ending = ending
         self._within_s = within_s
+        self._notices = notices
         self._running: dict[int, int] = {}  # places by process id
         self._start_s: dict[int, float] = {}  # by place: when to start workers that are not running
         self._started_s = [0.0] * len(names)
@@ -78,10 +88,15 @@ class Workers:
                 os.close(lifeline[1])
                 _become(lambda place=place: self._work(place, lifeline[0]))  # type: ignore[misc]
             self._running[process] = place
+            if self._notices is not None:
+                self._notices.started(place)
 
     def _wait(self, until_s: float | None) -> int | None:
-        """Waits for a signal and returns it. None: none came until `until_s`."""
+        """Waits for a signal and returns it. None: none came until `until_s`, or a notice may have."""
         signals = (signal.SIGCHLD, *_STOP_SIGNALS)
+        if self._notices is not None:
+            self._notices.join()
+            until_s = min(until_s or math.inf, monotonic() + self._notices.pause_s)
         if until_s is None:
             return signal.sigwaitinfo(signals).si_signo
         info = signal.sigtimedwait(signals, max(0.0, until_s - monotonic()))
@@ -98,6 +113,8 @@ class Workers:
         return ended
 
     def _end(self) -> None:
+        if self._notices is not None:
+            self._notices.stopping()
         self._ending()
         for process in self._running:
             os.kill(process, signal.SIGTERM)
@@ -109,6 +126,8 @@ class Workers:
             log.error("worker.killed", worker=self._names[place])
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
+        if self._notices is not None:
+            self._notices.close()
 
 
 def _become(work: Callable[[], int]) -> None:

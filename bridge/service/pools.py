@@ -80,6 +80,11 @@ class Pools:
             )
         return self.services[next(iter(example_by_pool), DEFAULT)]
 
+    @property
+    def alive(self) -> bool:
+        """Whether every loop of every pool runs."""
+        return all(service.alive for service in self.services.values())
+
     async def start(self) -> None:
         """Starts the service of each pool, then answers the other worker processes.
 

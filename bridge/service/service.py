@@ -113,6 +113,11 @@ class Service:
         """Reports the watch's findings as part of the health."""
         self._watch = watch
 
+    @property
+    def alive(self) -> bool:
+        """Whether every loop runs. One that waits for a server runs."""
+        return not any(task.done() for task in self._running)
+
     async def start(self) -> None:
         """Starts the loops. They wait for a broker or a store that is away; health reports it meanwhile.
 

@@ -10,6 +10,7 @@ import uvicorn
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
+    from bridge.service.systemd import Reporter
 
 
 class DrainingServer(uvicorn.Server):
@@ -19,9 +20,19 @@ class DrainingServer(uvicorn.Server):
     which a load balancer can take the bridge out, the server stops listening and finishes the requests in flight.
     """
 
-    def __init__(self, config: uvicorn.Config, pools: Pools, *, drain_ms: int, lifeline: int | None = None) -> None:
-        """`lifeline`: the read end of a pipe. The server stops when the write end closes, with the parent process."""
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        pools: Pools,
+        *,
+        drain_ms: int,
+        lifeline: int | None = None,
+        reporter: Reporter | None = None,
+    ) -> None:
+        """`lifeline`: the read end of a pipe. The server stops when the write end closes, with the parent process.
+        `reporter`: reports when the server answers and when it stops."""
         super().__init__(config)
+        self._reporter = reporter
         self._pools = pools
         self._drain_s = drain_ms / 1_000
         self._lifeline = lifeline
@@ -29,9 +40,13 @@ class DrainingServer(uvicorn.Server):
     async def main_loop(self) -> None:
         if self._lifeline is not None:
             asyncio.get_running_loop().add_reader(self._lifeline, self._parent_gone, self._lifeline)
+        if self._reporter is not None:
+            self._reporter.start()
         await super().main_loop()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._reporter is not None:
+            self._reporter.stopping()
         self._pools.drain()
         for connection in self.server_state.connections:
             if (request := getattr(connection, "cycle", None)) is not None:
@@ -39,6 +54,8 @@ class DrainingServer(uvicorn.Server):
         self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
         await asyncio.sleep(self._drain_s)
         await super().shutdown(sockets)
+        if self._reporter is not None:
+            self._reporter.end()
 
     def _parent_gone(self, lifeline: int) -> None:
         asyncio.get_running_loop().remove_reader(lifeline)

@@ -1,0 +1,122 @@
+"""Tells systemd whether this process is ready, alive or stopping, by the protocol of sd_notify(3).
+
+Only a process with NOTIFY_SOCKET does so. A watchdog restarts a service that no longer sends WATCHDOG=1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, Self
+
+from bridge.service.supervisor import supervise
+
+if TYPE_CHECKING:
+    from bridge.service.pools import Pools
+
+_LONGEST_STATUS: Final = 500  # characters
+_NO_WATCHDOG_S: Final = 30.0
+_READY_EVERY_S: Final = 10.0
+_UNREADY_EVERY_S: Final = 1.0
+
+
+class Notices:
+    """The notices of one process. `watchdog_s`: systemd restarts a service that was silent for so long."""
+
+    def __init__(self, send: Callable[[bytes], object], watchdog_s: float) -> None:
+        self.watchdog_s = watchdog_s
+        self._send = send
+        self._status = ""
+        self._owes_ready = False
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self | None:
+        """Notices to the service manager that started this process. None: none wants them."""
+        address = environment.get("NOTIFY_SOCKET")
+        if not address:
+            return None
+        where = f"\0{address[1:]}" if address.startswith("@") else address
+        watched = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        watchdog_us = int(environment.get("WATCHDOG_USEC", 0)) if watched else 0
+        return cls(partial(_send, where), watchdog_us / 1_000_000 or _NO_WATCHDOG_S)
+
+    def ready(self) -> None:
+        self._owes_ready = not self._tell("READY=1")
+
+    def alive(self) -> None:
+        if self._owes_ready:
+            self.ready()
+        self._tell("WATCHDOG=1")
+
+    def stopping(self) -> None:
+        self._tell("STOPPING=1")
+        self.status("stopping")
+
+    def status(self, text: str) -> None:
+        """Sends one line for `systemctl status`, if it has changed."""
+        text = " ".join(text.split())[:_LONGEST_STATUS]
+        if text != self._status:
+            self._status = text
+            self._tell(f"STATUS={text}")
+
+    def _tell(self, notice: str) -> bool:
+        try:
+            self._send(notice.encode())
+        except OSError:  # a manager that is busy or gone is no reason to wait or to stop
+            return False
+        return True
+
+
+class Reporter:
+    """Reports one process, from its first answer to its end.
+
+    It is alive while the event loop turns and the task of every loop runs. A server that is away does not count: a
+    restart would not mend it, and the status names it.
+    """
+
+    name = "systemd"
+    state = "ok"
+
+    def __init__(self, pools: Pools, notices: Notices) -> None:
+        self._pools = pools
+        self._notices = notices
+        self._stopping = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._notices.ready()
+        self._tasks = [asyncio.create_task(self._beat()), asyncio.create_task(supervise(self), name=self.name)]
+
+    def stopping(self) -> None:
+        """Reports the stop. From now on, loops may end."""
+        self._stopping = True
+        for describing in self._tasks[1:]:
+            describing.cancel()
+        self._notices.stopping()
+
+    def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def run(self) -> None:
+        """Reports the health as status, for ever."""
+        while True:
+            health = await self._pools.own_health()
+            faults = [f"{part}: {state}" for part, state in health.parts.items() if state != "ok"]
+            faults += [finding.says for finding in health.findings]
+            self._notices.status("; ".join(faults) or "ready")
+            await asyncio.sleep(_UNREADY_EVERY_S if faults else _READY_EVERY_S)
+
+    async def _beat(self) -> None:
+        while True:
+            if self._stopping or self._pools.alive:
+                self._notices.alive()
+            await asyncio.sleep(self._notices.watchdog_s / 4)
+
+
+def _send(address: str, notice: bytes) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as manager:
+        manager.sendto(notice, address)
