@@ -98,8 +98,9 @@ lock: ## Write the lock files again from pyproject.toml; versions that still fit
 	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group helm --output-file tests/helm.lock
 
-docs: setup ## Write docs/cli.md and docs/operating/doctor.md again from the commands and checks
+docs: setup ## Write the generated pages again: of commands, settings and checks
 	@$(PYTHON) -m tests.docs.cli_page
+	@$(PYTHON) -m tests.docs.settings_page
 	@$(PYTHON) -m tests.docs.doctor_page
 
 swagger: ## Replace the files of Swagger UI, which /docs loads, by those of VERSION=number

@@ -12,11 +12,12 @@ from bridge.cli import failures
 from bridge.cli.commands import Commands
 from bridge.cli.environment import complaints
 from bridge.cli.groups import App
+from bridge.settings.unknown import CONFIG
 
 _CODES = "; ".join(f"{code} {meaning}" for code, meaning in failures.MEANINGS.items())
 _HELP = f"""Delivers messages later, on RabbitMQ.
 
-The options --url, --token and --json may come before or after the command.
+The options --config, --url, --token and --json may come before or after the command.
 
 Exit codes: {_CODES}."""
 
@@ -36,7 +37,12 @@ def check_environment(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A TOML file of settings, in place of that of BRIDGE_CONFIG.")
+    ] = None,
 ) -> None:
+    if config is not None:
+        os.environ[CONFIG] = config
     if context.invoked_subcommand == "doctor":
         return  # which lists unknown settings among other faults
     if unknown := complaints(os.environ):

@@ -26,6 +26,12 @@ def behind_command(arguments: list[str], default: str | None = None) -> list[str
 
 def before_command(arguments: list[str], options: Mapping[str, bool]) -> list[str]:
     """Moves options to the front, each with its value. `options`: whether each is a flag."""
+    moved, rest = taken_out(arguments, options)
+    return [*moved, *rest]
+
+
+def taken_out(arguments: list[str], options: Mapping[str, bool]) -> tuple[list[str], list[str]]:
+    """Returns the options with their values, and all other arguments. `options`: whether each is a flag."""
     moved: list[str] = []
     rest: list[str] = []
     waiting = list(arguments)
@@ -35,4 +41,4 @@ def before_command(arguments: list[str], options: Mapping[str, bool]) -> list[st
         (moved if name in options else rest).append(word)
         if name in options and not options[name] and not has_value and waiting:
             moved.append(waiting.pop(0))
-    return [*moved, *rest, *waiting]
+    return moved, [*rest, *waiting]

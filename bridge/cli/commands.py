@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from bridge.cli.arguments import behind_command, taken_out
 from bridge.cli.groups import Group
 
 # The module of each command, below `bridge.cli`, and the first line of its help.
@@ -39,6 +40,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "doctor": ("doctor.command", "Find what is wrong with the settings, RabbitMQ, Redis and a running bridge."),
     "topology": ("topology", "Show, declare, check, export and drain the topology on RabbitMQ."),
     "token": ("token", "Create, list and revoke the tokens of HTTP clients."),
+    "config": ("config", "Show the settings, and check them."),
     "audit": ("audit", "List messages whose copy is lost, and repair them."),
     "backup": (
         "backup",
@@ -55,6 +57,10 @@ class Commands(Group):
         super().__init__(**options)
         for name, (_, summary) in COMMANDS.items():
             self.commands[name] = TyperCommand(name, help=summary)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        config, rest = taken_out(args, {"--config": False})  # it may come behind the command's name too
+        return TyperGroup.parse_args(self, ctx, [*config, *behind_command(rest)])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] in COMMANDS:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from bridge.settings.unknown import OF_CLIENTS, PREFIX, complaints_about_unknown
+from bridge.settings.unknown import CONFIG, CREDENTIALS_DIR, OF_CLIENTS, PREFIX, complaints_about_unknown
 
-_CHEAP: Final = {*OF_CLIENTS, f"{PREFIX}LOCAL_DIR"}
+_CHEAP: Final = {*OF_CLIENTS, CONFIG, f"{PREFIX}LOCAL_DIR"}
 
 
 def complaints(environment: Mapping[str, str]) -> list[str]:
-    """Names each unknown variable, and each unknown file of `BRIDGE_SECRETS_DIR`."""
-    if all(name in _CHEAP for name in environment if name.upper().startswith(PREFIX)):
+    """Names each unknown variable, and each unknown file of secrets or credentials."""
+    if all(name in _CHEAP for name in environment if name == CREDENTIALS_DIR or name.upper().startswith(PREFIX)):
         return []
     # It costs 0.2 s, and the environment of most clients has no other variable.
     from bridge.settings.settings import Settings  # noqa: PLC0415

@@ -10,15 +10,16 @@ import typer
 
 from bridge.local.running import data_dir, running_servers
 from bridge.settings.amqp_urls import without_password
-from bridge.settings.unknown import SECRETS_DIR
+from bridge.settings.unknown import CONFIG, CREDENTIALS_DIR, SECRETS_DIR
 
-_NAMED = ("BRIDGE_AMQP_URL", "BRIDGE_REDIS_URL", SECRETS_DIR)
+_SERVERS = ("BRIDGE_AMQP_URL", "BRIDGE_REDIS_URL")
+_NAMED = (*_SERVERS, *(f"{name}_FILE" for name in _SERVERS), CONFIG, SECRETS_DIR, CREDENTIALS_DIR)
 
 
 def local_servers(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """The settings that name the servers of a running `make run`, and a line about them on standard error.
 
-    Empty: there is none, or the environment names a server. A mixture of both would be no pair of servers.
+    Empty: there is none, or the environment names a server or a file. A mixture of both would be no pair of servers.
     """
     if any(name.upper() in _NAMED for name in environment):
         return {}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import typer
-from pydantic import ValidationError
 
 from bridge.cli.local_servers import local_servers
+from bridge.model.errors import WrongSettings
 from bridge.settings.pools import DEFAULT
-from bridge.settings.settings import Settings, complaints
+from bridge.settings.reading import read
+from bridge.settings.settings import Settings
 
 POOL_HELP = "A pool of BRIDGE_POOLS."
 
@@ -36,12 +37,12 @@ def pool_of(settings: Settings, pool: str) -> Settings:
 
 
 def read_settings() -> Settings:
-    """Returns the settings from the environment. If it names no server: those of a running `make run`.
+    """Returns the settings that an operator has given. If they name no server: those of a running `make run`.
 
     Raises:
         BadParameter: names each wrong setting.
     """
     try:
-        return Settings(**local_servers())
-    except ValidationError as error:
-        raise typer.BadParameter("\n".join(complaints(error))) from None
+        return read(**local_servers())
+    except WrongSettings as error:
+        raise typer.BadParameter(str(error)) from None

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 import structlog
 import typer
 import uvicorn
-from pydantic import ValidationError
 
 from bridge.access.access import Undecided, asks_for_tokens
 from bridge.cli.assembly import assemble
@@ -26,10 +25,12 @@ from bridge.http.app import served_app
 from bridge.http.server.protocol import limited_protocol
 from bridge.http.server.server import DrainingServer
 from bridge.http.server.sweep import Limits
+from bridge.model.errors import WrongSettings
 from bridge.service.systemd import Notices, Reporter
 from bridge.service.worker_rpc import WorkerRpc
+from bridge.settings.reading import read
 from bridge.settings.roles import Process, Role, processes
-from bridge.settings.settings import Settings, complaints
+from bridge.settings.settings import Settings
 from bridge.tracing.start import start as start_tracing
 
 app = App()
@@ -41,12 +42,12 @@ _BEYOND_GRACE_S = 5.0
 def serve() -> None:
     """Run a bridge in BRIDGE_WORKERS processes.
 
-    The settings come from environment variables (BRIDGE_…).
+    The settings come from a file and from environment variables (BRIDGE_…); `config show` lists them.
     """
     try:
-        settings = Settings()
-    except ValidationError as error:
-        print(*complaints(error), sep="\n", file=sys.stderr)
+        settings = read()
+    except WrongSettings as error:
+        print(error, file=sys.stderr)
         raise typer.Exit(2) from None
     configure(settings)
     structlog.configure(cache_logger_on_first_use=True)

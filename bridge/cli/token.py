@@ -24,6 +24,7 @@ from bridge.access.token import (
     written,
 )
 from bridge.cli import failures
+from bridge.cli.columns import aligned
 from bridge.cli.groups import App
 from bridge.cli.pool_option import read_settings, settings_of
 from bridge.cli.record import record
@@ -137,8 +138,8 @@ def list_tokens(*, json: _Json = False) -> None:
         typer.echo(orjson.dumps(dumped, option=orjson.OPT_INDENT_2))
         return
     head = ("id", "name", "scopes", "topics", "limits", "created", "expires")
-    for row in _aligned([head, *map(_row, tokens)]):
-        typer.echo(row)
+    for line in aligned([head, *map(_row, tokens)]):
+        typer.echo(line)
 
 
 @app.command()
@@ -225,8 +226,3 @@ def _row(token: Token) -> Sequence[str]:
         format_instant(token.created_ms),
         expires,
     )
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -143,6 +143,9 @@ class Allowed:
     network: IPv4Network | IPv6Network | None
     plain_http: bool
 
+    def __str__(self) -> str:
+        return ("http://" if self.plain_http else "") + str(self.network or self.host)
+
     def matches(self, host: str, address: Address) -> bool:
         if self.network is None:
             return host.lower() == self.host

@@ -67,6 +67,12 @@ def parse_instant_ms(value: object) -> int:
     raise ValueError(f"must be {INSTANT_FORMS}")
 
 
+def format_duration(duration_ms: int) -> str:
+    """Formats the duration in its largest whole unit: `1500ms`, `75s`, `1h`, `7d`; zero as `0`."""
+    unit, of_unit_ms = next(one for one in reversed(_UNIT_MS.items()) if duration_ms % one[1] == 0)
+    return f"{duration_ms // of_unit_ms}{unit}" if duration_ms else "0"
+
+
 def format_instant(instant_ms: int) -> str:
     """Formats the instant as RFC 3339 in UTC with milliseconds: `2026-01-31T09:00:00.000Z`."""
     second, ms = divmod(instant_ms, 1_000)

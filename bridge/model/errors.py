@@ -1,6 +1,7 @@
 """Defines every error of the bridge as one tree.
 
     BridgeError
+    ├── WrongSettings         settings are unknown, or their values are wrong: the process does not start
     ├── InvalidRequest        the caller's input is wrong; names field, value and limit
     ├── NotFound              no topic or message has this name
     ├── Conflict              the state of the message or topic forbids the call
@@ -24,6 +25,7 @@ The bridge translates errors of redis-py, aio-pika and aiormq where it calls the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +42,14 @@ class FieldError:
 
 class BridgeError(Exception):
     """The root of the tree. Its text is written for the caller."""
+
+
+class WrongSettings(BridgeError):
+    """`complaints`: one line for each fault."""
+
+    def __init__(self, complaints: Sequence[str]) -> None:
+        super().__init__("\n".join(complaints))
+        self.complaints = complaints
 
 
 class InvalidRequest(BridgeError):

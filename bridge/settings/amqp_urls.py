@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 from urllib.parse import unquote
 
 from yarl import URL
+
+_LOGIN: Final = re.compile(r"://([^/?#@:]*):[^/?#]*@")  # the last @ of an authority ends its login
+_OPTION: Final = re.compile(r"([?&][^=&#]*)=[^&#]*")
 
 
 def checked_amqp_url(text: str) -> str:
@@ -36,8 +41,12 @@ def amqp_endpoints(text: str) -> set[tuple[str, int, str]]:
 
 
 def without_password(text: str) -> str:
-    """Returns the URLs with `***` in place of each password."""
-    return ",".join(str(url.with_password("***") if (url := URL(part)).password else url) for part in text.split(","))
+    """Returns the URLs with `***` in place of each password. Redis' URLs may have passwords among their options too."""
+    return _OPTION.sub(_masked_option, _LOGIN.sub(r"://\1:***@", text))
+
+
+def _masked_option(option: re.Match[str]) -> str:
+    return f"{option[1]}=***" if "password" in unquote(option[1]).lower() else option[0]
 
 
 def _check(text: str, schemes: Sequence[str], form: str) -> None:

@@ -1,170 +1,223 @@
-"""Reads all settings from the environment (`BRIDGE_…`) and from files in `BRIDGE_SECRETS_DIR`."""
+"""Defines every setting of a bridge: its kind, its default and its meaning.
+
+`make docs` writes the meanings into docs/operating/settings.md, so their links start in docs/operating/.
+"""
 
 from __future__ import annotations
 
 import os
 from functools import cached_property
-from json import loads
 from pathlib import Path
 from ssl import SSLContext
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from bridge.model.addresses import Allowed, parse_allowed
-from bridge.model.durations import parse_duration_ms
 from bridge.model.values import LARGEST_BODY
-from bridge.settings.amqp_urls import checked_amqp_url, checked_management_url
-from bridge.settings.pools import DEFAULT, Pool, check_apart, parse_pools
-from bridge.settings.redis_url import checked_redis_url
-from bridge.settings.roles import EVERY_ROLE, Roles, parse_roles
-from bridge.settings.task_services import TaskService, parse_task_services
+from bridge.settings.given import given_settings
+from bridge.settings.kinds import (
+    Accounts,
+    Address,
+    AmqpUrl,
+    Bytes,
+    DurationMs,
+    ManagementUrl,
+    PemFile,
+    PoolsByName,
+    PortOrNone,
+    PushAllow,
+    RedisUrl,
+    RolesOption,
+    Seconds,
+    TaskServices,
+    Unit,
+)
+from bridge.settings.pools import DEFAULT, check_apart
+from bridge.settings.roles import EVERY_ROLE
 from bridge.settings.tls import check_server_files, client_context
 
-DurationMs = Annotated[int, BeforeValidator(lambda value: parse_duration_ms(_number(value)))]
-
-# These settings hold passwords, so neither an error nor `repr` shows them.
-AmqpUrl = Annotated[str, AfterValidator(checked_amqp_url), Field(repr=False)]
-RedisUrl = Annotated[str, AfterValidator(checked_redis_url), Field(repr=False)]
-ManagementUrl = Annotated[Annotated[str, AfterValidator(checked_management_url)] | None, Field(repr=False)]
-_SECRET = ("amqp_url", "redis_url", "management_url", "lmstfy_accounts", "task_services", "pools")
-
-
-def _accounts(value: object) -> object:
-    return loads(value) if isinstance(value, str | bytes) else value
-
-
-# A JSON object of passwords by user.
-Accounts = Annotated[dict[str, str] | None, NoDecode, BeforeValidator(_accounts), Field(repr=False)]
-PushAllow = Annotated[
-    tuple[Allowed, ...] | None,
-    NoDecode,
-    BeforeValidator(lambda value: parse_allowed(value) if isinstance(value, str) else value),
-]
-TaskServices = Annotated[
-    dict[str, TaskService] | None,
-    NoDecode,
-    BeforeValidator(lambda value: parse_task_services(value) if isinstance(value, str | bytes) else value),
-    Field(repr=False),
-]
-PoolsByName = Annotated[
-    dict[str, Pool] | None,
-    NoDecode,
-    BeforeValidator(lambda value: parse_pools(value) if isinstance(value, str | bytes) else value),
-    Field(repr=False),
-]
-RolesOption = Annotated[
-    Roles, NoDecode, BeforeValidator(lambda value: parse_roles(value) if isinstance(value, str) else value)
-]
 _BESIDE_ONE_BODY_BYTES = 256 * 1024  # headers and ids, or the receipts of an ack
 _BESIDE_BODIES_BYTES = 1024 * 1024
-Seconds = Annotated[int, Field(ge=0, lt=2**32)]
-
-
-def complaints(error: ValidationError) -> list[str]:
-    """Says what is wrong with the settings, one line for each. Shows no value that may hold a password."""
-    lines = []
-    for problem in error.errors():
-        message = problem["msg"].removeprefix("Value error, ")
-        if not problem["loc"]:
-            lines.append(message)
-            continue
-        name = "_".join(str(part) for part in problem["loc"])
-        given = "" if name in _SECRET else f" (given: {problem['input']!r})"
-        lines.append(f"BRIDGE_{name.upper()}: {message}{given}")
-    return lines
-
-
-def _number(value: object) -> object:
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
 class Settings(BaseSettings):
-    """The settings of a bridge. A duration is a number of milliseconds or a string such as `"15m"`."""
+    """The settings of a bridge: those that a caller sets, then those that an operator has given.
 
-    model_config = SettingsConfigDict(
-        env_prefix="BRIDGE_",
-        secrets_dir=os.environ.get("BRIDGE_SECRETS_DIR"),
-        extra="ignore",
-        hide_input_in_errors=True,
-    )
+    `bridge.settings.reading.read` names each that is wrong.
+    """
+
+    model_config = SettingsConfigDict(extra="forbid", hide_input_in_errors=True)
 
     amqp_url: AmqpUrl = "amqp://guest:guest@127.0.0.1:5672"
+    """RabbitMQ, with user, password and virtual host (`/` if the URL ends with the port, `/` or `/%2F`); all nodes of a
+    [cluster](clusters.md#a-cluster-of-rabbitmq), separated by commas"""
     redis_url: RedisUrl = "redis://127.0.0.1:6379/0"
-    management_url: ManagementUrl = None  # with user and password; only to check arguments, bindings and policies
-    pools: PoolsByName = None  # further pools; the servers above are the default pool
-    tls_ca: Path | None = None  # PEM: the authorities of all servers reached by TLS. None: the system's authorities
-    tls_cert: Path | None = None  # PEM: the client certificate for servers that ask for one
-    tls_key: Path | None = None
+    """Redis: one server, Sentinel, or a Redis Cluster, see
+    [the forms](clusters.md#redis-one-server-sentinel-cluster)"""
+    management_url: ManagementUrl = None
+    """RabbitMQ's management API with user and password; the bridge reads arguments, bindings and policies there, see
+    [health](runbook.md#health)"""
+    pools: PoolsByName = None
+    """further pairs of RabbitMQ and Redis, and their namespaces, see [pools](clusters.md#pools)"""
+    tls_ca: PemFile = None
+    """the authority that signs the servers' certificates; the system's if unset, see [TLS](security.md#tls)"""
+    tls_cert: PemFile = None
+    """the bridge's own certificate, for servers that ask for one"""
+    tls_key: PemFile = None
+    """its key, if a separate file holds it"""
     roles: RolesOption = EVERY_ROLE
-    workers: Annotated[int, Field(ge=1, le=64)] = 1
-    http_host: str = "127.0.0.1"
-    http_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    """the work of this process, see [roles](sizing.md#roles)"""
+    workers: Annotated[int, Field(ge=1, le=64), Unit("processes")] = 1
+    """worker processes behind the same ports; from 2 on, one runs only the checkpoint, see [several
+    processes](sizing.md#several-processes)"""
+    http_host: Address = "127.0.0.1"
+    """the API listens here"""
+    http_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 8080
+    """the API listens here"""
     reuse_port: bool = False
-    http_cert: Path | None = None  # PEM with the chain. If it is set, the port speaks https
-    http_key: Path | None = None
-    access: Literal["tokens", "open"] | None = None  # None: open on loopback; elsewhere the bridge refuses to start
-    tokens_file: Path | None = None  # a file of tokens; those in Redis do not count then
-    max_connections: Annotated[int, Field(ge=1)] = 4_096
-    max_buffered: Annotated[int, Field(ge=1024 * 1024)] = 64 * 1024 * 1024  # bytes of bodies, of all connections
-    max_head: Annotated[int, Field(ge=1_024, le=1024 * 1024)] = 32 * 1024  # bytes
-    client_timeout: DurationMs = 20_000  # for a request's head, for each 64 KiB of a body, for each 64 KiB of an answer
-    keep_alive: DurationMs = 75_000  # longer than clients and load balancers keep an idle connection (60 s)
+    """several processes share the port; the kernel spreads the connections"""
+    http_cert: PemFile = None
+    """the certificate of the bridge's port, with its chain; the port then speaks https, see [TLS](security.md#tls)"""
+    http_key: PemFile = None
+    """its key, if a separate file holds it"""
+    access: Literal["tokens", "open"] | None = None
+    """whether a request needs a token, see [tokens](security.md#tokens); unset: open on loopback, on other addresses
+    the process exits with code 2"""
+    tokens_file: Annotated[Path | None, Unit("JSON file")] = None
+    """the tokens; replaces those in Redis"""
+    max_connections: Annotated[int, Field(ge=1), Unit("connections")] = 4_096
+    """open connections of this process at most, see [request limits](security.md#request-limits)"""
+    max_buffered: Annotated[int, Field(ge=1024 * 1024), Unit("bytes")] = 64 * 1024 * 1024
+    """the bodies of all large requests of this process together, see [request limits](security.md#request-limits); at
+    least 1 MiB"""
+    max_head: Annotated[int, Field(ge=1_024, le=1024 * 1024), Unit("bytes")] = 32 * 1024
+    """a request's first line and headers at most (431); a path with its query may use a quarter of it (414)"""
+    client_timeout: DurationMs = 20_000
+    """time limit for a whole head, for each 64 KiB of a body (408), and for the client to read each 64 KiB of an
+    answer"""
+    keep_alive: DurationMs = 75_000
+    """longest idle time of a connection between requests; clients and load balancers keep one for 60 s"""
 
-    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")] = "delay"
-    ready_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$")] = "ready."
-    dead_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$")] = "dead."
-    redis_prefix: Annotated[str, Field(pattern=r"^[^{}/]{1,40}$")] = "delay"
-    lanes: Annotated[int, Field(ge=1, le=64)] = 1  # number of wheels; each has a checkpoint queue
-    index_buckets: Annotated[int, Field(ge=1, le=256)] = 1  # of each topic's index; fixed once Redis has messages
-    delivery_limit: Annotated[int, Field(ge=1)] = 20  # of ready queues; fixed once a topic's queue exists
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$"), Unit("name")] = "delay"
+    """prefix of all names of the wheel; another prefix is another wheel beside the first"""
+    ready_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$"), Unit("name")] = "ready."
+    """prefix of a ready queue's name, before the topic"""
+    dead_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$"), Unit("name")] = "dead."
+    """prefix of a dead-letter queue's name, before the topic"""
+    redis_prefix: Annotated[str, Field(pattern=r"^[^{}/]{1,40}$"), Unit("name")] = "delay"
+    """prefix of all keys"""
+    lanes: Annotated[int, Field(ge=1, le=64), Unit("lanes")] = 1
+    """wheels side by side, 1 to 64; a message's id selects its lane, see [lanes](../topology.md#lanes)"""
+    index_buckets: Annotated[int, Field(ge=1, le=256), Unit("buckets")] = 1
+    """buckets of each topic's index and records, 1 to 256; they spread one topic over a [Redis
+    Cluster](clusters.md#redis-one-server-sentinel-cluster); all bridges must use the number of the first"""
+    delivery_limit: Annotated[int, Field(ge=1), Unit("deliveries")] = 20
+    """deliveries to AMQP consumers before RabbitMQ dead-letters a message from its ready queue; fixed when the queue is
+    declared"""
 
-    keep_body_max: Annotated[int, Field(ge=0)] = 64 * 1024  # bytes; Redis does not keep larger bodies
-    wire_keep_body_max: Annotated[int, Field(ge=0)] | None = None  # the same for sends on wires. None: as max_body
-    max_body: Annotated[int, Field(ge=1, le=LARGEST_BODY)] = 1024 * 1024  # bytes
-    max_retry: Annotated[int, Field(ge=0, le=10_000)] = 3
+    keep_body_max: Bytes = 64 * 1024
+    """a larger body is not kept in Redis; its message can't be shown, run now or moved earlier; 0 keeps none; a topic's
+    `keep_body_max` counts first"""
+    wire_keep_body_max: Annotated[Annotated[int, Field(ge=0)] | None, Unit("bytes")] = None
+    """the same for messages sent over a [wire](../wires.md); unset: `BRIDGE_MAX_BODY`, see
+    [sizing](sizing.md#capacity)"""
+    max_body: Annotated[int, Field(ge=1, le=LARGEST_BODY), Unit("bytes")] = 1024 * 1024
+    """a larger body is refused (413); at most 16 MiB"""
+    max_retry: Annotated[int, Field(ge=0, le=10_000), Unit("deliveries")] = 3
+    """deliveries after the first, if message and topic set no number"""
     lease: DurationMs = 30_000
-    # A lease that is settled sooner needs no copy in the wheel; 0: it has one at once.
+    """lease of a pull, if pull and topic set none"""
     lease_copy_after: Annotated[DurationMs, Field(le=60_000)] = 2_000
-    retention: DurationMs = 3_600_000  # of ended messages
-    tombstone_retention: DurationMs = 7 * 86_400_000  # of deleted messages, and of ready ones without any report
+    """a message that is settled sooner needs no lease copy; at most 1m; `0`: each has one at once
+    ([leases](../guarantees.md#the-protocol))"""
+    retention: DurationMs = 3_600_000
+    """an ended message can be looked up for so long"""
+    tombstone_retention: DurationMs = 7 * 86_400_000
+    """the same for a deleted message, and for a ready one without a recorded ack; must be longer than any outage of the
+    broker"""
 
-    bundles: bool = True  # copies whose moments lie near each other share a message; bundles are read in any case
+    bundles: bool = True
+    """copies whose moments lie near each other share a message ([bundles](../topology.md#bundles)); bundles are read
+    with either value"""
 
     store_timeout: DurationMs = 1_500
+    """time limit for an answer from Redis"""
     broker_timeout: DurationMs = 1_500
-    checkpoint_prefetch: Annotated[int, Field(ge=1, le=65_535)] = 4_000
-    checkpoint_batch: Annotated[int, Field(ge=1)] = 250
-    audit_every: DurationMs = 60_000  # 0: never
-    audit_grace: DurationMs = 60_000  # a copy counts as lost this long after it should have arrived
-    verify_every: DurationMs = 60_000  # 0: at start only
-    drain: DurationMs = 500  # after SIGTERM the process takes calls this long; each answer ends its connection
-    grace: DurationMs = 10_000  # after SIGTERM the process finishes work in flight this long
+    """time limit for a publisher confirm; a call that waits for Redis and RabbitMQ is refused 0.4 s after the longer
+    limit (after at least 1.9 s)"""
+    checkpoint_prefetch: Annotated[int, Field(ge=1, le=65_535), Unit("AMQP messages")] = 4_000
+    """prefetch of a lane's checkpoint; a [bundle](../topology.md#bundles) counts as one"""
+    checkpoint_batch: Annotated[int, Field(ge=1), Unit("messages")] = 250
+    """largest batch that the checkpoint releases together"""
+    audit_every: DurationMs = 60_000
+    """interval between audits, which find messages whose copy was lost; 0: never"""
+    audit_grace: DurationMs = 60_000
+    """a copy that is later than this counts as lost"""
+    verify_every: DurationMs = 60_000
+    """interval between checks of the servers; 0: at start only"""
+    drain: DurationMs = 500
+    """after SIGTERM the bridge still takes calls for so long; `/health/ready` answers 503 and each answer closes its
+    connection"""
+    grace: DurationMs = 10_000
+    """time for running work after SIGTERM"""
 
     push_allow: PushAllow = None
+    """callbacks may go there, and to public addresses, see [callbacks](security.md#callbacks)"""
     camellia: bool = True
+    """[camellia's wire](../wires.md)"""
     ouqiang: bool = True
+    """[ouqiang's wire](../wires/youzan.md#ouqiangdelay-queue)"""
     changsongl: bool = True
+    """[changsongl's wire](../wires/youzan.md#changsongldelay-queue)"""
     youzan: bool = True
+    """[Youzan's wire](../wires/youzan.md#youzans-commands)"""
     tasks: bool = True
-    task_retention: DurationMs = 3 * 86_400_000  # of tasks that a client has taken
+    """[the task wire](../wires/tasks.md)"""
+    task_retention: DurationMs = 3 * 86_400_000
+    """a consumed task can be read by its number for so long"""
     task_services: TaskServices = None
+    """the services that tasks may name: `{"name": {"url": …, "secret": …}}`"""
     lmstfy: bool = True
-    lmstfy_port: Annotated[int, Field(ge=1, le=65_535)] | None = None  # a second port; the original lmstfy has 7777
-    lmstfy_admin_port: Annotated[int, Field(ge=1, le=65_535)] | None = None  # the original lmstfy has 7778
-    lmstfy_admin_host: str = "127.0.0.1"
-    lmstfy_accounts: Accounts = None  # None: the admin port asks for no password
-    lmstfy_skip_verification: bool = False  # do not check tokens; the original's flag -sv
+    """[lmstfy's wire](../wires/lmstfy.md), under `/api/`"""
+    lmstfy_port: PortOrNone = None
+    """the lmstfy API on a second port of `BRIDGE_HTTP_HOST`; the original listens on 7777"""
+    lmstfy_admin_port: PortOrNone = None
+    """lmstfy's admin calls; the original listens on 7778"""
+    lmstfy_admin_host: Address = "127.0.0.1"
+    """the admin port listens here; an address other than loopback needs accounts"""
+    lmstfy_accounts: Accounts = None
+    """accounts of the admin port: `{"user": "password"}`; unset: anybody who can connect, but no [page of another
+    site](security.md#tokens)"""
+    lmstfy_skip_verification: bool = False
+    """requests on this wire need no token"""
     lmstfy_delay_seconds: Seconds = 0
+    """delay of a publish that sets none"""
     lmstfy_ttl_seconds: Seconds = 86_400
-    lmstfy_tries: Annotated[int, Field(ge=1, lt=2**16)] = 1
+    """time to live of a publish that sets none, counted from the publish; 0: unlimited"""
+    lmstfy_tries: Annotated[int, Field(ge=1, lt=2**16), Unit("deliveries")] = 1
+    """deliveries of a publish that sets none"""
     lmstfy_ttr_seconds: Seconds = 120
+    """lease of a consume that sets none"""
     lmstfy_timeout_seconds: Seconds = 0
+    """wait of a consume that sets none"""
     access_log: bool = False
-    metrics_topics: Annotated[int, Field(ge=0, le=10_000)] = 200  # with a label of their own in /metrics
+    """logs one line for each request, see [the access log](runbook.md#the-access-log)"""
+    metrics_topics: Annotated[int, Field(ge=0, le=10_000), Unit("topics")] = 200
+    """topics with a label of their own in `/metrics`, at most 10000; all others share `_other`, see
+    [metrics](../metrics.md#topics)"""
     log_format: Literal["json", "console"] = "json"
+    """form of the log"""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """lowest level that is logged"""
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **__: object
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Reads one source. Those of the library would forget where a value came from."""
+        given = given_settings(os.environ, cls.model_fields)
+        return init_settings, InitSettingsSource(settings_cls, {name: one.text for name, one in given.items()})
 
     @model_validator(mode="after")
     def _files_can_be_used(self) -> Self:

@@ -1,4 +1,4 @@
-"""Finds variables and secret files that begin like a setting of the bridge and are none."""
+"""Finds variables, files of secrets and keys of the settings file that look like a setting and are none."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Final
 
 PREFIX: Final = "BRIDGE_"
+CONFIG: Final = f"{PREFIX}CONFIG"
 SECRETS_DIR: Final = f"{PREFIX}SECRETS_DIR"
+CREDENTIALS_DIR: Final = "CREDENTIALS_DIRECTORY"
 
 OF_CLIENTS: Final = (f"{PREFIX}URL", f"{PREFIX}TOKEN")
 """The bridge that client commands call, and their token."""
-_BESIDE: Final = (SECRETS_DIR, f"{PREFIX}LOCAL_DIR", f"{PREFIX}RABBITMQ_PASSWORD", *OF_CLIENTS)
-"""Read elsewhere: by the settings' class, by `make run`, by the compose file, by client commands."""
+_BESIDE: Final = (CONFIG, SECRETS_DIR, f"{PREFIX}LOCAL_DIR", f"{PREFIX}RABBITMQ_PASSWORD", *OF_CLIENTS)
+"""Read elsewhere: to find files of settings, by `make run`, by the compose file, by client commands."""
 _OF_TESTS: Final = f"{PREFIX}TEST_"
 # Kubernetes sets these in each pod for a Service whose name begins with `bridge`.
 _OF_KUBERNETES: Final = re.compile(
@@ -25,17 +27,29 @@ _OF_KUBERNETES: Final = re.compile(
 
 
 def complaints_about_unknown(environment: Mapping[str, str], settings: Collection[str]) -> list[str]:
-    """Names each unknown variable, and each unknown file in `BRIDGE_SECRETS_DIR`, with the nearest known name.
+    """Names each unknown variable, and each unknown file of secrets or credentials, with the nearest known name.
 
     `settings`: the names of the settings, without their prefix, in lower case. Shows no value.
     """
-    known = [*(f"{PREFIX}{name.upper()}" for name in settings), *_BESIDE]
-    named = [(name, name) for name, value in environment.items() if not _of_others(name, value)]
-    named += [(f"{path}", path.name) for path in _secrets(environment.get(SECRETS_DIR))]
+    files = [f"{PREFIX}{name.upper()}" for name in settings]
+    known = [*files, *(f"{name}_FILE" for name in files), *_BESIDE]
+    named = [(name, name, known) for name, value in environment.items() if not _of_others(name, value)]
+    for folder in (SECRETS_DIR, CREDENTIALS_DIR):
+        named += [(f"{path}", path.name, files) for path in _files(environment.get(folder))]
     return [
-        f"{shown}: is unknown{_nearest(name.upper(), known)}; correct its name or remove it"
-        for shown, name in sorted(named)
-        if name.upper().startswith(PREFIX) and name.upper() not in known
+        f"{shown}: is unknown{_nearest(name.upper(), names)}; correct its name or remove it"
+        for shown, name, names in sorted(named)
+        if name.upper().startswith(PREFIX) and name.upper() not in names
+    ]
+
+
+def complaints_about_unknown_keys(file: Path, keys: Collection[str], settings: Collection[str]) -> list[str]:
+    """Names each unknown key of the settings file, with the nearest known one. Shows no value."""
+    known = [*settings, *(f"{name}_file" for name in settings)]
+    return [
+        f"{file}: {key}: is unknown{_nearest(key.lower(), known)}; correct its name or remove it"
+        for key in sorted(keys)
+        if key not in known
     ]
 
 
@@ -43,12 +57,13 @@ def _of_others(name: str, value: str) -> bool:
     return name.upper().startswith(_OF_TESTS) or _OF_KUBERNETES.fullmatch(f"{name}={value}") is not None
 
 
-def _secrets(folder: str | None) -> Iterator[Path]:
+def _files(folder: str | None) -> Iterator[Path]:
     if folder and Path(folder).is_dir():
         yield from Path(folder).iterdir()
 
 
 def _nearest(name: str, known: Collection[str]) -> str:
-    # The prefix, which all share, would make any two names similar.
-    nearest = get_close_matches(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known], n=1)
-    return f"; the nearest setting is {PREFIX}{nearest[0]}" if nearest else ""
+    # The prefix, which all variables share, would make any two names similar.
+    full = {each.removeprefix(PREFIX): each for each in known}
+    nearest = get_close_matches(re.sub(f"^{PREFIX}", "", name, flags=re.IGNORECASE), full, n=1)
+    return f"; the nearest setting is {full[nearest[0]]}" if nearest else ""

@@ -1,4 +1,4 @@
-"""Compares the tables of settings, metrics and log events with the code: each of them, and nothing else."""
+"""Compares the tables of metrics, log events and operators' actions with the code: each of them, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,45 +8,15 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-import pytest
-
 import bridge.metrics
 from bridge.http.app import OPERATIONS
 from bridge.metrics import states
 from bridge.metrics.registry import REGISTRY
 from bridge.model.action import What
-from bridge.model.durations import parse_duration_ms
-from bridge.settings.settings import DurationMs, Settings
 from tests.docs.documents import PROJECT, rows, section, text
 
 RUNBOOK = text("docs/operating/runbook.md")
 METRICS = text("docs/metrics.md")
-SETTINGS = {cells[0].strip("`"): cells[1:] for cells in rows(section(text("docs/operating/settings.md"), "Table"))}
-NAMES = {f"BRIDGE_{name.upper()}": name for name in Settings.model_fields}
-
-
-def test_every_setting_is_in_the_table() -> None:
-    assert set(SETTINGS) == set(NAMES)
-
-
-@pytest.mark.parametrize("variable", SETTINGS)
-def test_settings_default_is_the_one_in_the_table(variable: str) -> None:
-    name, shown = NAMES[variable], SETTINGS[variable][0].strip("`")
-    default = Settings.model_fields[name].default
-    if default is None:
-        assert shown == "none"
-    else:
-        assert getattr(Settings.model_validate({name: shown}), name) == default
-
-
-@pytest.mark.parametrize("variable", SETTINGS)
-def test_only_durations_have_the_unit_duration(variable: str) -> None:
-    metadata = Settings.model_fields[NAMES[variable]].metadata
-    of_durations = list(getattr(DurationMs, "__metadata__", ()))
-    is_duration = metadata[: len(of_durations)] == of_durations
-    assert (SETTINGS[variable][1] == "duration") == is_duration
-    if is_duration:
-        assert parse_duration_ms(SETTINGS[variable][0].strip("`")) > 0
 
 
 def test_every_metric_is_in_the_table_with_its_type_and_labels() -> None:

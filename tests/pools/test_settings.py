@@ -9,9 +9,10 @@ import sys
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
-from bridge.settings.settings import Settings, complaints
+from bridge.model.errors import WrongSettings
+from bridge.settings.settings import Settings
+from tests.read_settings import read_in
 
 EU = {"amqp_url": "amqp://u:s3cret@eu:5672/", "redis_url": "redis://:s3cret@eu:6379/0"}
 US = {"amqp_url": "amqp://u:s3cret@us:5672/", "redis_url": "redis://:s3cret@us:6379/0"}
@@ -21,9 +22,9 @@ FORM = '{"name": {"amqp_url": …, "redis_url": …, "namespaces": […]}}'
 
 
 def complaint(pools: Any) -> str:
-    with pytest.raises(ValidationError) as raised:
-        Settings.model_validate({"pools": pools if isinstance(pools, str) else json.dumps(pools)})
-    (line,) = complaints(raised.value)
+    with pytest.raises(WrongSettings) as raised:
+        read_in({"BRIDGE_POOLS": pools if isinstance(pools, str) else json.dumps(pools)})
+    (line,) = raised.value.complaints
     return line
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from pydantic import ValidationError
 from yarl import URL
 
 from bridge.cli import failures
@@ -28,8 +27,9 @@ from bridge.cli.groups import App
 from bridge.cli.local_servers import local_servers
 from bridge.cli.logs import configure
 from bridge.cli.pool_option import POOL_HELP, pool_of
+from bridge.model.errors import WrongSettings
 from bridge.settings.pools import DEFAULT
-from bridge.settings.settings import Settings, complaints
+from bridge.settings.reading import read
 
 app = App()
 
@@ -82,9 +82,9 @@ def _facts(pool: str, url: str | None) -> Facts:
     if local and there is not None and (port := URL(there).port) is not None:
         local["http_port"] = port
     try:
-        settings = Settings(**local)
-    except ValidationError as error:
-        return Facts(wrong=complaints(error), unknown=unknown)
+        settings = read(**local)
+    except WrongSettings as error:
+        return Facts(wrong=error.complaints, unknown=unknown)
     configure(settings.model_copy(update={"log_level": "error"}))
     logging.getLogger().setLevel(logging.CRITICAL)  # aiormq logs each connection that fails or is blocked
     own = pool_of(settings, pool)

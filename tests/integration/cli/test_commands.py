@@ -18,7 +18,7 @@ from tests.terminal import on_terminal
 pytestmark = pytest.mark.timeout(90)
 
 SECRET = "whsec_" + b64encode(bytes(32)).decode()
-OF_SERVERS = {"serve", "dev", "doctor", "topology", "token", "audit", "backup", "restore"}
+OF_SERVERS = {"serve", "dev", "doctor", "topology", "token", "config", "audit", "backup", "restore"}
 
 
 async def test_first_steps_of_the_readme_need_commands_alone(cli: Calling, topic: Topic) -> None:

@@ -18,6 +18,7 @@ KNOWN = Settings.model_fields
         ("BRIDGE_REDIS_ULR", "BRIDGE_REDIS_URL"),
         ("BRIDGE_AMPQ_URL", "BRIDGE_AMQP_URL"),
         ("bridge_lane", "BRIDGE_LANES"),
+        ("BRIDGE_REDIS_URL_FIEL", "BRIDGE_REDIS_URL_FILE"),
         ("BRIDGE_LMSTFY_ADMIN_PROT", "BRIDGE_LMSTFY_ADMIN_PORT"),
     ],
 )
@@ -38,6 +39,8 @@ def test_every_setting_and_every_variable_of_others_is_passed_over() -> None:
         "BRIDGE_URL": "http://127.0.0.1:8080",
         "BRIDGE_TOKEN": "x",
         "BRIDGE_SECRETS_DIR": "/nowhere",
+        "BRIDGE_CONFIG": "/nowhere",
+        "BRIDGE_AMQP_URL_FILE": "/nowhere",
         "BRIDGE_RABBITMQ_PASSWORD": "x",
         "BRIDGE_SERVICE_HOST": "10.0.0.1",
         "BRIDGE_SERVICE_PORT": "8080",
@@ -54,8 +57,9 @@ def test_port_without_the_form_of_kubernetes_is_unknown() -> None:
     assert len(complaints_about_unknown({"BRIDGE_PORT": "8080"}, KNOWN)) == 1
 
 
-def test_unknown_file_of_the_secrets_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["BRIDGE_SECRETS_DIR", "CREDENTIALS_DIRECTORY"])
+def test_unknown_file_of_the_secrets_is_named(tmp_path: Path, folder: str) -> None:
     for name in ("bridge_amqp_url", "bridge_redis_ulr", "..data"):
         (tmp_path / name).touch()
-    (complaint,) = complaints_about_unknown({"BRIDGE_SECRETS_DIR": str(tmp_path)}, KNOWN)
+    (complaint,) = complaints_about_unknown({folder: str(tmp_path)}, KNOWN)
     assert complaint.startswith(f"{tmp_path}/bridge_redis_ulr: is unknown; the nearest setting is BRIDGE_REDIS_URL")

@@ -1,0 +1,118 @@
+"""Collects the settings that an operator has given, as texts, and where each came from. It checks no value.
+
+A later place wins over an earlier one:
+
+    file          keys of the TOML file that BRIDGE_CONFIG names
+    secret        files `bridge_lease` in the folder that BRIDGE_SECRETS_DIR names
+    credential    files `bridge_lease` in the folder that systemd names (CREDENTIALS_DIRECTORY)
+    environment   variables BRIDGE_LEASE
+
+In place of a value, the variable BRIDGE_LEASE_FILE or the key `lease_file` names a file that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from json import dumps
+from pathlib import Path
+from tomllib import TOMLDecodeError, loads
+from typing import Any, Final, Literal
+
+from bridge.model.errors import WrongSettings
+from bridge.settings.unknown import CONFIG, CREDENTIALS_DIR, PREFIX, SECRETS_DIR, complaints_about_unknown_keys
+
+Place = Literal["file", "secret", "credential", "environment"]
+
+_FILE: Final = "_file"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """A setting as text. `origin`: the variable, the file, or the file and its key."""
+
+    text: str
+    place: Place
+    origin: str
+
+
+def given_settings(environment: Mapping[str, str], settings: Collection[str]) -> dict[str, Given]:
+    """Returns what is given, by the setting's name. `settings`: the names of all settings, in lower case.
+
+    Raises:
+        WrongSettings: a file can't be read, a key is unknown, or a setting is given twice in one place.
+    """
+    variables = {name.upper(): value for name, value in environment.items()}
+    found: dict[str, Given] = {}
+    if config := variables.get(CONFIG):
+        found |= _of_config(Path(config), settings)
+    if folder := variables.get(SECRETS_DIR):
+        found |= _of_folder(Path(folder), settings, "secret", SECRETS_DIR)
+    if folder := variables.get(CREDENTIALS_DIR):
+        found |= _of_folder(Path(folder), settings, "credential", CREDENTIALS_DIR)
+    found |= _of_pairs(
+        {name.removeprefix(PREFIX).lower(): value for name, value in variables.items() if name.startswith(PREFIX)},
+        settings,
+        lambda name: f"{PREFIX}{name.upper()}",
+        "environment",
+    )
+    return found
+
+
+def _of_config(file: Path, settings: Collection[str]) -> Iterator[tuple[str, Given]]:
+    try:
+        keys = loads(_read(file, CONFIG))
+    except TOMLDecodeError as error:
+        raise WrongSettings([f"{file}: is no TOML: {error}"]) from None
+    if unknown := complaints_about_unknown_keys(file, keys, settings):
+        raise WrongSettings(unknown)
+    texts = {key: _as_text(value) for key, value in keys.items()}
+    return _of_pairs(texts, settings, lambda key: f"{file}: {key}", "file")
+
+
+def _of_pairs(
+    pairs: Mapping[str, str], settings: Collection[str], origin_of: Callable[[str], str], place: Place
+) -> Iterator[tuple[str, Given]]:
+    """The settings among names and texts. A name with `_file` behind it has the path of the text."""
+    for name in settings:
+        path = pairs.get(f"{name}{_FILE}")
+        if path and name in pairs:
+            raise WrongSettings(
+                [f"{origin_of(name)}: is set, and so is its file, {origin_of(name + _FILE)}; unset one"]
+            )
+        if path:
+            yield name, _of_file(Path(path), "secret", origin_of(name + _FILE))
+        elif name in pairs:
+            yield name, Given(text=pairs[name], place=place, origin=origin_of(name))
+
+
+def _of_folder(folder: Path, settings: Collection[str], place: Place, named_by: str) -> Iterator[tuple[str, Given]]:
+    try:
+        files = {path.name.lower(): path for path in folder.iterdir()}
+    except OSError as error:
+        raise WrongSettings([f"{named_by}: {folder}: {error.strerror}"]) from None
+    for name in settings:
+        if path := files.get(f"{PREFIX}{name}".lower()):
+            yield name, _of_file(path, place, named_by)
+
+
+def _of_file(file: Path, place: Place, named_by: str) -> Given:
+    return Given(text=_read(file, named_by).strip(), place=place, origin=str(file))
+
+
+def _read(file: Path, named_by: str) -> str:
+    try:
+        return file.read_text()
+    except OSError as error:
+        raise WrongSettings([f"{named_by}: {file}: {error.strerror}"]) from None
+    except UnicodeDecodeError:
+        raise WrongSettings([f"{named_by}: {file}: is not UTF-8"]) from None
+
+
+def _as_text(value: Any) -> str:
+    """The text that the variable would have: words of a list with commas between them, a table as JSON."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ",".join(value)
+    if isinstance(value, bool | list | dict):
+        return dumps(value, default=str)
+    return str(value)
