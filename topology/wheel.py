@@ -115,6 +115,11 @@ def digits(delay_ms: int) -> tuple[int, ...]:
     return tuple(values)
 
 
+def slots(delay_ms: int) -> tuple[Slot, ...]:
+    """Returns the slots of a delay, in the order in which a message waits in them. Raises as `digits` does."""
+    return _dial(delay_ms).slots
+
+
 def route(names: Names, delay_ms: int, topic: str, kind: str | None = None) -> Entry:
     """Returns the way into the wheel for a delay. It does not check the topic and the kind: callers do, at the edge.
 

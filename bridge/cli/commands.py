@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "ack": ("client.settle", "End messages, so that they are not delivered again."),
     "nack": ("client.settle", "Give back a message that could not be processed."),
     "get": ("client.messages", "Look up a message."),
+    "timeline": ("client.messages", "Show what happened to a message."),
     "move": ("client.messages", "Change when a waiting message is due."),
     "run-now": ("client.messages", "Make a waiting message due now."),
     "delete": ("client.messages", "Delete a message."),

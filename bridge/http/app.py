@@ -31,6 +31,7 @@ from bridge.http.v1 import (
     sending,
     settling,
     subscribing,
+    timeline,
     topics,
 )
 from bridge.http.v1.home import home
@@ -63,6 +64,7 @@ OPERATIONS = (
     *pulling.OPERATIONS,
     *settling.OPERATIONS,
     *messages.OPERATIONS,
+    *timeline.OPERATIONS,
     *dead.OPERATIONS,
     *topics.OPERATIONS,
     *subscribing.OPERATIONS,

@@ -18,6 +18,7 @@ from bridge.http.scope_keys import TOKEN_ID
 from bridge.http.v1.actions import recorded
 from bridge.http.v1.call import ApiCall
 from bridge.http.v1.operation import Operation
+from bridge.model import log_scope
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
@@ -51,6 +52,7 @@ class Guard:
             request.scope[TOKEN_ID] = refusal.token_id
             raise
         request.scope[TOKEN_ID] = caller.who
+        log_scope.enter_token(caller.who)
         return caller
 
     def handler(self, pools: Pools, operation: Operation) -> Handler:

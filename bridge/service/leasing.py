@@ -40,10 +40,12 @@ LeaseMs = int | Callable[[Envelope], int | None] | None
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """The terms of the leases of one pull. `counted`: each uses one of the deliveries that a message is allowed."""
+    """The terms of the leases of one pull. `counted`: each uses one of the deliveries that a message is allowed.
+    `by`: who pulls, as in `Records.by`."""
 
     lease_ms: LeaseMs
     counted: bool
+    by: str
 
     def ms_for(self, envelope: Envelope) -> int | None:
         return self.lease_ms(envelope) if callable(self.lease_ms) else self.lease_ms
@@ -110,7 +112,7 @@ class Leasing:
             unacked = room > 0 and self.unacked.fits(copy, lease_ms)
             room -= unacked
             candidates.append(candidate)
-            steps.append(self._step(candidate, lease_ms, now_ms, counted=terms.counted, unacked=unacked))
+            steps.append(self._step(candidate, lease_ms, now_ms, terms, unacked=unacked))
         results = await self._succession.perform(steps)
         leased = [_leased(candidate, result) for candidate, result in zip(candidates, results, strict=True)]
         if delivered := sum(isinstance(one, Leased) for one in leased):
@@ -123,17 +125,18 @@ class Leasing:
         candidates = [_Candidate(delivery, self._copy(topic, delivery, now_ms)) for delivery in taken]
         await self._returns.perform([candidate.give_back() for candidate in candidates])
 
-    def _step(self, candidate: _Candidate, lease_ms: int, now_ms: int, *, counted: bool, unacked: bool) -> Step:
+    def _step(self, candidate: _Candidate, lease_ms: int, now_ms: int, terms: LeaseTerms, *, unacked: bool) -> Step:
         """`unacked`: nobody publishes the lease copy now."""
-        copy = lease_copy(candidate.copy, now_ms + lease_ms, counted=counted)
+        copy = lease_copy(candidate.copy, now_ms + lease_ms, counted=terms.counted)
         arrives_in_ms = parked_ms(lease_ms, exact=False) + unacked * LATE_MS
         name = self._records.lease(
             candidate.copy,
             next_nonce=copy.nonce,
             lease_ms=lease_ms,
             arrives_in_ms=arrives_in_ms,
-            counted=counted,
+            counted=terms.counted,
             unacked=unacked,
+            by=terms.by,
         )
 
         def keep(outcome: Outcome) -> bool:

@@ -26,6 +26,7 @@ _LOOK_AGAIN_S: Final = 1.0
 class Pulling:
     def __init__(self, context: Context, known_topics: KnownTopics, unacked: UnackedLeases) -> None:
         self._store = context.store
+        self._records = context.records
         self._keys = context.records.keys
         self._declared = context.broker.declared
         self._check_broker = context.broker.check
@@ -48,7 +49,7 @@ class Pulling:
         """
         await self._check(topics)
         until_s = monotonic() + wait_ms / 1_000
-        terms = LeaseTerms(lease_ms, counted)
+        terms = LeaseTerms(lease_ms, counted, self._records.by())
         while True:
             leased: list[Leased] = []
             try:

@@ -181,9 +181,9 @@ class SendGroups:
                 name=self._confirm(request, record, publication, kept),
                 instead=lambda error: Step(name=self._given_up(record, error)),
             )
-        return Step(publication=publication, name=self._enter(record, publication, kept))
+        return Step(publication=publication, name=self._enter(request, record, publication, kept))
 
-    def _enter(self, record: Record, publication: Publication, kept: bytes) -> Call:
+    def _enter(self, request: SendRequest, record: Record, publication: Publication, kept: bytes) -> Call:
         entry = Entry(
             id=record.id,
             nonce=record.nonce,
@@ -193,6 +193,7 @@ class SendGroups:
             max_retry=record.max_retry,
             direct=int(publication.kind is CopyKind.PLAIN),
             envelope=kept,
+            by=request.claim.by,
         )
         return self._records.enter(record.topic, entry)
 

@@ -29,6 +29,7 @@ from bridge.service.sending import Sending
 from bridge.service.settling import Settling
 from bridge.service.subscriptions import Subscriptions
 from bridge.service.supervisor import Loop, supervise
+from bridge.service.timelines import Timelines
 from bridge.service.topics import Topics
 from bridge.service.unacked_leases import UnackedLeases
 from bridge.settings.pools import DEFAULT
@@ -68,6 +69,7 @@ class Service:
             keys=keys,
             retention_ms=settings.retention,
             tombstone_ms=settings.tombstone_retention,
+            timelines=settings.timeline,
         )
         policies = Policies(self._store, keys, self._broker.declared)
         self.topics = Topics(self._store, records, self._broker.declared, policies)
@@ -82,6 +84,7 @@ class Service:
         )
         self.loops_context = replace(context, store=self._loops_store, topics=self.topics.over(self._loops_store))
         self.lookup = Lookup(context)
+        self.timelines = Timelines(context)
         self.sending = Sending(context)
         self.replacing = Replacing(context, self.sending)
         known_topics = KnownTopics(context)

@@ -136,6 +136,8 @@ class Settings(BaseSettings):
     tombstone_retention: DurationMs = 7 * 86_400_000
     """the same for a deleted message, and for a ready one without a recorded ack; must be longer than any outage of the
     broker"""
+    timeline: bool = True
+    """keeps the last 16 transitions of each message with its record, see [timelines](../redis.md#timelines)"""
 
     bundles: bool = True
     """copies whose moments lie near each other share a message ([bundles](../topology.md#bundles)); bundles are read

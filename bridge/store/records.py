@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from bridge.model import log_scope
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, Envelope, Record, State
 from bridge.store import envelopes
@@ -43,6 +44,9 @@ class Outcome:
         return self.record
 
 
+_NOBODY: Final = "-"
+
+
 class Claim(NamedTuple):
     """The own arguments of schedule.lua, whose header explains them."""
 
@@ -53,6 +57,7 @@ class Claim(NamedTuple):
     max_retry: int
     nonce: int
     fresh: int
+    by: str
 
 
 class Confirmation(NamedTuple):
@@ -79,6 +84,7 @@ class Entry(NamedTuple):
     max_retry: int
     direct: int
     envelope: bytes
+    by: str
 
 
 def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
@@ -103,12 +109,18 @@ def read_envelope(outcome: Outcome) -> Envelope | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Records:
-    """Builds the calls. `now`: tests set the clock with it; otherwise it is empty."""
+    """Builds the calls. `timelines`: whether scripts note what they do. `now`: tests set the clock with it; otherwise
+    it is empty."""
 
     keys: Keys
     retention_ms: int
     tombstone_ms: int
+    timelines: bool = True
     now: str = ""
+
+    def by(self) -> str:
+        """Who asks, as `lua/_record.lua` defines it: the token of the request that the task serves."""
+        return log_scope.token_id() or _NOBODY if self.timelines else ""
 
     def _call_with(self, script_name: str, topic: str, message_id: str, own: tuple[Any, ...]) -> Call:
         """Builds a script's call for one message. `own`: the script's own arguments in order. For frequent calls:
@@ -142,10 +154,10 @@ class Records:
         return self._call("withdraw", record.topic, record.id, epoch=record.epoch, nonce=record.nonce)
 
     def fire(self, copy: Copy, *, paused_ms: int, adopt: bool) -> Call:
-        return self._call_with("fire", copy.topic, copy.id, (*_facts(copy), paused_ms, int(adopt), AHEAD_MS))
+        return self._call_with("fire", copy.topic, copy.id, (*_facts(copy), paused_ms, int(adopt), AHEAD_MS, self.by()))
 
     def returned(self, copy: Copy, *, by_ttl: bool) -> Call:
-        return self._call_with("returned", copy.topic, copy.id, (*_facts(copy), int(by_ttl)))
+        return self._call_with("returned", copy.topic, copy.id, (*_facts(copy), int(by_ttl), self.by()))
 
     def lease(
         self,
@@ -156,9 +168,12 @@ class Records:
         arrives_in_ms: int,
         counted: bool = True,
         unacked: bool = False,
+        by: str | None = None,
     ) -> Call:
+        """`by`: who pulls; None: the caller of the task, as for all others."""
         next_epoch = max(copy.epoch, 1) + 1
-        own = (*_facts(copy), next_epoch, next_nonce, lease_ms, arrives_in_ms, int(counted), int(unacked))
+        who = self.by() if by is None else by
+        own = (*_facts(copy), next_epoch, next_nonce, lease_ms, arrives_in_ms, int(counted), int(unacked), who)
         return self._call_with("lease", copy.topic, copy.id, own)
 
     def lease_copy(self, copy: Copy, *, arrives_ms: int) -> Call:
@@ -173,7 +188,7 @@ class Records:
         nonce: int | None = None,
         copy_gone: bool = False,
     ) -> Call:
-        return self._call_with("ack", topic, message_id, (_given(epoch), _given(nonce), int(copy_gone)))
+        return self._call_with("ack", topic, message_id, (_given(epoch), _given(nonce), int(copy_gone), self.by()))
 
     def announce(self, copy: Copy, *, arrives_ms: int, now_ms: float) -> Call | None:
         """Makes the record outlive a copy that is about to be published, should nobody name it. None: a record that
@@ -192,12 +207,14 @@ class Records:
             **_successor(record, next_nonce),
             due_ms=due_ms,
             reason=reason,
+            by=self.by(),
         )
 
     def extend(
         self, topic: str, message_id: str, *, epoch: int | None, nonce: int | None = None, lease_ms: int
     ) -> Call:
-        return self._call("extend", topic, message_id, epoch=_given(epoch), nonce=_given(nonce), lease_ms=lease_ms)
+        given = {"epoch": _given(epoch), "nonce": _given(nonce)}
+        return self._call("extend", topic, message_id, **given, lease_ms=lease_ms, by=self.by())
 
     def delete(
         self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None, even_releasing: bool = False
@@ -205,7 +222,13 @@ class Records:
         """`even_releasing`: deletes also a message that is being released ahead of its moment."""
         ahead_ms = 0 if even_releasing else AHEAD_MS
         return self._call(
-            "delete", topic, message_id, release=int(release), created_ms=_given(created_ms), ahead_ms=ahead_ms
+            "delete",
+            topic,
+            message_id,
+            release=int(release),
+            created_ms=_given(created_ms),
+            ahead_ms=ahead_ms,
+            by=self.by(),
         )
 
     def move(self, record: Record, *, next_nonce: int | None, due_ms: int) -> Call:
@@ -217,6 +240,7 @@ class Records:
             nonce=record.nonce,
             **_successor(record, next_nonce),
             due_ms=due_ms,
+            by=self.by(),
         )
 
     def replace(self, record: Record, copy: Copy, *, envelope: bytes) -> Call:
@@ -232,6 +256,7 @@ class Records:
             expires_ms=copy.expires_ms,
             max_retry=copy.max_retry,
             envelope=envelope,
+            by=self.by(),
         )
 
     def retry(self, record: Record, *, next_nonce: int, due_ms: int, attempts: int, reason: str) -> Call:
@@ -245,6 +270,7 @@ class Records:
             due_ms=due_ms,
             attempts=attempts,
             reason=reason,
+            by=self.by(),
         )
 
     def bury(self, record: Record, *, next_nonce: int, attempts: int, reason: str) -> Call:
@@ -257,6 +283,7 @@ class Records:
             **_successor(record, next_nonce),
             attempts=attempts,
             reason=reason,
+            by=self.by(),
         )
 
     def replay(self, copy: Copy, *, next_nonce: int, max_retry: int, expires_ms: int) -> Call:
@@ -271,10 +298,11 @@ class Records:
             max_retry=max_retry,
             created_ms=copy.created_ms,
             expires_ms=expires_ms,
+            by=self.by(),
         )
 
     def drop(self, topic: str, message_id: str, *, epoch: int | None, nonce: int | None = None) -> Call:
-        return self._call("drop", topic, message_id, epoch=_given(epoch), nonce=_given(nonce))
+        return self._call("drop", topic, message_id, epoch=_given(epoch), nonce=_given(nonce), by=self.by())
 
     def restore(self, record: Record, restored: Record, envelope: Envelope) -> Call:
         """Restores a message. `record`: as it was. `restored`: as it will be, which has the epoch and nonce of the copy
@@ -299,10 +327,14 @@ class Records:
             forget_ms=record.forget_ms,
             reason=record.reason,
             envelope=envelopes.pack(envelope, 0 if body is None else len(body)),
+            by=self.by(),
         )
 
     def look(self, topic: str, message_id: str) -> Call:
         return self._call("look", topic, message_id)
+
+    def timeline(self, topic: str, message_id: str) -> Call:
+        return self._call("timeline", topic, message_id)
 
     def weigh(self, topic: str, message_id: str) -> Call:
         return self._call("weigh", topic, message_id)

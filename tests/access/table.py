@@ -15,6 +15,7 @@ NEEDS = {
     "nack": "consume",
     "extend": "consume",
     "look_up": "look",
+    "look_at_timeline": "look",
     "list_messages": "look",
     "list_dead": "look",
     "list_topics": "look",

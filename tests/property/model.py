@@ -6,11 +6,13 @@ It is written independently of the scripts, so where the two differ, one of them
 from __future__ import annotations
 
 from bridge.model.message import Copy, Record, State
+from bridge.model.timeline import MOST, What
 from bridge.store.records import AHEAD_MS
 from tests.property.world import Broker, Kept
 
 TAKE_OVER_AFTER_MS = 10_000
 SKEW_MS = 1_000
+LONGEST_TRANSITION = 140  # bytes: with a token and a long reason
 
 MAKES = {
     "schedule": {State.UNCONFIRMED},
@@ -50,6 +52,20 @@ SECOND_TIME = {
     "withdrawn": {"kept"},
 }
 """The verdicts of a second run that differ from the first. A second run changes nothing."""
+
+TRANSITIONS = {
+    "leased": What.LEASED,
+    "acked": What.ACKED,
+    "nacked": What.NACKED,
+    "moved": What.MOVED,
+    "retried": What.RETRIED,
+    "buried": What.BURIED,
+    "replayed": What.REPLAYED,
+    "expired": What.EXPIRED,
+    "deleted": What.DELETED,
+    "dropped": What.DROPPED,
+}
+"""The transition that a verdict tells, if the record has changed."""
 
 
 def scheduled(kept: Kept, now_ms: int) -> str:
@@ -186,6 +202,42 @@ def returned(copy: Copy, kept: Kept, now_ms: int, *, by_ttl: bool) -> str:
     return "bury" if copy.attempt > max_retry else "retry"
 
 
+def begins(script: str, epoch: int, verdict: str, before: Record | None, after: Record, *, now_ms: int) -> bool:
+    """Whether the script began a new life. `epoch`: of the copy, in fire and returned."""
+    if before is None or (script == "schedule" and verdict == "created"):
+        return before is None or (before.epoch, before.nonce) != (after.epoch, after.nonce)
+    if script not in ("fire", "returned") or epoch or not is_free_for_client(before, now_ms):
+        return False
+    if script == "returned":
+        return not (is_live(before) and before.nonce == 0)
+    return verdict != "beside" and not (is_live(before) and verdict == "expired")
+
+
+def is_untouched(record: Record) -> bool:
+    """Whether a record without a timeline shows that nothing has happened since the send."""
+    at_once = record.state is State.READY and record.due_ms == record.created_ms
+    return record.state is State.UNCONFIRMED or (record.epoch == 1 and (record.state is State.WAITING or at_once))
+
+
+def tells_the_send(script: str, by: str, after: Record) -> bool:
+    """Whether the script that began a life tells who sent the message, or that it is new under a used id."""
+    return script in ("schedule", "enter") and (by != "-" or after.epoch > 1)
+
+
+def transition(script: str, epoch: int, verdict: str, before: Record | None, after: Record) -> What | None:
+    """The transition that a script tells. `before`: None in a new life."""
+    if verdict == "extended":
+        return What.EXTENDED
+    if verdict == "moved" and before is not None and (before.epoch, before.due_ms) == (after.epoch, after.due_ms):
+        return None
+    if script != "fire" or verdict not in ("release", "made", "bury"):
+        return TRANSITIONS.get(verdict) if before != after else None
+    if before is not None and before.state is State.READY:
+        return None
+    its_lease = before is not None and before.lease_until_ms > 0 and epoch <= before.epoch
+    return What.RETURNED if its_lease else What.RELEASED
+
+
 def the_index_agrees_with_the_record(kept: Kept) -> None:
     record = kept.record
     if record is None:
@@ -204,6 +256,10 @@ def the_key_expires_when_the_record_is_forgotten(kept: Kept) -> None:
 def an_envelope_apart_goes_with_its_record(kept: Kept) -> None:
     if kept.record is not None:
         assert kept.apart_expiring == (kept.expiring if kept.kept == 1 else None)
+
+
+def a_timeline_is_bounded(kept: Kept) -> None:
+    assert len(kept.timeline) <= 2 + MOST * LONGEST_TRANSITION
 
 
 def a_record_that_waits_or_is_leased_never_expires(kept: Kept, *, direct: bool) -> None:

@@ -35,6 +35,7 @@ claims = st.builds(
     max_retry=retries,
     nonce=st.integers(1, 3),
     fresh=st.just(0),
+    by=st.sampled_from(["", "-", "0f4c19a2b7de"]),
 )
 ready_direct_answer_by_envelope = st.tuples(
     st.integers(0, 1), st.integers(0, 1), st.sampled_from([0, BORN_MS - 1, BORN_MS]), envelopes

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import State
+from bridge.model.timeline import What
+from bridge.store.timelines import transitions
 from tests.property.test_transitions import DAY_MS, HOUR_MS, Transitions, connected_store
 
 
@@ -292,3 +295,38 @@ def test_a_delivery_whose_lease_copy_was_released_is_a_ghost(steps: Transitions)
     steps.pull_without_a_lease_copy(at=0, lease_ms=1_000, counted=True, twice=False)
     assert steps.broker("a").ready == [released]
     assert not delivered.is_named_by(record)
+
+
+def whats(steps: Transitions) -> list[What]:
+    (outcome,) = steps.world.ask(steps.world.records.timeline(steps.world.topic, "a"))
+    return [transition.what for transition in transitions(outcome)]
+
+
+def test_a_transition_without_timelines_ends_that_of_its_message(steps: Transitions) -> None:
+    world = steps.world
+    off = replace(world.records, timelines=False)
+    sent(steps, 1_000)
+    assert whats(steps) == [What.SENT]
+    steps.move(at=0, delay_ms=2 * DAY_MS, twice=False, dies="")
+    assert whats(steps) == [What.SENT, What.MOVED]
+
+    world.ask(off.delete(world.topic, "a", release=False))
+    assert (whats(steps), world.kept("a").timeline) == ([], b"")
+    steps.forgotten("a")
+
+
+def test_a_record_of_a_bridge_without_timelines_begins_one_with_its_next_transition(steps: Transitions) -> None:
+    world = steps.world
+    sent(steps, 60_000)
+    steps.time_passes(by_ms=60_000)
+    fire(steps)
+    assert whats(steps) == [What.SENT, What.RELEASED]
+    (record,) = (key for key in world.records.keys.record(world.topic, "a")[:1])
+    world.command(
+        "EVAL", "redis.call('SET', KEYS[1], cmsgpack.pack((cmsgpack.unpack(redis.call('GET', KEYS[1])))))", 1, record
+    )
+    assert whats(steps) == []
+
+    steps.timelines["a"] = []
+    pull(steps)
+    assert whats(steps) == [What.LEASED]

@@ -32,6 +32,7 @@ from bridge.local.redis import RedisNode
 from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
 from bridge.model.errors import StoreUnavailable
 from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, aside_id
+from bridge.model.timeline import MOST, What
 from bridge.model.values import Backoff, Policy
 from bridge.service.changing import move_step
 from bridge.service.lease_copies import LATE_MS, late_step, missing_step
@@ -43,6 +44,7 @@ from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.records import Claim as Asked
 from bridge.store.records import Confirmation, Entry, Outcome
+from bridge.store.timelines import transitions
 from bridge.store.verdicts import Verdict
 from tests.examples import TIMES
 from tests.property import model
@@ -62,6 +64,8 @@ leases_ms = st.sampled_from([1_000, 30_000, 12 * HOUR_MS])
 ttls_ms = st.sampled_from([-1, -1, -1, 0, 500, 45_000])
 retries = st.integers(0, 2)
 envelopes = st.sampled_from([b"", b"\n{}", b"\n" + b"x" * 600])  # the last one is too long for a record
+TOKEN = "0f4c19a2b7de"
+COPY_SCRIPTS = frozenset(("fire", "returned", "lease", "replay"))
 dies = st.sampled_from(["", "", "", "", "before publishing", "before naming", "before acknowledging"])
 
 
@@ -82,6 +86,7 @@ class Transitions(RuleBasedStateMachine):
         self.seen: list[Record] = []  # records as callers have read them, maybe long ago
         self.direct: set[str] = set()
         self.used: set[str] = set()
+        self.timelines: dict[str, list[What]] = {}
         self.entering: dict[str, PlacedCopy] = {}  # by the id that the bridge made, which nobody else knows yet
 
     def teardown(self) -> None:
@@ -124,13 +129,38 @@ class Transitions(RuleBasedStateMachine):
         model.a_script_makes_only_its_own_states(before, after, call.script.name)
         if before is not None and model.is_set_aside(before, after, cause or call.script.name):
             self.set_aside(before)
+        if after is not None and call.script.name in model.MAKES:
+            verdict = Verdict.MADE if any(one.verdict is Verdict.MADE for one in again) else first.verdict
+            self.expect(call, verdict, before, after)
         if after is not None:
             self.seen.append(after)
         return first
 
+    def expect(self, call: Call, verdict: str, before: Record | None, after: Record) -> None:
+        """Adds what the script did to the timeline that the message should have."""
+        script, at_epoch = call.script.name, call.script.args.index("epoch") if "epoch" in call.script.args else -1
+        epoch = int(call.args[at_epoch] or 0) if at_epoch >= 0 and script in COPY_SCRIPTS else 1
+        life = self.timelines.setdefault(after.id, [])
+        if model.begins(script, epoch, verdict, before, after, now_ms=self.world.now_ms):
+            # The scripts tell a send only where the record does not: a client's message has no record of its own yet.
+            sent = epoch == 0 or (epoch == 1 and script == "returned")
+            life[:] = [What.SENT] if sent or model.tells_the_send(script, call.args[-1], after) else []
+            was_untouched, before = epoch <= 1, None
+        else:
+            was_untouched = before is not None and model.is_untouched(before)
+        what = model.transition(script, epoch, verdict, before, after)
+        if verdict is Verdict.REPLACED and before != after:
+            life[:] = [What.REPLACED]
+        elif what is not None:
+            if not life and was_untouched:
+                life.append(What.SENT)
+            if what is not What.EXTENDED or life[-1:] != [What.EXTENDED]:
+                life.append(what)
+
     def set_aside(self, letter: Record) -> None:
         """The record has another id from now on. The copy keeps the former one, and the service replaces it."""
         aside = aside_id(letter.id, letter.nonce)
+        self.timelines[aside] = self.timelines.pop(letter.id, [])
         self.kept[aside] = self.world.kept(aside)
         assert self.record(aside) == replace(letter, id=aside)
         before, after = self.broker(letter.id).dead, self.broker(aside).dead
@@ -213,6 +243,7 @@ class Transitions(RuleBasedStateMachine):
             max_retry=max_retry,
             nonce=self.world.nonce(),
             fresh=int(fresh),
+            by=TOKEN if max_retry else "-",
         )
 
     @rule(
@@ -361,6 +392,7 @@ class Transitions(RuleBasedStateMachine):
             max_retry=copy.max_retry,
             direct=int(placed.direct),
             envelope=kept,
+            by=TOKEN if kept else "-",
         )
         outcome = self.run_script(name, self.world.records.enter(self.world.topic, entry), twice=twice)
         assert outcome.verdict == model.entered(copy, before, self.world.now_ms)
@@ -857,6 +889,7 @@ class Transitions(RuleBasedStateMachine):
 
     def forgotten(self, name: str) -> None:
         self.kept[name] = self.world.kept(name)
+        self.timelines.pop(name, None)
         self.direct.discard(name)
         for placed in self.broker(name):
             placed.recorded = False
@@ -929,6 +962,17 @@ class Transitions(RuleBasedStateMachine):
             assert outcome.verdict in ("stale", "unknown")
 
     # -- invariants
+
+    @invariant()
+    def timelines_tell_the_transitions(self) -> None:
+        for name, kept in self.kept.items():
+            if kept.record is None or kept.record.state is State.UNCONFIRMED:
+                continue
+            outcome = self.world.ask(self.world.records.timeline(self.world.topic, name))[0]
+            wanted = self.timelines.get(name, [])[-MOST:] or [What.SENT] * model.is_untouched(kept.record)
+            found = list(transitions(outcome))
+            assert [one.what for one in found] == wanted
+            model.a_timeline_is_bounded(kept)
 
     @invariant()
     def a_call_for_all_copies_finds_those_that_are_superseded(self) -> None:

@@ -23,14 +23,16 @@ _FIELDS = 16  # of a record, without the last one, which most records do not hav
 
 RETENTION_MS, TOMBSTONE_MS = 3_600_000, 7 * 86_400_000
 
-# Reads all that Redis keeps of one id: the expiry of the record and of a separate envelope, the score in each index,
-# and the stored record.
+# Reads all that Redis keeps of one id: the expiry of the record and of a separate envelope, the timeline, the score in
+# each index, and the stored record.
 _SNAPSHOT = """
-local out = { redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]) }
+local out = { redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]), '' }
 for at = 3, #KEYS do out[#out + 1] = redis.call('ZSCORE', KEYS[at], ARGV[1]) or '' end
 local packed = redis.call('GET', KEYS[1])
 if packed then
-  for _, value in ipairs(cmsgpack.unpack(packed)) do out[#out + 1] = value == true and 1 or value end
+  local r, timeline = cmsgpack.unpack(packed)
+  out[3] = timeline or ''
+  for _, value in ipairs(r) do out[#out + 1] = value == true and 1 or value end
 end
 return out
 """
@@ -50,6 +52,7 @@ class Kept:
     claimed_ms: int
     kept: bytes | int
     delivered: int | None
+    timeline: bytes  # as the record has it
     scores: dict[str, int]  # by index, with `forget`; only the indexes that list the id
 
 
@@ -127,7 +130,7 @@ class World:
 
     def kept(self, message_id: str) -> Kept:
         keys = self.records.keys.record(self.topic, message_id)
-        ttl_ms, apart_ttl_ms, *rest = self.command("EVAL", _SNAPSHOT, len(keys), *keys, message_id)
+        ttl_ms, apart_ttl_ms, timeline, *rest = self.command("EVAL", _SNAPSHOT, len(keys), *keys, message_id)
         scores, fields = rest[: len(INDEXES) + 1], rest[len(INDEXES) + 1 :]
         record, claimed_ms, kept, delivered = None, 0, b"", [None]
         if fields:
@@ -145,6 +148,7 @@ class World:
             claimed_ms=claimed_ms,
             kept=kept,
             delivered=delivered[0],
+            timeline=timeline,
             scores={name: int(score) for name, score in zip((*INDEXES, "forget"), scores, strict=True) if score != b""},
         )
 

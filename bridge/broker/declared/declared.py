@@ -17,6 +17,7 @@ from bridge.broker.declared.wheel import Wheel
 from bridge.broker.declared.young_queues import WHEEL, YoungQueues
 from topology import plan
 from topology.names import Names
+from topology.wheel import slots as wheel_slots
 
 
 class Declared:
@@ -64,6 +65,11 @@ class Declared:
     def checkpoint_queue(self, lane: int) -> str:
         """Returns the queue of a lane's checkpoint."""
         return self._names.in_lane(lane).checkpoint
+
+    def first_slot(self, message_id: str, stay_ms: int) -> str | None:
+        """Returns the queue in which a copy begins to wait, if it stays in the wheel for so long; None for 0."""
+        slots = wheel_slots(stay_ms)
+        return self._names.lane_for(message_id).slot(*slots[0]) if slots else None
 
     def ready_queue(self, topic: str) -> str:
         """Returns the queue from which the topic's due messages are consumed."""

@@ -1,4 +1,4 @@
-"""Runs `delaybridge get`, `move`, `run-now`, `delete` and `list`."""
+"""Runs `delaybridge get`, `timeline`, `move`, `run-now`, `delete` and `list`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ COLUMNS: Final = {
     "body": "body",
 }
 
+STEPS: Final = {
+    "at": "at",
+    "what": "what",
+    "attempt": "attempt",
+    "slot": "slot",
+    "late ms": "late_ms",
+    "token": "token_id",
+    "reason": "reason",
+}
+
 
 @command(app)
 def get(api: Api, output: Output, topic: Topic, message_id: MessageId) -> None:
@@ -31,6 +41,18 @@ def get(api: Api, output: Output, topic: Topic, message_id: MessageId) -> None:
     An ended message can be looked up for an hour, and a deleted one for a week, unless the settings say otherwise.
     """
     output.show(api.call("GET", message_path(topic, message_id)))
+
+
+@command(app)
+def timeline(api: Api, output: Output, topic: Topic, message_id: MessageId) -> None:
+    """Show what happened to a message.
+
+    The bridge keeps its last 16 transitions as long as its record. A note says if older ones are missing.
+    """
+    answer = api.call("GET", message_path(topic, message_id, "/timeline"))
+    output.rows(answer.items(), STEPS)
+    if not answer.value["complete"]:
+        output.note("Older transitions are missing.")
 
 
 @command(app)

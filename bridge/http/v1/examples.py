@@ -47,6 +47,26 @@ ACKED = LEASED | {"state": "acked", "lease_until": None, "ended_at": "2026-12-01
 DELETED = MESSAGE | {"state": "deleted", "ended_at": "2026-12-01T09:05:00.000Z"}
 MOVED = MESSAGE | {"due_at": "2026-12-01T10:00:00.000Z"}
 DEAD = MESSAGE | {"state": "dead", "attempts": 4, "ended_at": "2026-12-01T09:20:00.000Z", "reason": "card refused"}
+_STEP: dict[str, Any] = {
+    "at": "2026-12-01T09:00:00.000Z",
+    "what": "sent",
+    "attempt": 0,
+    "slot": None,
+    "late_ms": None,
+    "token_id": None,
+    "reason": None,
+}
+TIMELINE: dict[str, Any] = {
+    "items": [
+        _STEP | {"slot": "delay.000d-00h-14m", "token_id": "0f4c19a2b7de"},
+        _STEP | {"at": "2026-12-01T09:15:00.001Z", "what": "released", "late_ms": 1},
+        _STEP | {"at": "2026-12-01T09:15:00.040Z", "what": "leased", "attempt": 1, "token_id": "c2a9d04e6b18"},
+        _STEP | {"at": "2026-12-01T09:15:02.000Z", "what": "acked", "attempt": 1, "token_id": "c2a9d04e6b18"},
+    ],
+    "complete": True,
+    "topic": "orders",
+    "id": "o-1001",
+}
 CURSOR = "MTc5NjExNTYwMDAwMC5vLTEwMDE"
 POLICY: dict[str, Any] = {
     "release": "checked",

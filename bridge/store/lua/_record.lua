@@ -3,13 +3,17 @@
 -- creating all of them in every call took 2.8 us.
 --
 -- A record is one msgpack array of the fields below. DUE is stored relative to CREATED, ARRIVES and LAST relative to DUE.
--- So a record without an envelope has at most 44 bytes, and Redis keeps it in one allocation with its own header.
+-- So a record without envelope and timeline has at most 44 bytes, and Redis keeps it in one allocation with its own header.
 -- CLAIMED is the moment at which a send claimed the id, or 1 after a publish that failed; 0 once the send is confirmed.
 -- While it is above 0, no send of the message was answered with success. A negative nonce: only the send of that nonce
 -- was.
 -- KEPT is the kept envelope: '' for none, the envelope itself up to HERE_MAX bytes, or true where it has its own key.
 -- DELIVERED is missing in most records. While a record has it, nobody has published the lease copy that the record names.
 -- The message's copy is the delivered one, of the epoch before and of this nonce, which a process has not acknowledged.
+-- A timeline may follow the array, as a second msgpack value: a string. It is missing while the record itself tells it.
+-- Its first byte counts its transitions, and the second one is the length of the last. Each transition is six msgpack
+-- values, the oldest first: what, its moment relative to CREATED, the attempts made, a number, who, and a reason.
+-- The number: how long a copy was to stay in the wheel, -1 for none; of a release, how late it was; both in ms.
 -- An index is a sorted set of ids by due moment. A record is in the one index of its state (state n in KEYS[2 + n]); an
 -- unconfirmed record is in none. A record with a moment to be forgotten has it as the expiry of its key, and is also in
 -- `forget`, so that its index entry is removed later.
@@ -17,12 +21,18 @@ local STATE, EPOCH, NONCE, CREATED, DUE, EXPIRES, ATTEMPTS, MAX_RETRY = 1, 2, 3,
 local ARRIVES, LAST, LEASE_UNTIL, ENDED, FORGET, REASON, CLAIMED, KEPT, DELIVERED = 9, 10, 11, 12, 13, 14, 15, 16, 17
 local UNCONFIRMED, WAITING, READY, LEASED, ACKED, EXPIRED, DEAD, DELETED = 0, 1, 2, 3, 4, 5, 6, 7
 local FIRST_INDEX, LAST_INDEX, HERE_MAX = 2, 10, 512
+local WAS_SENT, WAS_REPLACED, WAS_MOVED, WAS_RELEASED, WAS_LEASED, WAS_EXTENDED = 1, 2, 3, 4, 5, 6
+local WAS_RETURNED, WAS_NACKED, WAS_RETRIED, WAS_BURIED, WAS_REPLAYED = 7, 8, 9, 10, 11
+local WAS_ACKED, WAS_EXPIRED, WAS_DELETED, WAS_DROPPED, WAS_RESTORED = 12, 13, 14, 15, 16
+local TIMELINE_MAX, TIMELINE_REASON_MAX = 16, 100
 
 local RECORD, ENVELOPE, FORGET_INDEX = KEYS[1], KEYS[2], KEYS[LAST_INDEX]
 local ID = ARGV[2]
 local RETENTION_MS, TOMBSTONE_MS = tonumber(ARGV[3]), tonumber(ARGV[4])
 -- The state, due moment and forget moment of the stored record; had_state is nil where Redis has no record.
 local had_state, had_due, had_forget
+-- The record's timeline. While it is nil, sent_due is when the message was due as it was sent, if nothing else happened.
+local timeline, sent_due
 
 -- The clock of Redis is the only one. Tests set the first argument instead.
 local function clock()
@@ -53,23 +63,33 @@ local function for_each(one)
   return answers
 end
 
+-- Whether nothing has happened to the message of a record without a timeline since it was sent. One that was due at
+-- once became ready with its send.
+local function untouched(r)
+  local state = r[STATE]
+  return state == UNCONFIRMED
+    or (r[EPOCH] == 1 and (state == WAITING or (state == READY and r[DUE] == r[CREATED])))
+end
+
 local function load()
   local stored = redis.call('GET', RECORD)
   if not stored then
-    had_state, had_due, had_forget = nil, nil, nil
+    had_state, had_due, had_forget, timeline, sent_due = nil, nil, nil, nil, nil
     return nil
   end
-  local r = cmsgpack.unpack(stored)
+  local r
+  r, timeline = cmsgpack.unpack(stored)
   local due = r[DUE] + r[CREATED]
   r[DUE], r[ARRIVES], r[LAST] = due, r[ARRIVES] + due, r[LAST] + due
   had_state, had_due, had_forget = r[STATE], due, r[FORGET]
+  sent_due = untouched(r) and due or nil
   return r
 end
 
 local function packed(r)
   local due, arrives, last = r[DUE], r[ARRIVES], r[LAST]
   r[DUE], r[ARRIVES], r[LAST] = due - r[CREATED], arrives - due, last - due
-  local bytes = cmsgpack.pack(r)
+  local bytes = timeline and cmsgpack.pack(r, timeline) or cmsgpack.pack(r)
   r[DUE], r[ARRIVES], r[LAST] = due, arrives, last
   return bytes
 end
@@ -176,7 +196,43 @@ end
 -- A record outlives every copy published for its message.
 local function forget_after(r, keep_ms) return math.max(now, r[LAST], r[DUE]) + keep_ms end
 
-local function finish(r, state, reason, keep_ms)
+-- Adds a transition to the timeline. The oldest goes beyond TIMELINE_MAX. A lease that is extended often tells its last
+-- extension only.
+local function append(what, ...)
+  local transition, count, rest = cmsgpack.pack(what, ...), 0, ''
+  if timeline then
+    local from, to, last = 3, #timeline, nil
+    count, last = string.byte(timeline, 1, 2)
+    if what == WAS_EXTENDED and string.byte(timeline, to - last + 1) == WAS_EXTENDED then
+      count, to = count - 1, to - last
+    elseif count == TIMELINE_MAX then
+      count, from = count - 1, cmsgpack.unpack_limit(timeline, 6, 2) + 1
+    end
+    rest = string.sub(timeline, from, to)
+  end
+  timeline = string.char(count + 1, #transition) .. rest .. transition
+end
+
+-- Notes a transition of the moment `at` in the timeline. The caller saves the record afterwards. `by`: '' if no
+-- timelines are kept, '-' for the bridge and for clients without a token, else the id of the token.
+local function note(r, by, what, number, reason, at)
+  if by == '' then
+    timeline = nil -- it would miss this transition
+    return
+  end
+  local created = r[CREATED]
+  if sent_due and not timeline and what ~= WAS_SENT then append(WAS_SENT, 0, 0, sent_due - created, '', '') end
+  by, reason = by == '-' and '' or by, string.sub(reason, 1, TIMELINE_REASON_MAX)
+  append(what, (at or now) - created, r[ATTEMPTS], number, by, reason)
+end
+
+-- Notes the send, where the record alone would not tell it.
+local function note_sent(r, by)
+  note(r, by, WAS_SENT, r[DUE] - r[CREATED], '', r[CREATED])
+end
+
+local function finish(r, by, what, state, reason, keep_ms)
+  note(r, by, what, 0, reason)
   r[STATE], r[ENDED], r[LEASE_UNTIL], r[DELIVERED] = state, now, 0, nil
   if reason ~= '' then r[REASON] = reason end
   r[FORGET] = keep_ms and forget_after(r, keep_ms) or 0
@@ -208,11 +264,13 @@ end
 -- Whether the time to live has passed. Then the message ends as expired if it was never delivered, else as dead.
 local function expired(r) return r[EXPIRES] > 0 and r[EXPIRES] <= now end
 
-local function expire(r)
-  finish(r, r[ATTEMPTS] == 0 and EXPIRED or DEAD, 'time to live passed', RETENTION_MS)
+local function expire(r, by)
+  finish(r, by, WAS_EXPIRED, r[ATTEMPTS] == 0 and EXPIRED or DEAD, 'time to live passed', RETENTION_MS)
 end
 
 local function newborn(epoch, nonce, created_ms, due_ms, expires_ms, attempts, max_retry)
+  -- A copy of a later epoch without a record has a past that nobody knows any more.
+  timeline, sent_due = nil, epoch == 1 and due_ms or nil
   return { UNCONFIRMED, epoch, nonce, created_ms, due_ms, expires_ms, attempts, max_retry,
     due_ms, due_ms, 0, 0, 0, '', 0, '' }
 end
@@ -240,7 +298,7 @@ local function of_client(r, epoch, nonce, due_ms, expires_ms, attempts, max_retr
   -- Under a live id it may be the same copy that comes again, and a send may be about to be confirmed.
   local created = live(r) and r[CREATED] or math.max(now, r[CREATED] + 1)
   local fresh = newborn(epoch, nonce, created, due_ms, expires_ms, attempts, max_retry)
-  fresh[LAST] = math.max(r[LAST], r[DUE], due_ms)
+  fresh[LAST], sent_due = math.max(r[LAST], r[DUE], due_ms), due_ms
   set_aside(r)
   free(r)
   return fresh

@@ -1,8 +1,9 @@
 -- Deletes a live message: the record becomes its tombstone.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms until_ms release created_ms ahead_ms
+-- ARGV: now id retention_ms tombstone_ms until_ms release created_ms ahead_ms by
 --       release '1': also free the envelope. created_ms: delete only a message created then; '': delete any.
 --       ahead_ms: refuse to delete a message that fire.lua has released so much ahead of its due moment; 0: never.
+--       by: who asks, as in _record.lua.
 -- Returns: deleted (also when it was deleted before) | ended (in another way) | other (created at another moment)
 --       | releasing (extra: ms until it is due) | unknown
 -- Promise: every copy that comes out of the wheel from now on is a ghost.
@@ -15,7 +16,7 @@ if r[STATE] == READY and early > 0 and early <= tonumber(ARGV[8]) then return an
 local frees = ARGV[6] == '1' and r[KEPT] ~= ''
 if frees then free(r) end
 if r[STATE] ~= DELETED then
-  finish(r, DELETED, '', TOMBSTONE_MS)
+  finish(r, ARGV[9], WAS_DELETED, DELETED, '', TOMBSTONE_MS)
 elseif frees then
   save(r)
 end

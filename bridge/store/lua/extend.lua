@@ -1,7 +1,8 @@
 -- Extends a lease; the checkpoint holds the lease copy back when it arrives. A lease never becomes shorter.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce lease_ms
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce lease_ms by
 --       epoch, nonce: from the receipt; epoch '': extends any lease. lease_ms counts from now.
+--       by: who asks, as in _record.lua.
 -- Returns: extended | stale (not leased, or under another lease) | unknown
 -- Promise: changes the record only.
 local r = load()
@@ -9,5 +10,6 @@ if not r or r[STATE] == UNCONFIRMED then return answer('unknown') end
 if r[STATE] ~= LEASED or (ARGV[6] ~= '' and not named_by(r, ARGV[6], ARGV[7])) then return answer('stale', r) end
 r[LEASE_UNTIL] = math.max(r[LEASE_UNTIL], now + tonumber(ARGV[8]))
 r[LAST] = math.max(r[LAST], r[LEASE_UNTIL])
+note(r, ARGV[9], WAS_EXTENDED, 0, '')
 save(r)
 return answer('extended', r)

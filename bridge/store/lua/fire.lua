@@ -2,12 +2,12 @@
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms
---       paused_ms adopt ahead_ms
+--       paused_ms adopt ahead_ms by
 --       (then, for each further message, its id and all from epoch on)
 --       epoch 0: an AMQP client published the copy, without a record; its nonce is 0 too. paused_ms: hold a due copy
 --       this long, as its topic is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long
 --       that it is believed, unless the message waits for a later moment. ahead_ms: how much before its due moment a
---       copy may be asked about. The caller publishes it at the moment.
+--       copy may be asked about. The caller publishes it at the moment. by: as in _record.lua.
 -- Returns: (for each) release (extra: ms of its time to live left, 0: none) | made (as release, with a new record)
 --       | hold (extra: ms until it is due) | beside (as hold, for a client's copy; the record is that of the message
 --       before, which may be in the ready queue) | ahead (newer than the record of a live message or a dead letter: ask
@@ -16,7 +16,8 @@
 -- copy gets the same answer when it comes again, except a client's copy: once its message is ready, it may be a further
 -- message of the id.
 -- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch.
-local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, paused_ms, adopt, ahead_ms)
+local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, paused_ms, adopt, ahead_ms,
+    by)
   epoch, nonce, attempt = tonumber(epoch), tonumber(nonce), tonumber(attempt)
   local r = load()
   local verdict = 'release'
@@ -31,6 +32,7 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
       next_epoch, next_nonce = r[EPOCH], r[NONCE]
     end
     r = of_client(r, next_epoch, next_nonce, tonumber(due_ms), tonumber(expires_ms), attempt - 1, tonumber(max_retry))
+    note_sent(r, by)
     verdict = 'made'
   elseif not r then
     r = born(math.max(1, epoch), nonce, tonumber(created_ms), tonumber(due_ms), tonumber(expires_ms), attempt - 1,
@@ -53,7 +55,7 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
   end
   -- A leased message belongs to its consumer until the lease ends.
   if expired(r) and r[LEASE_UNTIL] <= now then
-    expire(r)
+    expire(r, by)
     return answer('expired', r)
   end
   local wait = math.max(r[DUE] - now, r[LEASE_UNTIL] - now, tonumber(paused_ms))
@@ -66,6 +68,13 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
       make_waiting(r, r[DUE], now + wait)
     end
     return answer('hold', r, wait)
+  end
+  -- The same copy may come again.
+  if r[STATE] == LEASED and r[LEASE_UNTIL] > 0 then
+    note(r, by, WAS_RETURNED, now - r[LEASE_UNTIL], 'lease ended')
+  elseif r[STATE] ~= READY then
+    local at = math.max(now, r[DUE])
+    note(r, by, WAS_RELEASED, at - r[DUE], '', at)
   end
   make_ready(r)
   if attempt > r[MAX_RETRY] + 1 then return answer('bury', r) end

@@ -2,19 +2,19 @@
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms
---       next_epoch next_nonce lease_ms arrives_in_ms counted unacked
+--       next_epoch next_nonce lease_ms arrives_in_ms counted unacked by
 --       (then, for each further message, its id and all from epoch on)
 --       epoch, nonce: of the copy in the ready queue. arrives_in_ms: until the lease copy reaches the checkpoint.
 --       counted '0': the delivery uses up no retry. unacked '1': nobody has published the lease copy. The caller keeps
 --       the delivery unacknowledged until the message is settled or the lease copy is published.
---       epoch 0: an AMQP client published the copy, without a record.
+--       epoch 0: an AMQP client published the copy, without a record. by: who asks, as in _record.lua.
 -- Returns: (for each) leased | hold (not due yet, extra: ms until it is; 0: of epoch 0, and its id was used before, so
 --       the checkpoint decides) | delivered (it is leased to another consumer, whose process no longer has the
 --       delivery; extra: ms until the lease copy has to come) | ahead | expired | ghost
 -- Promise: RabbitMQ confirmed the lease copy before, or has the delivery, and the record outlives both. Running it twice with the same
 -- next_nonce changes the record once.
 local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, next_epoch, next_nonce,
-    lease_ms, arrives_in_ms, counted, unacked)
+    lease_ms, arrives_in_ms, counted, unacked, by)
   local own = epoch == '0'
   epoch, nonce, attempt = math.max(1, tonumber(epoch)), tonumber(nonce), tonumber(attempt)
   next_epoch, next_nonce = tonumber(next_epoch), tonumber(next_nonce)
@@ -40,7 +40,7 @@ local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, creat
   end
   if expired(r) then
     r[LAST] = math.max(r[LAST], arrives)
-    expire(r)
+    expire(r, by)
     return answer('expired', r)
   end
   if r[DUE] > now then return answer('hold', r, r[DUE] - now) end
@@ -49,6 +49,7 @@ local function lease(epoch, nonce, attempt, max_retry, due_ms, expires_ms, creat
   r[ATTEMPTS] = counted == '1' and attempt or attempt - 1
   r[LEASE_UNTIL], r[ARRIVES], r[FORGET] = now + tonumber(lease_ms), arrives, 0
   r[LAST] = math.max(r[LAST], r[ARRIVES])
+  note(r, by, WAS_LEASED, unacked == '1' and -1 or tonumber(lease_ms), '')
   save(r)
   return answer('leased', r)
 end

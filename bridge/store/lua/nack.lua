@@ -1,8 +1,8 @@
 -- Gives a leased message back: the record names the successor, which waits. Without a successor it still names the
 -- lease copy, and the message comes back when the lease would have ended.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms reason
---       next_epoch '': there is no successor, as the body was not kept.
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms reason by
+--       next_epoch '': there is no successor, as the body was not kept. by: who asks, as in _record.lua.
 -- Returns: nacked | stale (no longer leased as this copy) | unknown
 -- Promise: RabbitMQ confirmed the successor before. Running it twice with the same next_nonce changes the record once.
 local r = load()
@@ -15,6 +15,7 @@ if r[STATE] ~= LEASED or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) then
 end
 local due = tonumber(ARGV[10])
 r[REASON] = ARGV[11]
+note(r, ARGV[12], WAS_NACKED, next_epoch and due - now or -1, r[REASON])
 if next_epoch then
   r[EPOCH], r[NONCE], r[DELIVERED] = next_epoch, next_nonce, nil
   make_waiting(r, due, due)

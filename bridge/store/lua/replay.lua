@@ -1,8 +1,9 @@
 -- Makes a dead letter due again as the copy named here; its attempts start at zero.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce max_retry created_ms
---       expires_ms
+--       expires_ms by
 --       epoch, nonce: of the dead letter. max_retry, expires_ms: valid from now on.
+--       by: who asks, as in _record.lua.
 -- Returns: replayed | ghost (the record does not name this dead letter)
 -- Promise: RabbitMQ confirmed the successor before. A dead letter without a record makes its record.
 local r = load()
@@ -12,5 +13,6 @@ if r and (r[STATE] ~= DEAD or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7]))) t
 r = r or born(next_epoch, next_nonce, tonumber(ARGV[11]), now, 0, 0, tonumber(ARGV[10]))
 r[EPOCH], r[NONCE], r[ATTEMPTS], r[MAX_RETRY], r[EXPIRES], r[ENDED], r[REASON] = next_epoch, next_nonce, 0,
   tonumber(ARGV[10]), tonumber(ARGV[12]), 0, ''
+note(r, ARGV[13], WAS_REPLAYED, 0, '')
 make_waiting(r, now, now)
 return answer('replayed', r)

@@ -1,7 +1,7 @@
 -- Names the copy that retries a message after a failed delivery over AMQP.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms attempts reason
---       epoch, nonce: of the copy that came back. attempts: deliveries made so far.
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms attempts reason by
+--       epoch, nonce: of the copy that came back. attempts: deliveries made so far. by: as in _record.lua.
 -- Returns: retried | ghost (the record has moved on, so the new copy is a ghost)
 -- Promise: RabbitMQ confirmed the successor before. Running it twice with the same next_nonce changes the record once.
 local r = load()
@@ -13,5 +13,6 @@ if ended(r) or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7])) then
   return answer('ghost', r)
 end
 r[EPOCH], r[NONCE], r[ATTEMPTS], r[REASON] = next_epoch, next_nonce, tonumber(ARGV[11]), ARGV[12]
+note(r, ARGV[13], WAS_RETRIED, tonumber(ARGV[10]) - now, r[REASON])
 make_waiting(r, tonumber(ARGV[10]), tonumber(ARGV[10]))
 return answer('retried', r)

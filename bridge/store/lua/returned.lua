@@ -1,7 +1,7 @@
 -- Decides about a copy that came back from its ready queue: rejected over AMQP, over the delivery limit, or expired.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget
--- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms by_ttl
---       by_ttl '1': RabbitMQ says that the copy's time to live has passed.
+-- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms by_ttl by
+--       by_ttl '1': RabbitMQ says that the copy's time to live has passed. by: as in _record.lua.
 -- Returns: retry (publish a successor, then run `retry`) | bury (its retries are used up)
 --       | delivered (as in lease.lua) | expired | ahead | ghost
 -- Promise: an existing record changes only where the message expires, or where an AMQP client's own copy, of epoch 0,
@@ -15,12 +15,14 @@ if r and own then
   elseif free_for_client(r) then
     epoch = r[EPOCH] + 1
     r = of_client(r, epoch, nonce, tonumber(ARGV[10]), tonumber(ARGV[11]), attempt - 1, tonumber(ARGV[9]))
+    note_sent(r, ARGV[14])
     make_ready(r)
   end
 end
 if not r then
   r = born(epoch, nonce, tonumber(ARGV[12]), tonumber(ARGV[10]), tonumber(ARGV[11]), attempt - 1,
     tonumber(ARGV[9]))
+  if sent_due then note_sent(r, ARGV[14]) end
   make_ready(r)
 elseif not own and delivered(r, epoch, nonce) then
   return answer('delivered', r, until_lease_copy(r))
@@ -32,7 +34,7 @@ end
 -- RabbitMQ and Redis have different clocks, so an expiry that RabbitMQ reports counts up to a second early.
 local SKEW_MS = 1000
 if expired(r) or (ARGV[13] == '1' and r[EXPIRES] > 0 and r[EXPIRES] <= now + SKEW_MS) then
-  expire(r)
+  expire(r, ARGV[14])
   return answer('expired', r)
 end
 return answer(attempt > r[MAX_RETRY] and 'bury' or 'retry', r)

@@ -54,6 +54,7 @@ async def test_every_client_command_prints_json_and_plain_columns(cli: Calling, 
     await both("send", name, "1", "--delay", "1d")
     await both("get", name, "w-1")
     await both("move", name, "w-1", "--deliver-at", f"{datetime.now(UTC) + timedelta(days=900):%Y-%m-%dT%H:%M:%SZ}")
+    await both("timeline", name, "w-1")
     await both("list", name)
     await both("topics")
     await both("topics", "show", name)

@@ -66,6 +66,8 @@ async def test_backup_of_ten_thousand_waiting_is_restored_on_empty_servers(
     assert (await new.info())["policy"]["max_retry"] == 7
     assert [await new.state(one) for one in gone] == ["deleted"] * 3
     assert await others.state("acked") == "acked"
+    timeline = await others.call("GET", "/messages/acked/timeline")
+    assert ([one["what"] for one in timeline["items"]], timeline["complete"]) == (["restored"], False)
     assert await dead_ids(others) == ["letter"]
     await others.call("POST", "/dead/letter/replay")
     back = await others.pull_one()

@@ -164,6 +164,7 @@ def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(
         "next_nonce": buried.nonce,
         "attempts": attempts,
         "reason": reason,
+        "by": "-",
     }
     assert buried.nonce != 7
 
@@ -194,5 +195,6 @@ def test_a_rejected_copy_returns_to_the_wheel_for_its_back_off(backoff: Backoff 
         "due_ms": NOW_MS + wait_ms,
         "attempts": 2,
         "reason": "rejected",
+        "by": "-",
     }
     assert decision.counts == "retried"

@@ -24,9 +24,9 @@ from bridge.store.tokens import StoredTokens
 from bridge.store.topics_by_id import TopicsById
 from bridge.store.verdicts import BY_ANSWER, Verdict
 
-CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, fresh=1)
+CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, fresh=1, by="-")
 CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, answer_by_ms=0, envelope=b"")
-ENTRY = Entry("o-1", nonce=2, created_ms=3, due_ms=4, expires_ms=0, max_retry=3, direct=0, envelope=b"")
+ENTRY = Entry("o-1", nonce=2, created_ms=3, due_ms=4, expires_ms=0, max_retry=3, direct=0, envelope=b"", by="-")
 RECORD_LUA = (files("bridge.store") / "lua" / "_record.lua").read_text()
 EACH_SCRIPT = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 
@@ -91,6 +91,7 @@ def calls() -> dict[str, Call]:
         "drop": records.drop(topic, message_id, epoch=None),
         "restore": records.restore(record, record, Envelope()),
         "look": records.look(topic, message_id),
+        "timeline": records.timeline(topic, message_id),
         "weigh": records.weigh(topic, message_id),
         "superseded": records.superseded([copy]),
         "page": records.page(topic, 0, states="1", due_from_ms=0, due_to_ms=1, cursor=None, limit=1),
@@ -118,7 +119,11 @@ ALL_CALLS = calls() | calls_beside_records()
 
 
 def test_every_script_has_one_method_of_its_name() -> None:
-    methods = {name for name in vars(Records) if not name.startswith("_")} - {field.name for field in fields(Records)}
+    methods = (
+        {name for name in vars(Records) if not name.startswith("_")}
+        - {"by"}
+        - {field.name for field in fields(Records)}
+    )
 
     assert methods == set(calls())
     assert set(SCRIPTS) == set(ALL_CALLS)
@@ -252,12 +257,20 @@ def test_a_call_has_the_fields_that_the_header_names(name: str, message: Any) ->
 @pytest.mark.parametrize(
     ("name", "given", "own"),
     [
-        ("fire", {"paused_ms": 8, "adopt": True}, {"paused_ms": 8, "adopt": 1, "ahead_ms": 5}),
-        ("returned", {"by_ttl": True}, {"by_ttl": 1}),
+        ("fire", {"paused_ms": 8, "adopt": True}, {"paused_ms": 8, "adopt": 1, "ahead_ms": 5, "by": "-"}),
+        ("returned", {"by_ttl": True}, {"by_ttl": 1, "by": "-"}),
         (
             "lease",
             {"next_nonce": 9, "lease_ms": 10, "arrives_in_ms": 11, "counted": False, "unacked": True},
-            {"next_epoch": 2, "next_nonce": 9, "lease_ms": 10, "arrives_in_ms": 11, "counted": 0, "unacked": 1},
+            {
+                "next_epoch": 2,
+                "next_nonce": 9,
+                "lease_ms": 10,
+                "arrives_in_ms": 11,
+                "counted": 0,
+                "unacked": 1,
+                "by": "-",
+            },
         ),
     ],
 )
@@ -284,7 +297,7 @@ def test_a_missing_or_surplus_argument_raises() -> None:
     with pytest.raises(TypeError, match="extend takes"):
         records._call("extend", "orders", "o-1", epoch=1)
     with pytest.raises(KeyError):
-        records._call("extend", "orders", "o-1", epoch=1, nonce=2, lease=3)
+        records._call("extend", "orders", "o-1", epoch=1, nonce=2, lease=3, by="")
 
 
 def test_a_record_has_no_default_that_would_hide_a_field_a_script_leaves_out() -> None:

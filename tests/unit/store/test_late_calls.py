@@ -51,7 +51,7 @@ class Redis:
         if args[0] or not args[4]:
             return [b"each", now_ms, args[4]]
         left_ms = int(args[4]) - now_ms
-        return [b"late", now_ms, 0] if left_ms < 0 else [b"each", now_ms, *[left_ms] * (1 + (len(args) - 7) // 3)]
+        return [b"late", now_ms, 0] if left_ms < 0 else [b"each", now_ms, *[left_ms] * (1 + (len(args) - 9) // 5)]
 
 
 @pytest.fixture

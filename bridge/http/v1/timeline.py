@@ -1,0 +1,78 @@
+"""Tells what happened to a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from bridge.access.decision import Need
+from bridge.access.token import Scope
+from bridge.http.v1 import examples
+from bridge.http.v1.call import ApiCall, json_answer
+from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
+from bridge.model.durations import format_instant
+from bridge.model.timeline import Transition, What
+
+if TYPE_CHECKING:
+    from bridge.service.pools import Pools
+
+
+class TransitionOut(BaseModel):
+    at: str
+    what: What
+    attempt: Annotated[int, Field(description="deliveries so far, as the message's `attempts` counts them")]
+    slot: Annotated[
+        str | None,
+        Field(description="the queue in which the message began to wait; in a bundle it may wait in a neighbour"),
+    ]
+    late_ms: Annotated[int | None, Field(description="of `released`: after it was due; of `returned`: after its lease")]
+    token_id: Annotated[str | None, Field(description="null: no token was asked for, or the bridge itself did it")]
+    reason: str | None
+
+
+class TimelineOut(BaseModel):
+    items: list[TransitionOut]
+    complete: Annotated[bool, Field(description="false: older transitions are missing")]
+    topic: str
+    id: str
+
+
+async def look_at_timeline(pools: Pools, call: ApiCall) -> Response:
+    """Returns the last 16 transitions of a message, the oldest first. They are kept as long as its record.
+
+    A message that is due at once, or in a topic with direct release, usually becomes ready without a `released`.
+    `complete` is false if older ones were dropped, or happened while the bridge kept no timelines (`BRIDGE_TIMELINE`).
+    404: the topic has no message with this id, or its retention time is over."""
+    topic, message_id = call.topic, call.message_id
+    timeline = await pools.serving(topic).timelines.get(topic, message_id)
+    items = [_transition_json(item) for item in timeline.items]
+    return json_answer({"items": items, "complete": timeline.complete, "topic": topic, "id": message_id})
+
+
+def _transition_json(item: Transition) -> dict[str, Any]:
+    return {
+        "at": format_instant(item.at_ms),
+        "what": item.what,
+        "attempt": item.attempt,
+        "slot": item.slot,
+        "late_ms": item.late_ms,
+        "token_id": item.token_id,
+        "reason": item.reason,
+    }
+
+
+OPERATIONS = (
+    Operation(
+        name="look_at_timeline",
+        summary="Look at what happened to a message",
+        group="messages",
+        method="GET",
+        path=f"{TOPIC}/messages/{{id}}/timeline",
+        run=look_at_timeline,
+        need=Need(scope=Scope.LOOK),
+        answers={200: ResponseDoc(description="The message's timeline", model=TimelineOut, example=examples.TIMELINE)},
+        problems=(404, 422, 503),
+    ),
+)

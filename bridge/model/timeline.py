@@ -1,0 +1,67 @@
+"""Defines a message's timeline: its last transitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+MOST: Final = 16
+"""The transitions that a timeline has at most."""
+
+
+class What(StrEnum):
+    """What happened to a message, in the order of the codes in `store/lua/_record.lua`."""
+
+    SENT = "sent"
+    REPLACED = "replaced"  # another message took its id; a timeline begins with it
+    MOVED = "moved"
+    RELEASED = "released"  # it was due, and went to its ready queue
+    LEASED = "leased"
+    EXTENDED = "extended"
+    RETURNED = "returned"  # its lease ended, and it went back to its ready queue
+    NACKED = "nacked"
+    RETRIED = "retried"  # its delivery over AMQP failed
+    BURIED = "buried"  # it became a dead letter
+    REPLAYED = "replayed"
+    ACKED = "acked"
+    EXPIRED = "expired"  # its time to live passed
+    DELETED = "deleted"
+    DROPPED = "dropped"  # its dead letter was deleted
+    RESTORED = "restored"  # from a backup, which has no timelines
+
+
+BEGINNINGS: Final = frozenset((What.SENT, What.REPLACED))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transition:
+    """One transition, at a moment of Redis' clock in Unix ms.
+
+    `attempt`: how many deliveries were made by then, as the record counts them. `slot`: the queue of the wheel into
+    which it put the message, or would have put it alone: bundles may lie in a neighbour. `late_ms`: of a release, how
+    long after its due moment; of a return, how long after the lease's end. `token_id`: None if no token was asked for,
+    and for the bridge itself. `reason`: its first hundred bytes.
+    """
+
+    at_ms: int
+    what: What
+    attempt: int
+    slot: str | None
+    late_ms: int | None
+    token_id: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The transitions of a message, the oldest first."""
+
+    topic: str
+    id: str
+    items: list[Transition]
+
+    @property
+    def complete(self) -> bool:
+        """Whether it begins with the send, so that no transition is missing before."""
+        return bool(self.items) and self.items[0].what in BEGINNINGS

@@ -1,0 +1,33 @@
+"""Reads the timelines that scripts keep with records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from bridge.model.timeline import What
+from bridge.store.records import Outcome
+
+_VALUES: Final = 6
+_WHATS: Final = tuple(What)  # by their codes, which begin with 1
+
+
+class StoredTransition(NamedTuple):
+    """A transition as `lua/_record.lua` defines it. `at_ms` is a Unix moment."""
+
+    what: What
+    at_ms: int
+    attempts: int
+    number: int
+    by: str
+    reason: str
+
+
+def transitions(outcome: Outcome) -> Iterator[StoredTransition]:
+    """Yields the transitions in the outcome of `timeline`, the oldest first."""
+    created_ms, values = outcome.found.created_ms, outcome.extra
+    for at in range(0, len(values), _VALUES):
+        code, after_ms, attempts, number, by, reason = values[at : at + _VALUES]
+        # A reason may be cut in the middle of a character.
+        words = by.decode(), reason.decode(errors="ignore")
+        yield StoredTransition(_WHATS[code - 1], created_ms + after_ms, attempts, number, *words)
