@@ -22,7 +22,7 @@ if not next_epoch then
   r[LAST] = math.max(r[LAST], due)
   make_waiting(r, due, r[ARRIVES])
 else
-  r[EPOCH], r[NONCE] = next_epoch, next_nonce
+  r[EPOCH], r[NONCE], r[DELIVERED] = next_epoch, next_nonce, nil
   make_waiting(r, due, due)
 end
 return answer('moved', r)
