@@ -1,17 +1,26 @@
-"""Writes and reads the cursors of pages: a moment and an id, with which a page goes on behind an entry."""
+"""Writes and reads the cursors of pages: a moment and an id, with which a page goes on behind an entry. A cursor of a
+page over several topics also has the topic."""
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 
 from bridge.model.errors import InvalidRequest
-from bridge.model.message import valid_id
+from bridge.model.message import valid_id, valid_topic
+
+_MOMENT = re.compile(r"[0-9]{1,19}")
 
 
 def make_cursor(moment_ms: int, entry_id: str) -> str:
     """The cursor of an entry."""
-    return urlsafe_b64encode(f"{moment_ms}.{entry_id}".encode()).decode().rstrip("=")
+    return _encoded(f"{moment_ms}.{entry_id}")
+
+
+def make_place(moment_ms: int, topic: str, entry_id: str) -> str:
+    """The cursor of an entry of one topic among others."""
+    return _encoded(f"{moment_ms} {topic} {entry_id}")
 
 
 def read_cursor(cursor: str) -> tuple[int, str]:
@@ -20,14 +29,35 @@ def read_cursor(cursor: str) -> tuple[int, str]:
     Raises:
         InvalidRequest: no page gave this cursor.
     """
-    try:
-        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        moment_ms, _, entry_id = text.partition(".")
-        if moment_ms.isdecimal() and valid_id(entry_id) and make_cursor(int(moment_ms), entry_id) == cursor:
-            return int(moment_ms), entry_id
-    except (NotBase64, ValueError):
-        pass
+    moment_ms, _, entry_id = _decoded(cursor).partition(".")
+    if _MOMENT.fullmatch(moment_ms) and valid_id(entry_id) and make_cursor(int(moment_ms), entry_id) == cursor:
+        return int(moment_ms), entry_id
     raise not_a_cursor(cursor)
+
+
+def read_place(cursor: str) -> tuple[int, str, str]:
+    """The moment, the topic and the id that a cursor of `make_place` names.
+
+    Raises:
+        InvalidRequest: no page gave this cursor.
+    """
+    moment_ms, _, place = _decoded(cursor).partition(" ")
+    topic, _, entry_id = place.partition(" ")
+    is_place = _MOMENT.fullmatch(moment_ms) and valid_topic(topic) and valid_id(entry_id)
+    if is_place and make_place(int(moment_ms), topic, entry_id) == cursor:
+        return int(moment_ms), topic, entry_id
+    raise not_a_cursor(cursor)
+
+
+def _encoded(text: str) -> str:
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _decoded(cursor: str) -> str:
+    try:
+        return urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except (NotBase64, ValueError):
+        return ""
 
 
 def not_a_cursor(cursor: str) -> InvalidRequest:

@@ -82,7 +82,7 @@ class Topics:
         Raises:
             NotFound, Unavailable
         """
-        await self._known(topic)
+        await self.known(topic)
         return await self._policies.change(topic, change)
 
     async def names(self) -> list[str]:
@@ -92,6 +92,16 @@ class Topics:
             StoreUnavailable
         """
         return await self._list.names()
+
+    async def known(self, topic: str) -> None:
+        """Returns if there is such a topic.
+
+        Raises:
+            NotFound: there is none.
+            StoreUnavailable
+        """
+        if not await self._list.listed([topic]):
+            raise _no_topic(topic)
 
     async def read_policies(self) -> list[str]:
         """Reads the policies of all topics, and notes for the broker which are direct. Returns the topics, sorted.
@@ -126,7 +136,7 @@ class Topics:
             NotFound: there is no such topic.
             StoreUnavailable
         """
-        await self._known(topic)
+        await self.known(topic)
         (info,) = await self._infos([topic])
         return info
 
@@ -220,10 +230,6 @@ class Topics:
         await self._store.commands(
             [("ZREM", key, *some) for bucket, some in by_bucket.items() for key in self._keys.indexes(topic, bucket)]
         )
-
-    async def _known(self, topic: str) -> None:
-        if not await self._list.listed([topic]):
-            raise _no_topic(topic)
 
     async def _infos(self, topics: list[str]) -> list[TopicInfo]:
         if not topics:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from bridge.model import log_scope
 from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.filter import Order
 from bridge.model.message import Copy, Envelope, Record, State
 from bridge.store import envelopes
 from bridge.store.calls import OWN_ARGS, Call
@@ -354,9 +355,11 @@ class Records:
         due_to_ms: int,
         cursor: tuple[int, str] | None,
         limit: int,
+        order: Order = Order.ASC,
+        prefix: str = "",
     ) -> Call:
         due_ms, message_id = cursor or (0, "")
-        args = (states, due_from_ms, due_to_ms, due_ms, message_id, limit)
+        args = (states, due_from_ms, due_to_ms, due_ms, message_id, limit, order, prefix)
         return Call(SCRIPTS["page"], self.keys.indexes(topic, bucket)[:7], args)
 
     def counts(self, topic: str, bucket: int, *, edges_ms: tuple[int, ...]) -> Call:

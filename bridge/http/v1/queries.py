@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
-from pydantic import BeforeValidator, Field, PlainValidator, StrictStr, WithJsonSchema
+from pydantic import BeforeValidator, Field, StrictStr, WithJsonSchema
 
+from bridge.http.v1.filters import IdPrefix, QueriedLabels, ReasonGlob, States, TopicGlob, listed
 from bridge.http.v1.requests import Request
-from bridge.http.v1.scalars import QueryInstant, Topic, refused, whole_number
-from bridge.model.message import SHOWN_STATES, State
-
-_STATES = {state.label: state for state in SHOWN_STATES}
+from bridge.http.v1.scalars import QueryInstant, Topic, whole_number
+from bridge.model.filter import Filter, Order
+from bridge.model.labels import NO_LABELS
 
 
 def read(query: bytes) -> dict[str, Any]:
@@ -23,20 +22,8 @@ def read(query: bytes) -> dict[str, Any]:
     params: dict[str, Any] = {}
     for part in query.decode("latin-1").split("&") if query else ():
         name, _, value = (unquote(piece) for piece in part.partition("="))
-        params[name] = value if name not in params else [*_listed(params[name]), value]
+        params[name] = value if name not in params else [*listed(params[name]), value]
     return params
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _states(value: Any) -> tuple[State, ...]:
-    names = [name for text in _listed(value) for name in text.split(",") if name]
-    for name in names:
-        if name not in _STATES:
-            raise refused(list(_STATES), f"has no state {name[:100]!r}; the states are {', '.join(_STATES)}")
-    return tuple(_STATES[name] for name in names)
 
 
 # `Field` follows the validator, so that pydantic's error has the text the client sent. The schema then needs the limits
@@ -48,7 +35,9 @@ Count = Annotated[
     WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 1_000}),
 ]
 Flag = Annotated[Literal["true", "false"], Field()]
-_STATES_SCHEMA: Mapping[str, Any] = {"type": "array", "items": {"type": "string", "enum": list(_STATES)}}
+QueryStates = Annotated[
+    States, Field(description="Repeat the parameter or separate states by commas. Without it: all states")
+]
 
 
 class NoQuery(Request):
@@ -67,18 +56,44 @@ class ActionsQuery(PageQuery):
 
 
 class ListQuery(PageQuery):
-    state: Annotated[
-        tuple[State, ...],
-        PlainValidator(_states),
-        WithJsonSchema(
-            {
-                **_STATES_SCHEMA,
-                "description": "Repeat the parameter or separate states by commas. Without it: all states",
-            }
-        ),
-    ] = ()
+    state: QueryStates = ()
     due_after: QueryInstant | None = None
     due_before: QueryInstant | None = None
+
+
+class SearchQuery(ListQuery):
+    topic: Annotated[
+        TopicGlob | None,
+        Field(description="A topic, or a pattern in which `*` is any text: `shop/*`. Without it: all topics"),
+    ] = None
+    id_prefix: Annotated[IdPrefix | None, Field(description="How the id begins; a space is `%20`")] = None
+    label: Annotated[
+        QueriedLabels,
+        Field(description="`customer:42`. Repeat the parameter for up to four labels, which all must match"),
+    ] = NO_LABELS
+    reason: Annotated[
+        ReasonGlob | None,
+        Field(description="The reason of expired and dead messages; `*` is any text. Other states must be asked for"),
+    ] = None
+    order: Annotated[
+        Literal["asc", "desc"], Field(description="By due time: `asc` from the earliest on, `desc` from the latest on")
+    ] = "asc"
+
+    def filter(self) -> Filter:
+        """Which messages the search is about."""
+        return Filter(
+            topic=self.topic,
+            states=self.state,
+            due_after_ms=self.due_after,
+            due_before_ms=self.due_before,
+            id_prefix=self.id_prefix or "",
+            labels=self.label,
+            reason=self.reason,
+        )
+
+    @property
+    def wanted_order(self) -> Order:
+        return Order(self.order)
 
 
 class DeleteQuery(Request):

@@ -1,0 +1,168 @@
+"""Searches for messages over topics and pools: a page at a time, each with a bound on the work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bridge.model.filter import Filter, Found, Order
+from bridge.service.context import Context
+from bridge.service.cursors import make_place, read_place
+from bridge.service.merging import Ask, Index, Merge, position_of
+from bridge.service.pools import Pools
+from bridge.store.calls import Call
+from bridge.store.pages import read_part
+from bridge.store.records import read
+
+MOST_LOOKED: Final = 20_000
+"""The entries of indexes after which a page ends, however few messages it has. A page looks at a round more at most, or
+at one entry of each topic."""
+
+MOST_READ: Final = 2_000
+"""The records after which a page by reason ends. The reason is in the record alone."""
+
+_A_CALL: Final = 500
+"""The most entries of one call, in which Redis serves nobody else for a millisecond."""
+
+_RECORDS_AT_ONCE: Final = 500
+_CALLS_AT_ONCE: Final = 250
+_LATEST_MS: Final = 2**53
+
+Sees = Callable[[str], bool]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundPage:
+    """`next_cursor`: for the next page; None if this is the last one. A page before the last one may have fewer
+    messages than its limit, and even none."""
+
+    items: list[Found]
+    next_cursor: str | None
+
+
+class Search:
+    def __init__(self, pools: Pools) -> None:
+        self._pools = pools
+
+    async def page(
+        self,
+        wanted: Filter,
+        *,
+        sees: Sees,
+        order: Order = Order.ASC,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> FoundPage:
+        """The next messages that match, by due moment, then by topic, then by id.
+
+        Args:
+            sees: whether the caller may see a topic. It is asked for topics of a glob; the caller asks itself about a
+                topic that the filter names.
+
+        Raises:
+            InvalidRequest: no page gave this cursor.
+            NotFound: the filter names one topic, and there is none of this name.
+            StoreUnavailable: the Redis of one pool did not answer. A shorter page would look complete.
+        """
+        behind = None if cursor is None else read_place(cursor)
+        merge = await self._merge(wanted, sees, order, limit, behind)
+        items: list[Found] = []
+        records_read = 0
+        while len(items) < limit and not merge.is_over:
+            left = limit - len(items)
+            most = left if wanted.reason is None else max(left, _RECORDS_AT_ONCE)
+            asks = merge.asks(most)
+            for ask, answer in zip(asks, await self._run_asks(wanted, order, asks), strict=True):
+                merge.add(ask, read_part(answer))
+            found = merge.take(most)
+            if wanted.reason is not None:
+                records_read += len(found)
+                found = await self._with_reason(wanted, found)
+            items += found
+            if merge.looked >= MOST_LOOKED or records_read >= MOST_READ:
+                break
+        if len(items) > limit:
+            items = items[:limit]
+            return FoundPage(items=items, next_cursor=make_place(*position_of(items[-1])))
+        more = merge.position is not None and not merge.is_over
+        return FoundPage(items=items, next_cursor=make_place(*merge.position) if more and merge.position else None)
+
+    async def batches(
+        self, wanted: Filter, *, sees: Sees, order: Order = Order.ASC, limit: int = 1_000, cursor: str | None = None
+    ) -> AsyncIterator[FoundPage]:
+        """Yields pages until the last one. A page may be empty. A message whose due moment changes meanwhile may come
+        twice, or not at all. Raises as `page`."""
+        while True:
+            page = await self.page(wanted, sees=sees, order=order, limit=limit, cursor=cursor)
+            yield page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def _context(self, topic: str) -> Context:
+        return self._pools.serving(topic).context
+
+    async def _merge(
+        self, wanted: Filter, sees: Sees, order: Order, limit: int, behind: tuple[int, str, str] | None
+    ) -> Merge:
+        if wanted.one_topic is not None:
+            await self._pools.serving(wanted.one_topic).topics.known(wanted.one_topic)
+            topics = [wanted.one_topic]
+        else:
+            names = await self._pools.topic_names()
+            topics = [topic for topic in names if wanted.takes_topic(topic) and sees(topic)]
+        indexes = [
+            Index(topic, bucket) for topic in topics for bucket in range(self._context(topic).records.keys.buckets)
+        ]
+        # A search by the index alone needs no more entries than the page has.
+        is_plain = not wanted.id_prefix and wanted.reason is None
+        return Merge(indexes, order, behind, a_call=min(limit, _A_CALL) if is_plain else _A_CALL)
+
+    async def _run_asks(self, wanted: Filter, order: Order, asks: Sequence[Ask]) -> list[Any]:
+        states = "".join(str(int(state)) for state in wanted.wanted_states)
+        calls = []
+        for ask in asks:
+            topic, bucket = ask.index
+            call = self._context(topic).records.page(
+                topic,
+                bucket,
+                states=states,
+                due_from_ms=0 if wanted.due_after_ms is None else wanted.due_after_ms + 1,
+                due_to_ms=_LATEST_MS if wanted.due_before_ms is None else wanted.due_before_ms - 1,
+                cursor=ask.cursor,
+                limit=ask.limit,
+                order=order,
+                prefix=wanted.id_prefix,
+            )
+            calls.append((topic, call))
+        return await self._run(calls)
+
+    async def _with_reason(self, wanted: Filter, found: Sequence[Found]) -> list[Found]:
+        """Those whose records have the reason."""
+        calls = [(item.topic, self._context(item.topic).records.weigh(item.topic, item.id)) for item in found]
+        records = [
+            read(item.topic, item.id, answer).record for item, answer in zip(found, await self._run(calls), strict=True)
+        ]
+        return [
+            item
+            for item, record in zip(found, records, strict=True)
+            if record is not None and wanted.takes_reason(record.reason)
+        ]
+
+    async def _run(self, calls: Sequence[tuple[str, Call]]) -> list[Any]:
+        """Runs calls about topics, each on the Redis of its pool. Returns their answers in order."""
+        answers: list[Any] = [None] * len(calls)
+        for start in range(0, len(calls), _CALLS_AT_ONCE):
+            # Portions, so that other tasks get their turns.
+            places: dict[str, list[int]] = defaultdict(list)
+            for at in range(start, min(start + _CALLS_AT_ONCE, len(calls))):
+                places[self._context(calls[at][0]).pool].append(at)
+            stores = [self._context(calls[own[0]][0]).store for own in places.values()]
+            runs = (store.run([calls[at][1] for at in own]) for store, own in zip(stores, places.values(), strict=True))
+            for own, of_pool in zip(places.values(), await asyncio.gather(*runs), strict=True):
+                for at, answer in zip(own, of_pool, strict=True):
+                    answers[at] = answer
+        return answers

@@ -1,0 +1,90 @@
+"""Tests that a merge of many indexes gives what sorting all entries gives, in both orders, from any cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.model.filter import Found, Order
+from bridge.model.message import State
+from bridge.service.merging import Ask, Index, Merge, Position, position_of
+from bridge.store.pages import Part
+
+Stored = dict[Index, list[Found]]
+
+INDEXES = [Index(topic, bucket) for topic in ("a", "ab", "b/c") for bucket in (0, 1)]
+ENTRIES = st.sets(
+    st.tuples(st.sampled_from(INDEXES), st.sampled_from(["1", "11", "2", "~", " "]), st.integers(0, 3)), max_size=25
+)
+ORDERS = st.sampled_from(list(Order))
+
+
+def stored(entries: set[tuple[Index, str, int]]) -> Stored:
+    by_index: Stored = {index: [] for index in INDEXES}
+    for index, message_id, due_ms in entries:
+        by_index[index].append(Found(index.topic, f"{message_id}{index.bucket}", due_ms, State.WAITING))
+    return by_index
+
+
+def answer(found: Stored, order: Order, ask: Ask, prefix: str) -> Part:
+    """What lua/page.lua answers."""
+    descends = order is Order.DESC
+    behind = [
+        entry
+        for entry in sorted(found[ask.index], key=position_of, reverse=descends)
+        if ask.cursor is None
+        or ((entry.due_ms, entry.id) < ask.cursor if descends else (entry.due_ms, entry.id) > ask.cursor)
+    ][: ask.limit]
+    last = (behind[-1].due_ms, behind[-1].id) if behind else (0, "")
+    entries = [(one.due_ms, one.id, one.state) for one in behind if one.id.startswith(prefix)]
+    return Part(len(behind), last, entries)
+
+
+def page(
+    found: Stored, order: Order, behind: Position | None, limit: int, *, prefix: str = "", a_call: int = 3
+) -> tuple[Sequence[Found], Merge]:
+    merge = Merge(found, order, behind, a_call=a_call)
+    items: list[Found] = []
+    while len(items) < limit and not merge.is_over:
+        for ask in merge.asks(limit - len(items)):
+            merge.add(ask, answer(found, order, ask, prefix))
+        items += merge.take(limit - len(items))
+    return items, merge
+
+
+@given(entries=ENTRIES, order=ORDERS, limit=st.integers(1, 7), prefix=st.sampled_from(["", "1", "11", "3"]))
+def test_pages_give_each_entry_once_and_in_order(
+    entries: set[tuple[Index, str, int]], order: Order, limit: int, prefix: str
+) -> None:
+    found = stored(entries)
+    seen: list[Found] = []
+    behind, is_over = None, False
+    while not is_over:
+        items, merge = page(found, order, behind, limit, prefix=prefix)
+        assert len(items) <= limit
+        seen += items
+        behind, is_over = merge.position, merge.is_over
+
+    every = [one for entries_of_one in found.values() for one in entries_of_one if one.id.startswith(prefix)]
+    assert seen == sorted(every, key=position_of, reverse=order is Order.DESC)
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("topics", [1, 10, 1_000, 3_000])
+@pytest.mark.parametrize("by_topic", [False, True], ids=["mixed", "one topic after the other"])
+def test_a_page_looks_at_few_entries_however_many_topics_there_are(order: Order, topics: int, by_topic: bool) -> None:
+    each = 6_000 // topics
+    found = {
+        Index(f"t{topic:04d}", 0): [
+            Found(f"t{topic:04d}", f"{at:04d}", topic * each + at if by_topic else at * topics + topic, State.WAITING)
+            for at in range(each)
+        ]
+        for topic in range(topics)
+    }
+    items, merge = page(found, order, None, 100, a_call=100)
+
+    assert len(items) == 100
+    assert merge.looked <= max(topics, 2_000) + 2_000
