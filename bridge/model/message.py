@@ -116,7 +116,7 @@ class Envelope:
 class Record:
     """The record of one message in Redis. Instants are Unix milliseconds by the clock of Redis; 0 means none.
 
-    From `state` on, the fields have the order of `store/lua/_record.lua`.
+    From `state` to `reason`, the fields have the order of `store/lua/_record.lua`.
     """
 
     topic: str
@@ -135,6 +135,7 @@ class Record:
     ended_ms: int
     forget_ms: int  # when Redis expires the record
     reason: str
+    labels: str  # as `labels.packed` writes them
 
     @property
     def is_letter(self) -> bool:

@@ -22,7 +22,8 @@ class Draft:
     message is due now.
 
     `id` None: the bridge makes one. `ttl_ms` counts from the due moment. None in `ttl_ms` or `max_retry`: the topic's
-    default. `of_wire`: a client of another queue's protocol sent it, and expects that the bridge can show its body.
+    default. `labels`: as `labels.packed` writes them. `of_wire`: a client of another queue's protocol sent it, and
+    expects that the bridge can show its body.
     """
 
     topic: str
@@ -32,6 +33,7 @@ class Draft:
     deliver_at_ms: int | None = None
     ttl_ms: int | None = None
     max_retry: int | None = None
+    labels: str = ""
     of_wire: bool = False
 
 

@@ -37,4 +37,5 @@ def unclaimed(topic: str, claim: Claim, latest_ms: float | None, *, least_ms: in
         ended_ms=0,
         forget_ms=0,
         reason="",
+        labels=claim.labels,
     )

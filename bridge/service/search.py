@@ -6,16 +6,21 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from bridge.model.filter import Filter, Found, Order
+from bridge.model.labels import packed
+from bridge.model.message import Message
+from bridge.model.values import Page
 from bridge.service.context import Context
 from bridge.service.cursors import make_place, read_place
 from bridge.service.merging import Ask, Index, Merge, position_of
 from bridge.service.pools import Pools
+from bridge.service.portions import portions
 from bridge.store.calls import Call
 from bridge.store.pages import read_part
-from bridge.store.records import read
+from bridge.store.records import Outcome, Records, read, read_envelope
 
 MOST_LOOKED: Final = 20_000
 """The entries of indexes after which a page ends, however few messages it has. A page looks at a round more at most, or
@@ -90,6 +95,23 @@ class Search:
         more = merge.position is not None and not merge.is_over
         return FoundPage(items=items, next_cursor=make_place(*merge.position) if more and merge.position else None)
 
+    async def messages(
+        self, wanted: Filter, *, sees: Sees, order: Order = Order.ASC, limit: int = 100, cursor: str | None = None
+    ) -> Page:
+        """The same page with whole messages. It ends before its bodies exceed 8 MiB, or after one larger body. Raises
+        as `page`."""
+        page = await self.page(wanted, sees=sees, order=order, limit=limit, cursor=cursor)
+        weighed = await self._run_about(page.items, Records.weigh)
+        shown = page.items[next(portions([outcome.extra for outcome in weighed]), slice(0, 0))]
+        next_cursor = page.next_cursor if len(shown) == len(page.items) else make_place(*position_of(shown[-1]))
+        looked = await self._run_about(shown, Records.look)
+        items = [
+            Message(record=outcome.record, envelope=read_envelope(outcome))
+            for outcome in looked
+            if outcome.record is not None
+        ]
+        return Page(items=items, next_cursor=next_cursor)
+
     async def batches(
         self, wanted: Filter, *, sees: Sees, order: Order = Order.ASC, limit: int = 1_000, cursor: str | None = None
     ) -> AsyncIterator[FoundPage]:
@@ -118,15 +140,18 @@ class Search:
             Index(topic, bucket) for topic in topics for bucket in range(self._context(topic).records.keys.buckets)
         ]
         # A search by the index alone needs no more entries than the page has.
-        is_plain = not wanted.id_prefix and wanted.reason is None
+        is_plain = not wanted.id_prefix and not wanted.labels and wanted.reason is None
         return Merge(indexes, order, behind, a_call=min(limit, _A_CALL) if is_plain else _A_CALL)
 
     async def _run_asks(self, wanted: Filter, order: Order, asks: Sequence[Ask]) -> list[Any]:
         states = "".join(str(int(state)) for state in wanted.wanted_states)
+        labels = packed(wanted.labels)
         calls = []
         for ask in asks:
             topic, bucket = ask.index
-            call = self._context(topic).records.page(
+            records = self._context(topic).records
+            build = partial(records.labelled, labels=labels) if labels else records.page
+            call = build(
                 topic,
                 bucket,
                 states=states,
@@ -142,15 +167,18 @@ class Search:
 
     async def _with_reason(self, wanted: Filter, found: Sequence[Found]) -> list[Found]:
         """Those whose records have the reason."""
-        calls = [(item.topic, self._context(item.topic).records.weigh(item.topic, item.id)) for item in found]
-        records = [
-            read(item.topic, item.id, answer).record for item, answer in zip(found, await self._run(calls), strict=True)
-        ]
+        outcomes = await self._run_about(found, Records.weigh)
         return [
             item
-            for item, record in zip(found, records, strict=True)
-            if record is not None and wanted.takes_reason(record.reason)
+            for item, outcome in zip(found, outcomes, strict=True)
+            if outcome.record is not None and wanted.takes_reason(outcome.record.reason)
         ]
+
+    async def _run_about(self, found: Sequence[Found], build: Callable[[Records, str, str], Call]) -> list[Outcome]:
+        """Runs one call about each message."""
+        calls = [(item.topic, build(self._context(item.topic).records, item.topic, item.id)) for item in found]
+        answers = await self._run(calls)
+        return [read(item.topic, item.id, answer) for item, answer in zip(found, answers, strict=True)]
 
     async def _run(self, calls: Sequence[tuple[str, Call]]) -> list[Any]:
         """Runs calls about topics, each on the Redis of its pool. Returns their answers in order."""

@@ -193,6 +193,7 @@ class SendGroups:
             max_retry=record.max_retry,
             direct=int(publication.kind is CopyKind.PLAIN),
             envelope=kept,
+            labels=record.labels,
             by=request.claim.by,
         )
         return self._records.enter(record.topic, entry)

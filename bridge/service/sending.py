@@ -136,6 +136,7 @@ class Sending:
             max_retry=self._max_retry if max_retry is None else max_retry,
             nonce=new_nonce(),
             fresh=int(not draft.id),
+            labels=draft.labels,
             by=self._records.by(),
         )
         return SendRequest(draft, policy, claim, self._records.keys.home(draft.topic, claim.id), until_s, answer_by_s)

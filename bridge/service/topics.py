@@ -174,6 +174,8 @@ class Topics:
         # The records expire themselves. Their entries would stay for ever: nobody counts a topic that is not listed.
         async for ids in self._listed(topic, [State.ACKED, State.EXPIRED, State.DELETED]):
             await self._unlist(topic, ids)
+        # Nobody searches the topic any more, so the labels of these messages can go at once.
+        await self._store.commands([("UNLINK", key) for key in self._keys.label_indexes(topic)])
         await self._policies.remove(topic)
         # Before its queues: a poll that loses its queue looks at the list, and would declare them again.
         await self._store.command("SREM", self._keys.topics, topic)

@@ -7,6 +7,7 @@
     <prefix>/{<topic>}/waiting      zset    ids by due moment (Unix ms), one set for each state: waiting, ready, leased,
                                             acked, expired, dead, deleted; no set has unconfirmed records
     <prefix>/{<topic>}/forget       zset    ids by the moment when their record expires
+    <prefix>/{<topic>}/labels       zset    the labels of messages, each with a due moment and an id, sorted by bytes
     <prefix>/{<topic>}/policy       string  the topic's policy, JSON
     <prefix>/{<topic>}/push/<id>    hash    counters of a subscription, and its latest failure
     <prefix>/{<topic>}/hold/<id>    string  exists while callbacks to a receiver are on hold
@@ -116,8 +117,12 @@ class Keys:
         return f"{self.prefix}/{{{topic}}}/policy"
 
     def indexes(self, topic: str, bucket: int) -> tuple[str, ...]:
-        """Returns a bucket's seven indexes in the order of the states' codes, then `forget`."""
+        """Returns a bucket's seven indexes in the order of the states' codes, then `forget` and `labels`."""
         return _bucket(self.prefix, topic, bucket, self.buckets)[1]
+
+    def label_indexes(self, topic: str) -> list[str]:
+        """Returns the key of each bucket's index of labels."""
+        return [self.indexes(topic, bucket)[-1] for bucket in range(self.buckets)]
 
     def record(self, topic: str, message_id: str) -> tuple[str, ...]:
         """Returns the keys of every script that touches one message: the record, the envelope, and the indexes."""
@@ -140,4 +145,4 @@ class Keys:
 def _bucket(prefix: str, topic: str, bucket: int, buckets: int) -> tuple[str, tuple[str, ...]]:
     """Returns the prefix of the bucket's keys, and its indexes."""
     base = f"{prefix}/{{{topic}}}/" if buckets == 1 else f"{prefix}/{{{topic}:{bucket}}}/"
-    return base, tuple(f"{base}{name}" for name in (*INDEXES, "forget"))
+    return base, tuple(f"{base}{name}" for name in (*INDEXES, "forget", "labels"))

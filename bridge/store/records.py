@@ -17,6 +17,7 @@ from bridge.store.scripts import SCRIPTS
 from bridge.store.verdicts import BY_ANSWER, Verdict
 
 _STATES = tuple(State)
+_FIELDS = 14  # of a record without labels, in an answer
 
 _BEHIND_MS = 60_000
 """How much later than planned a copy that no record names may reach the checkpoint. The call that publishes the copy
@@ -58,6 +59,7 @@ class Claim(NamedTuple):
     max_retry: int
     nonce: int
     fresh: int
+    labels: str
     by: str
 
 
@@ -85,6 +87,7 @@ class Entry(NamedTuple):
     max_retry: int
     direct: int
     envelope: bytes
+    labels: str
     by: str
 
 
@@ -93,8 +96,9 @@ def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
     verdict, now_ms, extra, *fields = answer
     if not fields:
         return Outcome(BY_ANSWER[verdict], now_ms, extra, None)
+    labels = fields.pop().decode() if len(fields) > _FIELDS else ""
     state, *numbers, reason = fields
-    values: Any = (_STATES[state], *numbers, reason.decode())
+    values: Any = (_STATES[state], *numbers, reason.decode(), labels)
     return Outcome(BY_ANSWER[verdict], now_ms, extra, Record(topic, message_id, *values))
 
 
@@ -358,9 +362,15 @@ class Records:
         order: Order = Order.ASC,
         prefix: str = "",
     ) -> Call:
+        """The answer is read by `pages.read_part`."""
         due_ms, message_id = cursor or (0, "")
         args = (states, due_from_ms, due_to_ms, due_ms, message_id, limit, order, prefix)
         return Call(SCRIPTS["page"], self.keys.indexes(topic, bucket)[:7], args)
+
+    def labelled(self, topic: str, bucket: int, *, labels: str, **of_page: Any) -> Call:
+        """As `page`, of the messages with all these labels, which `labels.packed` has written."""
+        page = self.page(topic, bucket, **of_page)
+        return Call(SCRIPTS["labelled"], (*page.keys, self.keys.indexes(topic, bucket)[-1]), (*page.args, labels))
 
     def counts(self, topic: str, bucket: int, *, edges_ms: tuple[int, ...]) -> Call:
         return Call(SCRIPTS["counts"], self.keys.indexes(topic, bucket), (self.now, *edges_ms))

@@ -147,7 +147,7 @@ async def test_call_of_a_moved_slot_is_run_by_its_new_master(own: Own, cluster: 
         slot, owner = await command(target, "CLUSTER", "KEYSLOT", name), await command(target, "CLUSTER", "MYID")
         for node in (target, cluster.nodes[2], cluster.nodes[0]):
             await command(node, "CLUSTER", "SETSLOT", slot, "NODE", owner)
-        claim = Claim("m-1", mode="in", when_ms=0, ttl_ms=-1, max_retry=0, nonce=1, fresh=0, by="-")
+        claim = Claim("m-1", mode="in", when_ms=0, ttl_ms=-1, max_retry=0, nonce=1, fresh=0, labels="", by="-")
         scheduled, looked = await store.run([records.schedule(name, claim), records.look(name, "m-1")])
         assert read(name, "m-1", scheduled).verdict == "created"
         assert read(name, "m-1", looked).verdict == "unknown"  # the schedule is not confirmed yet

@@ -248,6 +248,18 @@ def the_index_agrees_with_the_record(kept: Kept) -> None:
     assert kept.scores == wanted
 
 
+def the_labels_agree_with_the_record(kept: Kept, stale: set[bytes]) -> None:
+    """`stale`: entries that lost records have left. A search does not show them, as they are in no other index."""
+    wanted: set[str] = set()
+    record = kept.record
+    if record is not None and record.labels and record.state is not State.UNCONFIRMED:
+        place = f"{record.due_ms:013}{record.id}"
+        wanted = {f"{label}\n{place}" for label in record.labels.split("\n")}
+        if record.forget_ms:
+            wanted.add(f"!{record.forget_ms:013}{place}\n{record.labels}")
+    assert kept.labels - stale == {entry.encode() for entry in wanted} - stale
+
+
 def the_key_expires_when_the_record_is_forgotten(kept: Kept) -> None:
     if kept.record is not None:
         assert kept.expiring == (kept.record.forget_ms > 0)

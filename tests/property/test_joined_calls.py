@@ -20,6 +20,7 @@ from tests.property.test_transitions import (
     connected_store,
     delays_ms,
     envelopes,
+    labels,
     retries,
     ttls_ms,
 )
@@ -35,6 +36,7 @@ claims = st.builds(
     max_retry=retries,
     nonce=st.integers(1, 3),
     fresh=st.just(0),
+    labels=labels,
     by=st.sampled_from(["", "-", "0f4c19a2b7de"]),
 )
 ready_direct_answer_by_envelope = st.tuples(

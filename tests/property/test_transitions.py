@@ -63,6 +63,7 @@ delays_ms = st.sampled_from([0, 1, 150, 1_000, 60_000, 2 * DAY_MS, 40 * DAY_MS])
 leases_ms = st.sampled_from([1_000, 30_000, 12 * HOUR_MS])
 ttls_ms = st.sampled_from([-1, -1, -1, 0, 500, 45_000])
 retries = st.integers(0, 2)
+labels = st.sampled_from(["", "", "customer=42", "customer=4\nregion=eu"])
 envelopes = st.sampled_from([b"", b"\n{}", b"\n" + b"x" * 600])  # the last one is too long for a record
 TOKEN = "0f4c19a2b7de"
 COPY_SCRIPTS = frozenset(("fire", "returned", "lease", "replay"))
@@ -232,7 +233,7 @@ class Transitions(RuleBasedStateMachine):
 
     # -- sending
 
-    def asked(self, name: str, *, delay_ms: int, ttl_ms: int, max_retry: int) -> Asked:
+    def asked(self, name: str, *, delay_ms: int, ttl_ms: int, max_retry: int, labels: str = "") -> Asked:
         fresh = name not in self.used
         self.used.add(name)
         return Asked(
@@ -243,6 +244,7 @@ class Transitions(RuleBasedStateMachine):
             max_retry=max_retry,
             nonce=self.world.nonce(),
             fresh=int(fresh),
+            labels=labels,
             by=TOKEN if max_retry else "-",
         )
 
@@ -254,15 +256,26 @@ class Transitions(RuleBasedStateMachine):
         direct=rarely,
         published=st.booleans(),
         twice=twice,
+        labels=labels,
     )
     def send(
-        self, *, name: str, delay_ms: int, ttl_ms: int, max_retry: int, direct: bool, published: bool, twice: bool
+        self,
+        *,
+        name: str,
+        delay_ms: int,
+        ttl_ms: int,
+        max_retry: int,
+        direct: bool,
+        published: bool,
+        twice: bool,
+        labels: str = "",
     ) -> None:
         wanted = model.scheduled(self.kept[name], self.world.now_ms)
-        asked = self.asked(name, delay_ms=delay_ms, ttl_ms=ttl_ms, max_retry=max_retry)
+        asked = self.asked(name, delay_ms=delay_ms, ttl_ms=ttl_ms, max_retry=max_retry, labels=labels)
         outcome = self.run_script(name, self.world.records.schedule(self.world.topic, asked), twice=twice)
         assert outcome.verdict == wanted
         if wanted == "created":
+            assert outcome.found.labels == labels
             self.claims.append(Claim(outcome.found, published, delay_ms == 0, direct))
             self.direct.discard(name)
             if direct:
@@ -376,8 +389,8 @@ class Transitions(RuleBasedStateMachine):
             self.direct.add(name)
 
     @precondition(lambda self: self.entering)
-    @rule(at=at, twice=twice, kept=envelopes, dies=rarely)
-    def enter(self, at: int, twice: bool, kept: bytes, *, dies: bool) -> None:
+    @rule(at=at, twice=twice, kept=envelopes, dies=rarely, labels=labels)
+    def enter(self, at: int, twice: bool, kept: bytes, *, dies: bool, labels: str = "") -> None:
         name = one_of(list(self.entering), at)
         placed = self.entering.pop(name)
         if dies:
@@ -392,6 +405,7 @@ class Transitions(RuleBasedStateMachine):
             max_retry=copy.max_retry,
             direct=int(placed.direct),
             envelope=kept,
+            labels=labels,
             by=TOKEN if kept else "-",
         )
         outcome = self.run_script(name, self.world.records.enter(self.world.topic, entry), twice=twice)
@@ -404,7 +418,7 @@ class Transitions(RuleBasedStateMachine):
             assert (outcome.found.forget_ms > 0) == placed.direct
             assert self.shown(name) == kept
         else:
-            assert outcome.found == before
+            assert outcome.found == replace(before, labels=labels)
             assert self.shown(name) == (shown or (kept if before.state in LIVE else b""))
 
     @rule(name=ids, delay_ms=delays_ms, max_retry=retries, direct=rarely)
@@ -982,7 +996,9 @@ class Transitions(RuleBasedStateMachine):
     def all_invariants_hold(self) -> None:
         for name, kept in self.kept.items():
             broker = self.broker(name)
-            model.the_index_agrees_with_the_record(self.world.kept(name))
+            found = self.world.kept(name)
+            model.the_index_agrees_with_the_record(found)
+            model.the_labels_agree_with_the_record(found, self.world.stale)
             model.the_key_expires_when_the_record_is_forgotten(kept)
             model.an_envelope_apart_goes_with_its_record(kept)
             model.a_record_that_waits_or_is_leased_never_expires(kept, direct=name in self.direct)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -19,7 +20,8 @@ Found = TypeVar("Found")
 BORN_MS = 4_102_444_800_000
 """The clock at the start of an example. It is later than any real clock, so no key expires while the example runs."""
 
-_FIELDS = 16  # of a record, without the last one, which most records do not have
+_FIELDS = 16  # of a record, without the last two, which most records do not have
+_PLACE: Any = re.compile(rb"(?:^!\d{13}|\n)\d{13}([^\n]*)(?:\n|$)")  # a due moment, then the id
 
 RETENTION_MS, TOMBSTONE_MS = 3_600_000, 7 * 86_400_000
 
@@ -27,7 +29,7 @@ RETENTION_MS, TOMBSTONE_MS = 3_600_000, 7 * 86_400_000
 # each index, and the stored record.
 _SNAPSHOT = """
 local out = { redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]), '' }
-for at = 3, #KEYS do out[#out + 1] = redis.call('ZSCORE', KEYS[at], ARGV[1]) or '' end
+for at = 3, #KEYS - 1 do out[#out + 1] = redis.call('ZSCORE', KEYS[at], ARGV[1]) or '' end
 local packed = redis.call('GET', KEYS[1])
 if packed then
   local r, timeline = cmsgpack.unpack(packed)
@@ -44,7 +46,8 @@ class Kept:
     envelope's own key, None without one. `claimed_ms`: above 0 while no send of the message
     was confirmed or answered; for an unconfirmed record the moment of its claim. `kept`: the envelope in
     the record, or 1 if it has its own key. `delivered`: the nonce of the unacknowledged delivery in place of the lease
-    copy that the record names, 0 for an AMQP client's own message; None without one."""
+    copy that the record names, 0 for an AMQP client's own message; None without one. `labels`: the entries of the id in
+    the index of labels."""
 
     record: Record | None
     expiring: bool
@@ -54,6 +57,7 @@ class Kept:
     delivered: int | None
     timeline: bytes  # as the record has it
     scores: dict[str, int]  # by index, with `forget`; only the indexes that list the id
+    labels: set[bytes]
 
 
 @dataclass(kw_only=True)
@@ -102,6 +106,7 @@ class World:
         self._nonces = count(1)
         self.bundles = count(1)
         self.brokers: dict[str, Broker] = {}
+        self.stale: set[bytes] = set()  # entries of labels that lost records have left
 
     def nonce(self) -> int:
         return next(self._nonces)
@@ -132,10 +137,10 @@ class World:
         keys = self.records.keys.record(self.topic, message_id)
         ttl_ms, apart_ttl_ms, timeline, *rest = self.command("EVAL", _SNAPSHOT, len(keys), *keys, message_id)
         scores, fields = rest[: len(INDEXES) + 1], rest[len(INDEXES) + 1 :]
-        record, claimed_ms, kept, delivered = None, 0, b"", [None]
+        record, claimed_ms, kept, delivered = None, 0, b"", None
         if fields:
-            (state, *numbers, reason, claimed_ms, kept), delivered = fields[:_FIELDS], fields[_FIELDS:] or [None]
-            values: Any = (State(state), *numbers, reason.decode())
+            (state, *numbers, reason, claimed_ms, kept), (delivered, labels) = fields[:_FIELDS], _optional(fields)
+            values: Any = (State(state), *numbers, reason.decode(), labels.decode())
             stored = Record(self.topic, message_id, *values)
             due_ms = stored.created_ms + stored.due_ms
             record = replace(
@@ -147,13 +152,20 @@ class World:
             apart_expiring=apart_ttl_ms >= 0 if apart_ttl_ms >= -1 else None,
             claimed_ms=claimed_ms,
             kept=kept,
-            delivered=delivered[0],
+            delivered=delivered,
             timeline=timeline,
             scores={name: int(score) for name, score in zip((*INDEXES, "forget"), scores, strict=True) if score != b""},
+            labels=self.labels(message_id),
         )
+
+    def labels(self, message_id: str) -> set[bytes]:
+        """The entries of the id in the index of labels, with the note of when to forget them."""
+        entries = self.command("ZRANGE", self.records.keys.record(self.topic, message_id)[-1], 0, -1)
+        return {entry for entry in entries if _PLACE.search(entry)[1] == message_id.encode()}
 
     def lose(self, message_id: str) -> None:
         """Deletes the record's key and its envelope's, as their expiry or a loss of data does. The indexes stay."""
+        self.stale |= self.labels(message_id)
         self.command("DEL", *self.records.keys.record(self.topic, message_id)[:2])
 
     def go_on(self, to_ms: int, forget_ms: dict[str, int]) -> set[str]:
@@ -170,6 +182,12 @@ class World:
             self.command("DEL", *keys.indexes(self.topic, bucket))
         for message_id in self.brokers:
             self.command("DEL", *keys.record(self.topic, message_id)[:2])
+
+
+def _optional(fields: list[Any]) -> tuple[int | None, bytes]:
+    """The fields that most records do not have: DELIVERED and LABELS."""
+    delivered, labels = [*fields[_FIELDS:], None, None][:2]
+    return delivered, labels or b""
 
 
 async def _awaited(asked: Awaitable[Found]) -> Found:

@@ -100,6 +100,7 @@ class Scale:
                 max_retry=3,
                 nonce=new_nonce(),
                 fresh=int(named != GIVEN),
+                labels="",
                 by="-",
             )
             for _ in range(count)

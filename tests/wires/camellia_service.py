@@ -43,6 +43,7 @@ def message(
         ended_ms=0,
         forget_ms=0,
         reason="",
+        labels="",
     )
     return Message(record=record, envelope=envelope)
 

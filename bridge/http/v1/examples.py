@@ -13,7 +13,7 @@ from bridge.model.values import MAX_DELAY_MS
 
 _REQUEST_ID = "5f0c9a7d1e3b48266a1d0f27"
 
-SEND = {"id": "o-1001", "body": {"order": 1001}, "delay": "15m", "max_retry": 3}
+SEND = {"id": "o-1001", "body": {"order": 1001}, "delay": "15m", "max_retry": 3, "labels": {"customer": "42"}}
 SENDS = {
     "in fifteen minutes": SEND,
     "at an instant": {"body": {"order": 1002}, "deliver_at": "2026-12-24T18:00:00+01:00"},
@@ -32,6 +32,7 @@ MESSAGE: dict[str, Any] = {
     "body": {"order": 1001},
     "content_type": "application/json",
     "headers": {},
+    "labels": {"customer": "42"},
     "created_at": "2026-12-01T09:00:00.000Z",
     "due_at": "2026-12-01T09:15:00.000Z",
     "expires_at": None,
@@ -68,6 +69,7 @@ TIMELINE: dict[str, Any] = {
     "id": "o-1001",
 }
 CURSOR = "MTc5NjExNTYwMDAwMC5vLTEwMDE"
+PLACE = "MTc5NjExNTYwMDAwMCBvcmRlcnMgby0xMDAx"
 POLICY: dict[str, Any] = {
     "release": "checked",
     "max_retry": 5,
@@ -160,6 +162,11 @@ QUERY: dict[str, Any] = {
     "state": ["waiting", "ready"],
     "due_after": "2026-12-01T09:00:00Z",
     "due_before": "2026-12-01T10:00:00Z",
+    "id_prefix": "o-",
+    "label": ["customer:42"],
+    "reason": "card*",
+    "order": "desc",
+    "prefix": "shop/",
     "limit": 100,
     "cursor": CURSOR,
     "release": "true",

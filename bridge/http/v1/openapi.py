@@ -125,7 +125,7 @@ def _path_parameters(path: str) -> Iterable[dict[str, Any]]:
 
 def _query_parameters(query: type[BaseModel] | None) -> Iterable[dict[str, Any]]:
     for name, schema in query.model_json_schema()["properties"].items() if query else ():
-        yield {"name": name, "in": "query", "schema": schema, "example": examples.QUERY[name]}
+        yield {"name": name, "in": "query", "schema": schema, "example": schema.pop("example", examples.QUERY[name])}
 
 
 def _needs_body(model: type[BaseModel]) -> bool:

@@ -7,9 +7,10 @@ from urllib.parse import unquote
 
 from pydantic import BeforeValidator, Field, StrictStr, WithJsonSchema
 
-from bridge.http.v1.filters import IdPrefix, QueriedLabels, ReasonGlob, States, TopicGlob, listed
+from bridge.http.v1.filters import IdPrefix, ReasonGlob, States, TopicGlob
+from bridge.http.v1.labels import QueriedLabels
 from bridge.http.v1.requests import Request
-from bridge.http.v1.scalars import QueryInstant, Topic, whole_number
+from bridge.http.v1.scalars import QueryInstant, Topic, listed, whole_number
 from bridge.model.filter import Filter, Order
 from bridge.model.labels import NO_LABELS
 
@@ -78,6 +79,13 @@ class SearchQuery(ListQuery):
     order: Annotated[
         Literal["asc", "desc"], Field(description="By due time: `asc` from the earliest on, `desc` from the latest on")
     ] = "asc"
+    cursor: Annotated[
+        StrictStr | None,
+        Field(
+            description="`next_cursor` of the page before; without it, the first page",
+            json_schema_extra={"example": "MTc5NjExNTYwMDAwMCBvcmRlcnMgby0xMDAx"},
+        ),
+    ] = None
 
     def filter(self) -> Filter:
         """Which messages the search is about."""

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, m
 from pydantic_core import PydanticCustomError
 
 from bridge.http.v1.headers import Headers
+from bridge.http.v1.labels import GivenLabels
 from bridge.http.v1.scalars import (
     Base64,
     Delay,
@@ -54,6 +55,10 @@ class SendRequest(Request):
         Field(description="Time to live, counted from the due time; by default the topic's"),
     ] = None
     max_retry: Retries | None = None
+    labels: Annotated[
+        GivenLabels | None,
+        Field(description="Up to four names with values, for searches. AMQP consumers do not get them"),
+    ] = None
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:

@@ -17,6 +17,7 @@ from bridge.http import exact_json
 from bridge.http.v1.content import body_json
 from bridge.model.durations import format_instant
 from bridge.model.header_values import as_text
+from bridge.model.labels import unpacked
 from bridge.model.message import JSON_TYPE, Envelope, Message, State
 from bridge.model.values import AckResult, Leased, Page
 
@@ -35,6 +36,7 @@ class MessageOut(BaseModel):
     ]
     content_type: Annotated[str, Field(description="empty: the AMQP client that sent the message gave none")]
     headers: dict[str, Any]
+    labels: Annotated[dict[str, str], Field(description="given at the send, for searches")]
     created_at: str
     due_at: str
     expires_at: str | None
@@ -116,8 +118,8 @@ def message_json(message: Message, *, plain: bool = False) -> bytes:
     """The message as `MessageOut` documents it. `plain`: the body is known to be JSON."""
     record, envelope = message.record, message.envelope
     return (
-        b'{"topic":%b,"id":%b,"state":%b,%b"content_type":%b,"headers":%b,"created_at":%b,"due_at":%b,"expires_at":%b,'
-        b'"attempts":%d,"max_retry":%d,"lease_until":%b,"ended_at":%b,"reason":%b}'
+        b'{"topic":%b,"id":%b,"state":%b,%b"content_type":%b,"headers":%b,"labels":%b,"created_at":%b,"due_at":%b,'
+        b'"expires_at":%b,"attempts":%d,"max_retry":%d,"lease_until":%b,"ended_at":%b,"reason":%b}'
     ) % (
         orjson.dumps(record.topic),
         orjson.dumps(record.id),
@@ -125,6 +127,7 @@ def message_json(message: Message, *, plain: bool = False) -> bytes:
         _body(envelope, plain),
         _JSON_TYPE if envelope is None else orjson.dumps(envelope.content_type),
         exact_json.dumps(_in_json(envelope.headers)) if envelope is not None and envelope.headers else b"{}",
+        orjson.dumps(unpacked(record.labels)) if record.labels else b"{}",
         _instant(record.created_ms),
         _instant(record.due_ms),
         _instant(record.expires_ms) if record.expires_ms else b"null",

@@ -101,6 +101,11 @@ def whole_number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
 
 
+def listed(value: Any) -> list[Any]:
+    """The values of a parameter that may be repeated."""
+    return value if isinstance(value, list) else [value]
+
+
 _DELAY_SCHEMA = duration_schema(0, MAX_DELAY_MS)
 _INSTANT_SCHEMA = WithJsonSchema(
     {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}], "description": INSTANT_FORMS}

@@ -21,6 +21,7 @@ from bridge.http.v1.plain import plain_draft
 from bridge.http.v1.requests import BatchRequest, SendRequest
 from bridge.http.v1.results import BatchOut, MessageOut, message_json
 from bridge.model.errors import BridgeError, InvalidRequest
+from bridge.model.labels import NO_LABELS, packed
 from bridge.model.values import Draft, Sent
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def _draft(topic: str, max_body_bytes: int, message: Any, body: bytes | None = N
         deliver_at_ms=request.deliver_at,
         ttl_ms=request.ttl,
         max_retry=request.max_retry,
+        labels=packed(request.labels or NO_LABELS),
     )
     return draft, False
 

@@ -10,6 +10,8 @@
 -- KEPT is the kept envelope: '' for none, the envelope itself up to HERE_MAX bytes, or true where it has its own key.
 -- DELIVERED is missing in most records. While a record has it, nobody has published the lease copy that the record names.
 -- The message's copy is the delivered one, of the epoch before and of this nonce, which a process has not acknowledged.
+-- LABELS is missing in most records: the labels as lines, "customer=42". Then DELIVERED is false in place of missing, as an
+-- array has no gaps.
 -- A timeline may follow the array, as a second msgpack value: a string. It is missing while the record itself tells it.
 -- Its first byte counts its transitions, and the second one is the length of the last. Each transition is six msgpack
 -- values, the oldest first: what, its moment relative to CREATED, the attempts made, a number, who, and a reason.
@@ -17,20 +19,24 @@
 -- An index is a sorted set of ids by due moment. A record is in the one index of its state (state n in KEYS[2 + n]); an
 -- unconfirmed record is in none. A record with a moment to be forgotten has it as the expiry of its key, and is also in
 -- `forget`, so that its index entry is removed later.
+-- The index of labels is sorted by bytes. Each label of a record that is in an index has an entry there: the label, a line
+-- break, the due moment in 13 digits, and the id. A labelled record with a moment to be forgotten has a note there too: an
+-- exclamation mark, that moment, the due moment, the id, a line break, and the labels. No label begins as a note does.
 local STATE, EPOCH, NONCE, CREATED, DUE, EXPIRES, ATTEMPTS, MAX_RETRY = 1, 2, 3, 4, 5, 6, 7, 8
 local ARRIVES, LAST, LEASE_UNTIL, ENDED, FORGET, REASON, CLAIMED, KEPT, DELIVERED = 9, 10, 11, 12, 13, 14, 15, 16, 17
+local LABELS = 18
 local UNCONFIRMED, WAITING, READY, LEASED, ACKED, EXPIRED, DEAD, DELETED = 0, 1, 2, 3, 4, 5, 6, 7
-local FIRST_INDEX, LAST_INDEX, HERE_MAX = 2, 10, 512
+local FIRST_INDEX, LAST_INDEX, HERE_MAX = 2, 11, 512
 local WAS_SENT, WAS_REPLACED, WAS_MOVED, WAS_RELEASED, WAS_LEASED, WAS_EXTENDED = 1, 2, 3, 4, 5, 6
 local WAS_RETURNED, WAS_NACKED, WAS_RETRIED, WAS_BURIED, WAS_REPLAYED = 7, 8, 9, 10, 11
 local WAS_ACKED, WAS_EXPIRED, WAS_DELETED, WAS_DROPPED, WAS_RESTORED = 12, 13, 14, 15, 16
 local TIMELINE_MAX, TIMELINE_REASON_MAX = 16, 100
 
-local RECORD, ENVELOPE, FORGET_INDEX = KEYS[1], KEYS[2], KEYS[LAST_INDEX]
+local RECORD, ENVELOPE, FORGET_INDEX, LABEL_INDEX = KEYS[1], KEYS[2], KEYS[LAST_INDEX - 1], KEYS[LAST_INDEX]
 local ID = ARGV[2]
 local RETENTION_MS, TOMBSTONE_MS = tonumber(ARGV[3]), tonumber(ARGV[4])
--- The state, due moment and forget moment of the stored record; had_state is nil where Redis has no record.
-local had_state, had_due, had_forget
+-- The state, due moment, forget moment and labels of the stored record; had_state is nil where Redis has no record.
+local had_state, had_due, had_forget, had_labels
 -- The record's timeline. While it is nil, sent_due is when the message was due as it was sent, if nothing else happened.
 local timeline, sent_due
 
@@ -74,14 +80,14 @@ end
 local function load()
   local stored = redis.call('GET', RECORD)
   if not stored then
-    had_state, had_due, had_forget, timeline, sent_due = nil, nil, nil, nil, nil
+    had_state, had_due, had_forget, had_labels, timeline, sent_due = nil, nil, nil, nil, nil, nil
     return nil
   end
   local r
   r, timeline = cmsgpack.unpack(stored)
   local due = r[DUE] + r[CREATED]
   r[DUE], r[ARRIVES], r[LAST] = due, r[ARRIVES] + due, r[LAST] + due
-  had_state, had_due, had_forget = r[STATE], due, r[FORGET]
+  had_state, had_due, had_forget, had_labels = r[STATE], due, r[FORGET], r[LABELS]
   sent_due = untouched(r) and due or nil
   return r
 end
@@ -89,6 +95,7 @@ end
 local function packed(r)
   local due, arrives, last = r[DUE], r[ARRIVES], r[LAST]
   r[DUE], r[ARRIVES], r[LAST] = due - r[CREATED], arrives - due, last - due
+  if r[LABELS] then r[DELIVERED] = r[DELIVERED] or false end
   local bytes = timeline and cmsgpack.pack(r, timeline) or cmsgpack.pack(r)
   r[DUE], r[ARRIVES], r[LAST] = due, arrives, last
   return bytes
@@ -96,6 +103,11 @@ end
 
 local function answer(verdict, r, extra)
   if not r then return { verdict, now, extra or 0 } end
+  if r[LABELS] then
+    local said = { verdict, now, extra or 0, unpack(r, STATE, REASON) }
+    said[#said + 1] = r[LABELS]
+    return said
+  end
   return { verdict, now, extra or 0, unpack(r, STATE, REASON) }
 end
 
@@ -163,8 +175,33 @@ local function relist(state, due, forget)
   end
 end
 
+-- The entries of a labelled record in the index of labels. forget 0: without the note.
+local function label_entries(labels, due, id, forget)
+  local entries, place = {}, string.format('%013.0f', due) .. id
+  for label in string.gmatch(labels, '[^\n]+') do entries[#entries + 1] = label .. '\n' .. place end
+  if forget > 0 then entries[#entries + 1] = string.format('!%013.0f', forget) .. place .. '\n' .. labels end
+  return entries
+end
+
+-- Moves the labels of a record that has some, or had some. Removes those of a few forgotten records.
+local function relabel(state, due, forget, labels)
+  local stood, stands = had_labels and had_state ~= UNCONFIRMED, labels and state ~= UNCONFIRMED
+  if stood and stands and had_labels == labels and had_due == due and had_forget == forget then return end
+  if stood then redis.call('ZREM', LABEL_INDEX, unpack(label_entries(had_labels, had_due, ID, had_forget))) end
+  if not stands then return end
+  for _, entry in ipairs(label_entries(labels, due, ID, forget)) do redis.call('ZADD', LABEL_INDEX, 0, entry) end
+  if forget == 0 then return end
+  local until_now = string.format('(!%013.0f', now + 1)
+  for _, note in ipairs(redis.call('ZRANGE', LABEL_INDEX, '[!', until_now, 'BYLEX', 'LIMIT', 0, 4)) do
+    local place, gone = string.match(string.sub(note, 15), '^([^\n]*)\n(.*)$')
+    redis.call('ZREM', LABEL_INDEX, note)
+    for label in string.gmatch(gone, '[^\n]+') do redis.call('ZREM', LABEL_INDEX, label .. '\n' .. place) end
+  end
+end
+
 local function save(r)
   local state, due, forget = r[STATE], r[DUE], r[FORGET]
+  if had_labels or r[LABELS] then relabel(state, due, forget, r[LABELS]) end
   relist(state, due, forget)
   if forget > 0 then
     local left = math.max(1, forget - now)
@@ -174,7 +211,7 @@ local function save(r)
     redis.call('SET', RECORD, packed(r))
     if r[KEPT] == true and had_forget and had_forget > 0 then redis.call('PERSIST', ENVELOPE) end
   end
-  had_state, had_due, had_forget = state, due, forget
+  had_state, had_due, had_forget, had_labels = state, due, forget, r[LABELS]
 end
 
 -- Keeps an envelope. The caller saves the record afterwards, also after `free`. A short envelope goes into the record,
@@ -290,6 +327,9 @@ local function set_aside(r)
   redis.call('RENAME', RECORD, RECORD .. suffix)
   if r[KEPT] == true then redis.call('RENAME', ENVELOPE, ENVELOPE .. suffix) end
   redis.call('ZADD', KEYS[FIRST_INDEX + DEAD], r[DUE], ID .. suffix)
+  if r[LABELS] then
+    for _, entry in ipairs(label_entries(r[LABELS], r[DUE], ID .. suffix, 0)) do redis.call('ZADD', LABEL_INDEX, 0, entry) end
+  end
   r[KEPT] = ''
 end
 

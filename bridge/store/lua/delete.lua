@@ -1,5 +1,5 @@
 -- Deletes a live message: the record becomes its tombstone.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
 -- ARGV: now id retention_ms tombstone_ms until_ms release created_ms ahead_ms by
 --       release '1': also free the envelope. created_ms: delete only a message created then; '': delete any.
 --       ahead_ms: refuse to delete a message that fire.lua has released so much ahead of its due moment; 0: never.

@@ -1,15 +1,16 @@
 -- Enters messages under ids that the bridge made for them, after RabbitMQ has confirmed their copies.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
 --       (then, for each further message, its record and envelope)
--- ARGV: now id retention_ms tombstone_ms until_ms nonce created_ms due_ms expires_ms max_retry direct envelope by
+-- ARGV: now id retention_ms tombstone_ms until_ms nonce created_ms due_ms expires_ms max_retry direct envelope
+--       labels by
 --       (then, for each further message, its id and all from nonce on)
 --       created_ms: when the send came, by the bridge's estimate. direct '1': the copy reaches its ready queue without
---       the checkpoint, so the bridge may never see it again. envelope '': there is nothing to keep. by: who
---       sent it, as in _record.lua.
+--       the checkpoint, so the bridge may never see it again. envelope '': there is nothing to keep. labels: lines, or ''.
+--       by: who sent it, as in _record.lua.
 -- Returns: (for each) entered | unanswered (no record, and it is too late to make one: the copy may have come and gone)
 -- Promise: a record under the id is the message's own, since nobody else knows the id. Its copy came before it was
--- entered. Then only its kept envelope changes. Running it twice changes the record once.
-local function enter(nonce, created_ms, due_ms, expires_ms, max_retry, direct, envelope, by)
+-- entered. Then only its kept envelope and its labels change. Running it twice changes the record once.
+local function enter(nonce, created_ms, due_ms, expires_ms, max_retry, direct, envelope, labels, by)
   local r = load()
   local entered = r ~= nil
   if not entered then
@@ -19,13 +20,15 @@ local function enter(nonce, created_ms, due_ms, expires_ms, max_retry, direct, e
   end
   local keeps = envelope ~= '' and r[KEPT] == '' and (not entered or live(r))
   if keeps then keep(r, envelope) end
+  local labels_it = labels ~= '' and not r[LABELS]
+  if labels_it then r[LABELS] = labels end
   if not entered then
     if by ~= '-' then note_sent(r, by) end
     r[STATE] = WAITING
     -- Redis expires the record, in case nobody tells it that the message was consumed.
     if direct == '1' then r[FORGET] = forget_after(r, TOMBSTONE_MS) end
   end
-  if keeps or not entered then save(r) end
+  if keeps or labels_it or not entered then save(r) end
   return answer('entered', r)
 end
 return for_each(enter)

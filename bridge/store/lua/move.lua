@@ -1,5 +1,5 @@
 -- Gives a waiting message another due moment.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms by
 --       next_epoch '': there is no successor; the live copy arrives early enough, and the checkpoint holds it.
 --       by: who asks, as in _record.lua.

@@ -1,6 +1,6 @@
 -- Gives a leased message back: the record names the successor, which waits. Without a successor it still names the
 -- lease copy, and the message comes back when the lease would have ended.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms reason by
 --       next_epoch '': there is no successor, as the body was not kept. by: who asks, as in _record.lua.
 -- Returns: nacked | stale (no longer leased as this copy) | unknown

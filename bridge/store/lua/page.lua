@@ -38,8 +38,8 @@ local function first_entries(key)
     local stop = redis.call('ZCOUNT', key, '-inf', to)
     if cursor_id ~= '' then stop = math.min(stop, rank_of_cursor(key)) end
     if stop == 0 then return {} end
-    local size = redis.call('ZCARD', key)
-    return redis.call('ZRANGE', key, size - stop, size - stop + limit - 1, 'REV', 'WITHSCORES')
+    local start = redis.call('ZCARD', key) - stop
+    return redis.call('ZRANGE', key, start, start + limit - 1, 'REV', 'WITHSCORES')
   end
   local start = redis.call('ZCOUNT', key, '-inf', '(' .. from)
   if cursor_id ~= '' then start = math.max(start, rank_of_cursor(key)) end

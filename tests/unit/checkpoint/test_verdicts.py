@@ -45,6 +45,7 @@ RECORD = Record(
     0,
     NOW_MS + 5_000,
     "",
+    "",
 )
 AS_RECORDED = replace(COPY, due_ms=NOW_MS - 10, expires_ms=NOW_MS + 800, max_retry=4, asked=0)
 RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)

@@ -35,6 +35,7 @@ RECORD = Record(
     ended_ms=0,
     forget_ms=CREATED_MS + 9_000_000,
     reason="",
+    labels="",
 )
 MESSAGE_JSON = {
     "topic": "orders",
@@ -43,6 +44,7 @@ MESSAGE_JSON = {
     "body": {"order": 1001},
     "content_type": "application/json",
     "headers": {},
+    "labels": {},
     "created_at": "2026-12-01T09:00:00.000Z",
     "due_at": "2026-12-01T09:15:00.000Z",
     "expires_at": None,

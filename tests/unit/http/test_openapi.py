@@ -51,7 +51,11 @@ def test_the_document_has_every_operation(document: dict[str, Any]) -> None:
     topics = {(method, "/v1/topics/{topic}" + rest) for method, rest in _CALLS}
     namespaces = {(method, "/v1/namespaces/{namespace}/topics/{name}" + rest) for method, rest in _CALLS}
     others = {("post", "/v1/pull"), ("get", "/v1/topics"), ("get", "/health/live"), ("get", "/health/ready")}
-    assert found == topics | namespaces | others | {("get", "/metrics"), ("get", "/v1/actions")}
+    assert found == topics | namespaces | others | {
+        ("get", "/metrics"),
+        ("get", "/v1/actions"),
+        ("get", "/v1/messages"),
+    }
 
 
 def test_operation_ids_are_unique(document: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ CREATED_MS = 1_000_001
 
 
 def claim(*, mode: str = "in", when_ms: int = 5_000, ttl_ms: int = -1, fresh: int = 1) -> Claim:
-    return Claim("o-1", mode=mode, when_ms=when_ms, ttl_ms=ttl_ms, max_retry=3, nonce=9, fresh=fresh, by="-")
+    return Claim("o-1", mode=mode, when_ms=when_ms, ttl_ms=ttl_ms, max_retry=3, nonce=9, fresh=fresh, labels="", by="-")
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ LETTER = Copy(
     created_ms=1,
     envelope=Envelope(),
 )
-FOUND = Record("orders", "m-1~dead77", State.DEAD, 3, 77, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0, "refused")
+FOUND = Record("orders", "m-1~dead77", State.DEAD, 3, 77, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0, "refused", "")
 
 
 def outcome(verdict: Verdict, record: Record | None = None) -> Outcome:

@@ -24,9 +24,9 @@ from bridge.store.tokens import StoredTokens
 from bridge.store.topics_by_id import TopicsById
 from bridge.store.verdicts import BY_ANSWER, Verdict
 
-CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, fresh=1, by="-")
+CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, fresh=1, labels="", by="-")
 CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, answer_by_ms=0, envelope=b"")
-ENTRY = Entry("o-1", nonce=2, created_ms=3, due_ms=4, expires_ms=0, max_retry=3, direct=0, envelope=b"", by="-")
+ENTRY = Entry("o-1", nonce=2, created_ms=3, due_ms=4, expires_ms=0, max_retry=3, direct=0, envelope=b"", labels="", by="-")
 RECORD_LUA = (files("bridge.store") / "lua" / "_record.lua").read_text()
 EACH_SCRIPT = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 
@@ -62,7 +62,7 @@ COPY = Copy(topic="ns/orders", id="o-1", **FACTS, envelope=Envelope())
 def calls() -> dict[str, Call]:
     """One call of every method of `Records`."""
     copy = COPY
-    record = Record("ns/orders", "o-1", State.WAITING, 1, 2, 3, 4, 5, 0, 3, 4, 4, 0, 0, 0, "")
+    record = Record("ns/orders", "o-1", State.WAITING, 1, 2, 3, 4, 5, 0, 3, 4, 4, 0, 0, 0, "", "")
     records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
     topic, message_id = record.topic, record.id
     announced = records.announce(copy, arrives_ms=1, now_ms=0)
@@ -95,6 +95,9 @@ def calls() -> dict[str, Call]:
         "weigh": records.weigh(topic, message_id),
         "superseded": records.superseded([copy]),
         "page": records.page(topic, 0, states="1", due_from_ms=0, due_to_ms=1, cursor=None, limit=1),
+        "labelled": records.labelled(
+            topic, 0, states="1", due_from_ms=0, due_to_ms=1, cursor=None, limit=1, labels="customer=42"
+        ),
         "counts": records.counts(topic, 0, edges_ms=(1, 2)),
     }
 
@@ -166,7 +169,11 @@ def test_a_call_sends_what_the_header_names(name: str) -> None:
     else:
         assert len(call.args) == len(script.args)
     assert len(call.keys) == len(script.keys)
-    endings = {"record": "/m/o-1", "envelope": "/b/o-1", **{index: f"/{index}" for index in (*INDEXES, "forget")}}
+    endings = {
+        "record": "/m/o-1",
+        "envelope": "/b/o-1",
+        **{index: f"/{index}" for index in (*INDEXES, "forget", "labels")},
+    }
     endings |= {"place": "/places/o-1", "tokens": "/tokens", "rate": "/rates/0f4c19a2b7de/send", "task_id": "/task-id"}
     endings |= {"policy": "/policy", "topics": "/topics", "made": "/made/{delay/topics}/0f4c19a2b7de"}
     endings["records..."] = endings["record"]
@@ -211,7 +218,17 @@ def test_a_script_begins_with_the_functions_that_it_calls_and_no_other(script: S
 def test_named_numbers_are_replaced_by_their_values(script: Script) -> None:
     names = set(re.findall(r"\b[A-Z][A-Z_]+\b", re.sub(r"'[^']*'", "", code(script.text))))
 
-    assert names <= {"KEYS", "ARGV", "RECORD", "ENVELOPE", "FORGET_INDEX", "ID", "RETENTION_MS", "TOMBSTONE_MS"}
+    assert names <= {
+        "KEYS",
+        "ARGV",
+        "RECORD",
+        "ENVELOPE",
+        "FORGET_INDEX",
+        "LABEL_INDEX",
+        "ID",
+        "RETENTION_MS",
+        "TOMBSTONE_MS",
+    }
 
 
 @EACH_SCRIPT
@@ -219,7 +236,7 @@ def test_a_script_touches_no_key_that_is_not_in_keys(script: Script) -> None:
     text = code(script.text)
     touched = set(re.findall(r"redis\.call\('(?!TIME)\w+',\s*(\w+)", text))
 
-    assert touched <= {"KEYS", "RECORD", "ENVELOPE", "FORGET_INDEX", "key"}
+    assert touched <= {"KEYS", "RECORD", "ENVELOPE", "FORGET_INDEX", "LABEL_INDEX", "key"}
     assert "key" not in touched or re.search(r"local key = KEYS\[", text)
     # Every command is a literal, so the check above sees all of them.
     assert text.count("redis.call") == len(re.findall(r"redis\.call\('[A-Z]+'", text))

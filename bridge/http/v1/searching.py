@@ -1,0 +1,59 @@
+"""Searches for messages over topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from bridge.access.decision import Need
+from bridge.access.token import Scope
+from bridge.http.v1 import examples
+from bridge.http.v1.call import ApiCall, JsonAnswer
+from bridge.http.v1.operation import Operation, ResponseDoc
+from bridge.http.v1.queries import SearchQuery
+from bridge.http.v1.results import PageOut, page_json
+from bridge.service.search import Search
+
+if TYPE_CHECKING:
+    from bridge.service.pools import Pools
+
+
+async def search(pools: Pools, call: ApiCall) -> Response:
+    """Returns a page of the messages that match, by due time. All parameters must match.
+
+    A page looks at a bounded number of messages. So it may have fewer items than `limit`, and even none, before the
+    end. Give `next_cursor` as `cursor` for the next page; only the last page has null. With a token: of the topics it
+    may use. A label is found from the send on, as long as the bridge keeps the message.
+
+    404: `topic` names a topic, and there is none of this name."""
+    query = call.query(SearchQuery)
+    wanted = query.filter()
+    if wanted.one_topic is not None:
+        call.caller.check(wanted.one_topic)
+    page = await Search(pools).messages(
+        wanted, sees=call.caller.sees, order=query.wanted_order, limit=query.limit, cursor=query.cursor
+    )
+    return JsonAnswer(page_json(page))
+
+
+OPERATIONS = (
+    Operation(
+        name="search",
+        summary="Search for messages",
+        group="messages",
+        method="GET",
+        path="/v1/messages",
+        run=search,
+        need=Need(scope=Scope.LOOK),
+        query=SearchQuery,
+        answers={
+            200: ResponseDoc(
+                description="A page of messages",
+                model=PageOut,
+                example={"items": [examples.MESSAGE], "next_cursor": examples.PLACE},
+            )
+        },
+        problems=(404, 422, 503),
+    ),
+)
