@@ -119,3 +119,9 @@ class TopicInfo:
     policy: Policy
     ready_queue: str
     dead_queue: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicPage:
+    items: list[TopicInfo]
+    next_cursor: str | None

@@ -49,6 +49,23 @@ def read_place(cursor: str) -> tuple[int, str, str]:
     raise not_a_cursor(cursor)
 
 
+def make_topic_cursor(topic: str) -> str:
+    """The cursor of a topic in a list of topics."""
+    return _encoded(topic)
+
+
+def read_topic_cursor(cursor: str) -> str:
+    """The topic that a cursor of `make_topic_cursor` names.
+
+    Raises:
+        InvalidRequest: no page gave this cursor.
+    """
+    topic = _decoded(cursor)
+    if valid_topic(topic) and make_topic_cursor(topic) == cursor:
+        return topic
+    raise not_a_cursor(cursor)
+
+
 def _encoded(text: str) -> str:
     return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 

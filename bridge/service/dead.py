@@ -51,6 +51,16 @@ class Dead:
         )
         return replace(page, items=[message for message in page.items if message.record.is_letter])
 
+    async def check_topic(self, topic: str) -> None:
+        """Returns if the topic exists: a topic that Redis no longer lists may have dead letters in RabbitMQ.
+
+        Raises:
+            NotFound: it does not.
+            Unavailable
+        """
+        if not await self._known.of([topic]):
+            raise NotFound(f"there is no topic {topic!r}")
+
     async def size(self, topic: str) -> int:
         """Counts the letters in the dead-letter queue; 0 where the topic does not exist.
 

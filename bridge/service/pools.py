@@ -16,7 +16,8 @@ from bridge.metrics import page
 from bridge.metrics.states import STATES
 from bridge.model.errors import InvalidRequest
 from bridge.model.message import Message
-from bridge.model.values import TopicInfo
+from bridge.model.values import TopicInfo, TopicPage
+from bridge.service.cursors import make_topic_cursor, read_topic_cursor
 from bridge.service.health import Health, merge_workers
 from bridge.service.service import Service
 from bridge.service.worker_rpc import WorkerRpc
@@ -170,6 +171,30 @@ class Pools:
         """
         infos = await self._each(lambda service: service.topics.infos())
         return [info for pool_infos in infos for info in pool_infos]
+
+    async def topic_page(
+        self, *, sees: Callable[[str], bool], prefix: str, limit: int, cursor: str | None
+    ) -> TopicPage:
+        """A page of the topics of all pools, by name. `sees`: whether the caller may see a topic.
+
+        Raises:
+            InvalidRequest: no page gave this cursor.
+            StoreUnavailable: the Redis of one pool did not answer.
+        """
+        after = "" if cursor is None else read_topic_cursor(cursor)
+        listed: dict[str, Service] = {}
+        lists = await self._each(lambda service: service.topics.names())
+        for service, names in zip(self.services.values(), lists, strict=True):
+            listed |= {name: service for name in names if name not in listed or self.serving(name) is service}
+        names = sorted(name for name in listed if name > after and name.startswith(prefix) and sees(name))
+        some, more = names[:limit], len(names) > limit
+        infos = await self._each(
+            lambda service: service.topics.infos_of([name for name in some if listed[name] is service])
+        )
+        by_name = {info.topic: info for of_pool in infos for info in of_pool}
+        return TopicPage(
+            items=[by_name[name] for name in some], next_cursor=make_topic_cursor(some[-1]) if more else None
+        )
 
     async def find(self, topics: Sequence[str], message_id: str) -> list[Message]:
         """The messages with this id in the given topics, which may belong to several pools."""

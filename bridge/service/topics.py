@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -115,7 +115,16 @@ class Topics:
 
     async def infos(self) -> list[TopicInfo]:
         """All topics with their counts. Raises StoreUnavailable."""
-        return await self._infos(await self.names())
+        return await self.infos_of(await self.names())
+
+    async def infos_of(self, topics: Sequence[str]) -> list[TopicInfo]:
+        """These topics with their counts. Raises StoreUnavailable."""
+        if not topics:
+            return []
+        edges_ms = tuple(_EDGES_MS.values())
+        counted = await pages.counts(self._store, self._records, topics, edges_ms=edges_ms)
+        policies = await self._policies.seen_all(topics)
+        return [self._info(*of_topic) for of_topic in zip(topics, counted, policies, strict=True)]
 
     async def states(self) -> dict[str, TopicState]:
         """The messages of all topics, for metrics. Raises StoreUnavailable."""
@@ -137,7 +146,7 @@ class Topics:
             StoreUnavailable
         """
         await self.known(topic)
-        (info,) = await self._infos([topic])
+        (info,) = await self.infos_of([topic])
         return info
 
     async def empty_ready(self, topic: str) -> int:
@@ -163,7 +172,7 @@ class Topics:
             self._declared.forget_topics([topic])
             if not await self._declared.finds_topic(topic):
                 raise _no_topic(topic)
-        (info,) = await self._infos([topic])
+        (info,) = await self.infos_of([topic])
         # Redis may not know a queue's messages: it lost its records, or an AMQP client published them.
         if not force and (left := _left(info.counts, await self._depths(topic))):
             raise TopicNotEmpty(f"the topic {topic!r} still has messages: {left}; add force=true to delete them")
@@ -232,14 +241,6 @@ class Topics:
         await self._store.commands(
             [("ZREM", key, *some) for bucket, some in by_bucket.items() for key in self._keys.indexes(topic, bucket)]
         )
-
-    async def _infos(self, topics: list[str]) -> list[TopicInfo]:
-        if not topics:
-            return []
-        edges_ms = tuple(_EDGES_MS.values())
-        counted = await pages.counts(self._store, self._records, topics, edges_ms=edges_ms)
-        policies = await self._policies.seen_all(topics)
-        return [self._info(*of_topic) for of_topic in zip(topics, counted, policies, strict=True)]
 
     def _info(self, topic: str, counted: pages.Counts, policy: Policy) -> TopicInfo:
         overdue, *by_due = counted.by_due

@@ -15,10 +15,10 @@ async def make_dead(topic: Topic, *ids: str) -> None:
         await bury_next(topic)
 
 
-async def bury_next(topic: Topic) -> None:
+async def bury_next(topic: Topic, *, reason: str = "refused") -> None:
     """Makes a dead letter of the next message, which has no retries."""
-    dead = await topic.nack(await topic.pull_one(), reason="refused")
-    assert (dead["state"], dead["attempts"], dead["reason"]) == ("dead", 1, "refused")
+    dead = await topic.nack(await topic.pull_one(), reason=reason)
+    assert (dead["state"], dead["attempts"], dead["reason"]) == ("dead", 1, reason)
 
 
 async def until_dead(topic: Topic, message_id: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from subprocess import run as run_program
@@ -15,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.local.redis import RedisNode
+from bridge.model.filter import Order
+from bridge.model.labels import packed
 from bridge.model.message import SHOWN_STATES
 from bridge.store import pages
 from bridge.store.keys import INDEXES
@@ -24,7 +27,7 @@ from tests.property.world import BORN_MS, World
 
 Entry = tuple[int, str]  # due moment, id: the order of a page
 
-FORGET = 7  # the place of this index
+FORGET, LABELS = 7, 8  # the places of these indexes
 EDGES_MS = (10, 20, 1_000)
 NAMES = st.text("Aa-_.~z0 ", min_size=1, max_size=4)
 OFFSETS_MS = st.sampled_from([-5, 0, 0, 0, 1, 9, 10, 11, 20, 999, 1_000, 1_001])
@@ -154,3 +157,76 @@ def test_pages_are_sorted_by_bytes_in_any_locale_of_the_server(local_dir: Path) 
 
         found = all_pages(world, "1", limit=2, window=(0, 2**53))
         assert [name for _, name in found] == ["A", "B", "C", "a", "b", "c"]
+
+
+LABELLED = st.dictionaries(
+    NAMES,
+    st.tuples(
+        st.sampled_from(SHOWN_STATES),
+        OFFSETS_MS,
+        st.fixed_dictionaries({}, optional={"a": st.sampled_from("12"), "b.c": st.sampled_from(["1", "="])}),
+    ),
+    max_size=30,
+)
+
+
+@QUICK
+@given(
+    messages=LABELLED,
+    wanted=st.sampled_from([{}, {"a": "1"}, {"b.c": "="}, {"a": "2", "b.c": "1"}]),
+    states=st.sets(st.sampled_from(SHOWN_STATES), min_size=1),
+    prefix=st.sampled_from(["", "", "a", "~"]),
+    order=st.sampled_from(list(Order)),
+    limit=st.integers(1, 4),
+    window=st.tuples(OFFSETS_MS, OFFSETS_MS),
+)
+def test_parts_give_what_matches_in_both_orders(
+    world: World,
+    *,
+    messages: dict[str, tuple[Any, int, dict[str, str]]],
+    wanted: dict[str, str],
+    states: set[Any],
+    prefix: str,
+    order: Order,
+    limit: int,
+    window: tuple[int, int],
+) -> None:
+    world.clear()
+    put(world, {name: (state, offset_ms) for name, (state, offset_ms, _) in messages.items()})
+    for name, (_, offset_ms, labels) in messages.items():
+        for key, value in labels.items():
+            world.command("ZADD", index(world, name, LABELS), 0, f"{key}={value}\n{BORN_MS + offset_ms:013}{name}")
+    if messages:
+        # The entry of a record that is lost.
+        world.command("ZADD", index(world, "a", LABELS), 0, f"a=1\n{BORN_MS:013}lost")
+    low_ms, high_ms = (BORN_MS + offset_ms for offset_ms in sorted(window))
+
+    found = []
+    for bucket in range(world.records.keys.buckets):
+        cursor, looked = None, limit
+        while looked == limit:
+            build = partial(world.records.labelled, labels=packed(wanted)) if wanted else world.records.page
+            call = build(
+                world.topic,
+                bucket,
+                states="".join(str(int(state)) for state in states),
+                due_from_ms=low_ms,
+                due_to_ms=high_ms,
+                cursor=cursor,
+                limit=limit,
+                order=order,
+                prefix=prefix,
+            )
+            looked, cursor, entries = pages.read_part(world.raw([call])[0])
+            assert looked <= limit
+            assert entries == sorted(entries, reverse=order is Order.DESC)
+            found += entries
+
+    assert sorted(found) == sorted(
+        (BORN_MS + offset_ms, name, state)
+        for name, (state, offset_ms, labels) in messages.items()
+        if state in states
+        and low_ms <= BORN_MS + offset_ms <= high_ms
+        and name.startswith(prefix)
+        and wanted.items() <= labels.items()
+    )

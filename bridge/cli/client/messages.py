@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 import typer
 
-from bridge.cli.client.api import Api, document, message_path, topic_path
+from bridge.cli.client.api import Api, document, message_path
 from bridge.cli.client.command import command
-from bridge.cli.client.options import Delay, DeliverAt, MessageId, Most, Topic, number_or_text
+from bridge.cli.client.options import Delay, DeliverAt, MessageId, Most, Topic, number_or_text, pairs
 from bridge.cli.client.output import Output
 from bridge.cli.groups import App
 
@@ -96,7 +96,10 @@ def delete(
 def list_messages(
     api: Api,
     output: Output,
-    topic: Topic,
+    topic: Annotated[
+        str | None,
+        typer.Argument(metavar="TOPIC", help="A topic, or a pattern in quotes: 'shop/*'. Default: all topics."),
+    ] = None,
     *,
     state: Annotated[
         list[str] | None, typer.Option(metavar="STATE", help="Only this state, such as waiting; can be repeated.")
@@ -105,9 +108,28 @@ def list_messages(
     due_before: Annotated[
         str | None, typer.Option(metavar="INSTANT", help="Only those due before this moment.")
     ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only those with this label; can be repeated.")
+    ] = None,
+    id_prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Only those whose ids begin so.")] = None,
+    reason: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Only expired and dead ones with this reason; * is any text."),
+    ] = None,
+    order: Annotated[str | None, typer.Option(metavar="ORDER", help="asc, or desc: the latest due first.")] = None,
     limit: Most = 100,
 ) -> None:
-    """List the messages of a topic, by due time."""
-    query = {"state": ",".join(state) if state else None, "due_after": due_after, "due_before": due_before}
-    for page in api.pages(topic_path(topic, "/messages"), query, limit):
-        output.rows(page, COLUMNS)
+    """List messages of one topic or many, by due time."""
+    query = {
+        "topic": topic,
+        "state": ",".join(state) if state else None,
+        "due_after": due_after,
+        "due_before": due_before,
+        "label": [f"{name}:{value}" for name, value in pairs("--label", label).items()] if label else None,
+        "id_prefix": id_prefix,
+        "reason": reason,
+        "order": order,
+    }
+    columns = COLUMNS if topic is not None and "*" not in topic else {"topic": "topic", **COLUMNS}
+    for page in api.pages("/v1/messages", query, limit):
+        output.rows(page, columns)

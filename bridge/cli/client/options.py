@@ -24,6 +24,14 @@ def number_or_text(text: str | None) -> int | str | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 20 else text
 
 
+def pairs(option: str, given: list[str]) -> dict[str, str]:
+    """The values of an option that is repeated as NAME=VALUE."""
+    for one in given:
+        if "=" not in one:
+            raise typer.BadParameter(f"{one[:100]!r} must be NAME=VALUE", param_hint=option)
+    return {name: value for name, _, value in (one.partition("=") for one in given)}
+
+
 def quoted(message_id: str) -> str:
     """The id as one segment of a path."""
     return quote(message_id, safe="")

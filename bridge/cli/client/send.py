@@ -12,7 +12,7 @@ import typer
 
 from bridge.cli.client.api import Api, document, topic_path
 from bridge.cli.client.command import command
-from bridge.cli.client.options import Delay, DeliverAt, Topic, number_or_text
+from bridge.cli.client.options import Delay, DeliverAt, Topic, number_or_text, pairs
 from bridge.cli.client.output import Output
 from bridge.cli.groups import App
 from bridge.model.values import LARGEST_BODY
@@ -44,6 +44,10 @@ def send(
         int | None, typer.Option(metavar="N", help="Failed deliveries that are retried; then it is a dead letter.")
     ] = None,
     header: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header; can be repeated.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A label for `list`, at most four; can be repeated."),
+    ] = None,
     file: Annotated[bool, typer.Option("--file", help="BODY is the path of a file that holds the body.")] = False,
     text: Annotated[bool, typer.Option("--text", help=f"The body is text, not JSON: {_TEXT}.")] = False,
     binary: Annotated[bool, typer.Option("--bytes", help=f"The body is bytes, not JSON: {_BYTES}.")] = False,
@@ -68,7 +72,8 @@ def send(
                 "deliver_at": number_or_text(deliver_at),
                 "ttl": number_or_text(ttl),
                 "max_retry": max_retry,
-                "headers": _headers(header) if header else None,
+                "headers": pairs("--header", header) if header else None,
+                "labels": pairs("--label", label) if label else None,
                 "content_type": content_type or (_TEXT if text else _BYTES if binary else None),
                 "body": _text(read) if text else None if binary else _json(read),
                 "body_base64": b64encode(read).decode() if binary else None,
@@ -111,10 +116,3 @@ def _json(read: bytes) -> bytes:
             f"{shown!r} is not JSON ({error}); quote a text as '\"…\"', or add --text", param_hint="BODY"
         ) from None
     return read
-
-
-def _headers(given: list[str]) -> dict[str, str]:
-    for one in given:
-        if "=" not in one:
-            raise typer.BadParameter(f"{one[:100]!r} must be NAME=VALUE", param_hint="--header")
-    return {name: value for name, _, value in (one.partition("=") for one in given)}

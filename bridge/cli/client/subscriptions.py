@@ -14,6 +14,7 @@ from bridge.cli.client.command import command
 from bridge.cli.client.errors import Refused
 from bridge.cli.client.options import Topic, number_or_text
 from bridge.cli.client.output import Output
+from bridge.cli.client.topics import all_topics
 from bridge.cli.groups import App, ListByDefault
 
 app = App()
@@ -36,7 +37,7 @@ _LONGEST_FILE: Final = 4_096
 @command(subscriptions, "list")
 def list_subscriptions(api: Api, output: Output) -> None:
     """List the topics that have a subscription. Asks the bridge once for each topic."""
-    names = [topic.value["topic"] for topic in api.call("GET", "/v1/topics").items()]
+    names = [topic.value["topic"] for page in all_topics(api) for topic in page]
     found = [subscription for name in names if (subscription := _found(api, name)) is not None]
     output.rows(found, _COLUMNS)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 import typer
 
+from bridge.cli.client.answer import Answer
 from bridge.cli.client.api import Api, document, topic_path
 from bridge.cli.client.command import command
 from bridge.cli.client.errors import Refused
@@ -33,9 +36,22 @@ _UNSET_HELP: Final = f"the word {_DEFAULT} takes the bridge's setting."
 
 
 @command(topics, "list")
-def list_topics(api: Api, output: Output) -> None:
+def list_topics(
+    api: Api,
+    output: Output,
+    *,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only topics whose names begin so, such as shop/.")
+    ] = None,
+) -> None:
     """List the topics with their counts."""
-    output.rows(api.call("GET", "/v1/topics").items(), COLUMNS)
+    for page in all_topics(api, prefix):
+        output.rows(page, COLUMNS)
+
+
+def all_topics(api: Api, prefix: str | None = None) -> Iterator[list[Answer]]:
+    """Yields the topics, a page at a time."""
+    return api.pages("/v1/topics", {"prefix": prefix}, sys.maxsize)
 
 
 @command(topics)

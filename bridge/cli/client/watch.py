@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import count
+from itertools import chain, count
 from typing import Annotated, Final
 
 import typer
@@ -14,7 +14,7 @@ from bridge.cli.client.answer import Answer
 from bridge.cli.client.api import Api, message_path, topic_path
 from bridge.cli.client.command import command
 from bridge.cli.client.output import Output, cell, cells
-from bridge.cli.client.topics import COLUMNS
+from bridge.cli.client.topics import COLUMNS, all_topics
 from bridge.cli.groups import App
 from bridge.model.durations import parse_duration_ms
 
@@ -55,7 +55,7 @@ def watch(
 
 
 def _print_topics(api: Api, output: Output, names: Sequence[str]) -> None:
-    found = [api.call("GET", topic_path(name)) for name in names] or api.call("GET", "/v1/topics").items()
+    found = [api.call("GET", topic_path(name)) for name in names] or list(chain.from_iterable(all_topics(api)))
     if output.as_json:
         output.rows(found, COLUMNS)
         return

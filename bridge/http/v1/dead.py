@@ -31,9 +31,15 @@ _DEAD = f"{TOPIC}/dead"
 async def list_dead(pools: Pools, call: ApiCall) -> Response:
     """Returns a page of the topic's dead letters. Each has its `reason` and its `attempts`.
 
-    When a new message takes the id of a dead letter, that one becomes `<id>~dead<number>`."""
+    When a new message takes the id of a dead letter, that one becomes `<id>~dead<number>`.
+
+    404: there is no such topic."""
     topic, query = call.topic, call.query(PageQuery)
-    return JsonAnswer(page_json(await pools.serving(topic).dead.page(topic, limit=query.limit, cursor=query.cursor)))
+    service = pools.serving(topic)
+    page = await service.dead.page(topic, limit=query.limit, cursor=query.cursor)
+    if not page.items:
+        await service.topics.known(topic)
+    return JsonAnswer(page_json(page))
 
 
 async def replay(pools: Pools, call: ApiCall) -> Response:
@@ -47,9 +53,13 @@ async def replay(pools: Pools, call: ApiCall) -> Response:
 
 
 async def replay_many(pools: Pools, call: ApiCall) -> Response:
-    """Makes up to `max` dead letters ready again, the oldest first. Their attempts are counted from the start."""
+    """Makes up to `max` dead letters ready again, the oldest first. Their attempts are counted from the start.
+
+    404: there is no such topic."""
     topic, wanted = call.topic, await call.body(ManyRequest)
-    call.changed = await pools.serving(topic).dead.replay_many(topic, wanted.max)
+    dead = pools.serving(topic).dead
+    await dead.check_topic(topic)
+    call.changed = await dead.replay_many(topic, wanted.max)
     return json_answer({"replayed": call.changed})
 
 
@@ -64,9 +74,13 @@ async def drop(pools: Pools, call: ApiCall) -> Response:
 
 
 async def drop_many(pools: Pools, call: ApiCall) -> Response:
-    """Deletes up to `max` dead letters, the oldest first."""
+    """Deletes up to `max` dead letters, the oldest first.
+
+    404: there is no such topic."""
     topic, query = call.topic, call.query(DropQuery)
-    call.changed = await pools.serving(topic).dead.drop_many(topic, query.max)
+    dead = pools.serving(topic).dead
+    await dead.check_topic(topic)
+    call.changed = await dead.drop_many(topic, query.max)
     return json_answer({"dropped": call.changed})
 
 
@@ -87,6 +101,7 @@ OPERATIONS = (
                 example={"items": [examples.DEAD], "next_cursor": None},
             )
         },
+        problems=(404, 422, 503),
     ),
     Operation(
         name="replay_many",

@@ -32,9 +32,10 @@ async def look_up(pools: Pools, call: ApiCall) -> Response:
 async def list_messages(pools: Pools, call: ApiCall) -> Response:
     """Returns a page of the topic's messages, by due time.
 
-    Give `next_cursor` as `cursor` for the next page. It is null on the last page."""
+    Give `next_cursor` as `cursor` for the next page. It is null on the last page. 404: there is no such topic."""
     topic, query = call.topic, call.query(ListQuery)
-    page = await pools.serving(topic).lookup.page(
+    service = pools.serving(topic)
+    page = await service.lookup.page(
         topic,
         states=query.state,
         due_after_ms=query.due_after,
@@ -42,6 +43,8 @@ async def list_messages(pools: Pools, call: ApiCall) -> Response:
         limit=query.limit,
         cursor=query.cursor,
     )
+    if not page.items:
+        await service.topics.known(topic)
     return JsonAnswer(page_json(page))
 
 
@@ -94,6 +97,7 @@ OPERATIONS = (
                 example={"items": [examples.MESSAGE], "next_cursor": examples.CURSOR},
             )
         },
+        problems=(404, 422, 503),
     ),
     Operation(
         name="move",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote
+from urllib.parse import unquote_plus
 
 from pydantic import BeforeValidator, Field, StrictStr, WithJsonSchema
 
@@ -18,11 +18,11 @@ from bridge.model.labels import NO_LABELS
 def read(query: bytes) -> dict[str, Any]:
     """The parameters by name: a text, or a list of texts for a parameter that is repeated.
 
-    A plus sign is not decoded to a space: an instant's offset has one, and no value has a space.
+    A plus sign is a space, as in forms. `QueryInstant` takes one in an offset for a plus sign.
     """
     params: dict[str, Any] = {}
     for part in query.decode("latin-1").split("&") if query else ():
-        name, _, value = (unquote(piece) for piece in part.partition("="))
+        name, _, value = (unquote_plus(piece) for piece in part.partition("="))
         params[name] = value if name not in params else [*listed(params[name]), value]
     return params
 
@@ -35,6 +35,7 @@ Count = Annotated[
     Field(strict=True, ge=1, le=1_000),
     WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 1_000}),
 ]
+TopicPrefix = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_./-]{0,201}$")]
 Flag = Annotated[Literal["true", "false"], Field()]
 QueryStates = Annotated[
     States, Field(description="Repeat the parameter or separate states by commas. Without it: all states")
@@ -67,7 +68,7 @@ class SearchQuery(ListQuery):
         TopicGlob | None,
         Field(description="A topic, or a pattern in which `*` is any text: `shop/*`. Without it: all topics"),
     ] = None
-    id_prefix: Annotated[IdPrefix | None, Field(description="How the id begins; a space is `%20`")] = None
+    id_prefix: Annotated[IdPrefix | None, Field(description="How the id begins")] = None
     label: Annotated[
         QueriedLabels,
         Field(description="`customer:42`. Repeat the parameter for up to four labels, which all must match"),
@@ -102,6 +103,18 @@ class SearchQuery(ListQuery):
     @property
     def wanted_order(self) -> Order:
         return Order(self.order)
+
+
+class TopicsQuery(Request):
+    prefix: Annotated[TopicPrefix, Field(description="How the names begin, such as `shop/` for a namespace")] = ""
+    limit: Annotated[Count, Field(description="The most topics of the page")] = 1_000
+    cursor: Annotated[
+        StrictStr | None,
+        Field(
+            description="`next_cursor` of the page before; without it, the first page",
+            json_schema_extra={"example": "b3JkZXJz"},
+        ),
+    ] = None
 
 
 class DeleteQuery(Request):

@@ -25,6 +25,7 @@ ID_FORM = 'must be 1-200 printable ASCII characters without "/"'
 TOPIC_FORM = "must be a name or namespace/name, each of 1-100 characters from A-Z a-z 0-9 _ . -"
 MAX_RETRIES = 10_000
 _HOUR_MS = 3_600_000
+_OFFSET = re.compile(r" (\d\d:\d\d)$")
 _WHOLE = re.compile(r"-?[0-9]{1,64}")
 _MAX_MEDIA_TYPE = 255  # the longest AMQP short string
 _TOKEN = r"[A-Za-z0-9!#$&^_.+*'|~-]+"
@@ -82,6 +83,11 @@ def _instant(value: Any) -> int:
         raise refused(INSTANT_FORMS, str(error)) from None
 
 
+def _queried_instant(value: Any) -> int:
+    # Few clients write the plus sign of an offset as %2B.
+    return _instant(_OFFSET.sub(r"+\1", value) if isinstance(value, str) and " " in value else whole_number(value))
+
+
 def _base64(value: Any) -> bytes:
     try:
         if isinstance(value, str):
@@ -120,7 +126,7 @@ Lease = Annotated[
     int, PlainValidator(duration(1_000, 12 * _HOUR_MS, "1 s", "12 h")), duration_schema(1_000, 12 * _HOUR_MS)
 ]
 Instant = Annotated[int, PlainValidator(_instant), _INSTANT_SCHEMA]
-QueryInstant = Annotated[int, PlainValidator(lambda value: _instant(whole_number(value))), _INSTANT_SCHEMA]
+QueryInstant = Annotated[int, PlainValidator(_queried_instant), _INSTANT_SCHEMA]
 Base64 = Annotated[bytes, PlainValidator(_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
 MediaType = Annotated[StrictStr, Field(max_length=_MAX_MEDIA_TYPE, pattern=MEDIA_TYPE_PATTERN)]
 Retries = Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES), BeforeValidator(whole)]

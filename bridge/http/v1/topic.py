@@ -33,6 +33,7 @@ class TopicOut(BaseModel):
 
 class TopicsOut(BaseModel):
     topics: list[TopicOut]
+    next_cursor: str | None
 
 
 class RemovedOut(BaseModel):

@@ -13,7 +13,7 @@ from bridge.http.v1 import examples
 from bridge.http.v1.call import ApiCall, json_answer
 from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
 from bridge.http.v1.policy import PolicyOut, PolicyPatch, PolicyRequest, policy_json
-from bridge.http.v1.queries import NoQuery, RemoveQuery
+from bridge.http.v1.queries import RemoveQuery, TopicsQuery
 from bridge.http.v1.topic import RemovedOut, TopicOut, TopicsOut, topic_json
 
 if TYPE_CHECKING:
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 
 async def list_topics(pools: Pools, call: ApiCall) -> Response:
-    """Returns all topics with counts, lateness, policy and queue names. With a token: the topics it may use."""
-    call.query(NoQuery)
-    infos = await pools.topic_infos()
-    return json_answer({"topics": [topic_json(info) for info in infos if call.caller.sees(info.topic)]})
+    """Returns a page of the topics, by name, with counts, lateness, policy and queue names. With a token: of the topics
+    it may use.
+
+    Give `next_cursor` as `cursor` for the next page. It is null on the last page."""
+    query = call.query(TopicsQuery)
+    page = await pools.topic_page(sees=call.caller.sees, prefix=query.prefix, limit=query.limit, cursor=query.cursor)
+    return json_answer({"topics": [topic_json(info) for info in page.items], "next_cursor": page.next_cursor})
 
 
 async def look_at_topic(pools: Pools, call: ApiCall) -> Response:
@@ -98,7 +101,14 @@ OPERATIONS = (
         path="/v1/topics",
         run=list_topics,
         need=Need(scope=Scope.LOOK),
-        answers={200: ResponseDoc(description="All topics", model=TopicsOut, example={"topics": [examples.TOPIC]})},
+        query=TopicsQuery,
+        answers={
+            200: ResponseDoc(
+                description="A page of topics",
+                model=TopicsOut,
+                example={"topics": [examples.TOPIC], "next_cursor": None},
+            )
+        },
     ),
     Operation(
         name="look_at_topic",

@@ -14,6 +14,7 @@ from bridge.http.app import create_app
 from bridge.http.server.fast_path import FastPath
 from bridge.metrics import page
 from bridge.model.message import Envelope, Message, Record, State
+from bridge.model.values import TopicPage
 from bridge.settings.settings import Settings
 from tests.recorded_actions import RecordedActions
 
@@ -102,6 +103,9 @@ class StandIn:
 
     async def topic_infos(self) -> Any:
         return await self.topics.infos()
+
+    async def topic_page(self, **_: Any) -> TopicPage:
+        return TopicPage(items=await self.topics.infos(), next_cursor=None)
 
     async def health(self) -> Any:
         return self.answers["health"]

@@ -166,13 +166,14 @@ async def test_dead_letters_are_listed_replayed_and_dropped(
 ) -> None:
     service.answers |= {
         "dead.page": Page(items=[service.message()], next_cursor=None), "dead.replay_many": 3, "dead.drop_many": 4,
+        "dead.check_topic": None,
     }  # fmt: skip
     page = await client.get(f"{T}/dead?limit=5&cursor=c")
     assert page.json() == {"items": [message_json], "next_cursor": None}
     assert (await client.post(f"{T}/dead/replay", json={"max": 7})).json() == {"replayed": 3}
     assert (await client.delete(f"{T}/dead?max=8")).json() == {"dropped": 4}
     assert (await client.delete(f"{T}/dead")).json() == {"dropped": 4}
-    assert service.calls == [
+    assert [call for call in service.calls if call[0] != "dead.check_topic"] == [
         ("dead.page", ("orders",), {"limit": 5, "cursor": "c"}),
         ("dead.replay_many", ("orders", 7), {}),
         ("dead.drop_many", ("orders", 8), {}),
@@ -182,7 +183,7 @@ async def test_dead_letters_are_listed_replayed_and_dropped(
 
 async def test_topics_are_listed_and_looked_up(service: Any, client: httpx2.AsyncClient) -> None:
     service.answers |= {"topics.infos": [INFO], "topics.info": INFO, "topics.remove": None, "given_names.remove": None}
-    assert (await client.get("/v1/topics")).json() == {"topics": [INFO_JSON]}
+    assert (await client.get("/v1/topics")).json() == {"topics": [INFO_JSON], "next_cursor": None}
     assert (await client.get(T)).json() == INFO_JSON
     assert (await client.delete(T)).json() == {"topic": "orders", "removed": True}
     assert (await client.delete(f"{T}?force=true")).status_code == 200
@@ -315,7 +316,8 @@ _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
         ("DELETE", f"{M}?release=yes", None, ("release", "yes", "'true' or 'false'", "must be 'true' or 'false'")),
         ("DELETE", f"{M}?relase=true", None,
          ("relase", "true", ["release"], "is unknown: remove it or correct its name")),
-        ("GET", "/v1/topics?x=1", None, ("x", "1", None, "is unknown: remove it or correct its name")),
+        ("GET", "/v1/topics?x=1", None,
+         ("x", "1", ["prefix", "limit", "cursor"], "is unknown: remove it or correct its name")),
         ("GET", f"{T}/messages?limit=0", None, ("limit", "0", 1, "must be at least 1")),
         ("GET", f"{T}/messages?limit=1001", None, ("limit", "1001", 1_000, "must be at most 1000")),
         ("GET", f"{T}/messages?limit=ten", None, ("limit", "ten", "an integer", "must be an integer")),
