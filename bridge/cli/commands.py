@@ -28,7 +28,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "move": ("client.messages", "Change when a waiting message is due."),
     "run-now": ("client.messages", "Make a waiting message due now."),
     "delete": ("client.messages", "Delete a message."),
-    "list": ("client.messages", "List the messages of a topic, by due time."),
+    "list": ("client.messages", "List messages of one topic or many, by due time."),
     "topics": ("client.topics", "List, show, change and remove topics."),
     "pause": ("client.topics", "Stop the releases and pulls of a topic."),
     "resume": ("client.topics", "End the pause of a topic."),

@@ -16,8 +16,14 @@ Position = tuple[int, str, str]
 """A due moment, a topic and an id: the order of a search. All three are compared as Redis compares them."""
 
 BELOW_IDS, ABOVE_IDS = "\x01", "\x7f"  # every id is between them
-_A_ROUND: Final = 2_000
+A_ROUND: Final = 2_000
 """The most entries that one round looks at, if there are no more indexes than that."""
+
+CALL_COST: Final = 20
+"""A call about one index costs as much time as looking at so many entries."""
+
+MOST_COST: Final = 20_000
+"""The cost, beyond that of one look at each index, after which a page ends, however few messages it has."""
 
 
 class Index(NamedTuple):
@@ -29,7 +35,7 @@ class Index(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Wants so many entries of an index, behind a cursor."""
+    """Looks at so many entries of an index, behind a cursor."""
 
     index: Index
     cursor: Entry | None
@@ -37,15 +43,18 @@ class Ask:
 
 
 class Merge:
-    """The merge of one page. `behind`: the position where the page before ended. `a_call`: the most entries that one
-    call looks at."""
+    """The merge of one page. `behind`: the position where the page before ended. `least`, `a_call`: the fewest and the
+    most entries that one call looks at."""
 
-    def __init__(self, indexes: Iterable[Index], order: Order, behind: Position | None, *, a_call: int) -> None:
+    def __init__(
+        self, indexes: Iterable[Index], order: Order, behind: Position | None, *, a_call: int, least: int = 1
+    ) -> None:
         self._descends = order is Order.DESC
         self._open: dict[Index, Position | None] = dict.fromkeys(indexes)  # how far each was read, if it may have more
         self._known: list[Found] = []
-        self._a_call = a_call
+        self._least, self._a_call = least, a_call
         self._behind = behind
+        self._cost: int | None = None
         self.position = behind
         self.looked = 0
 
@@ -55,14 +64,21 @@ class Merge:
         return not self._open and not self._known
 
     def asks(self, wanted: int) -> list[Ask]:
-        """What to read, so that `wanted` entries can be taken. Empty: they can be taken now."""
+        """What to read, so that `wanted` entries can be taken. Empty: they can be taken now, or it costs too much."""
         enough = _position(self._known[wanted - 1]) if len(self._known) >= wanted else None
         short = [
             (index, reached)
             for index, reached in self._open.items()
             if enough is None or reached is None or self._before(reached, enough)
         ]
-        limit = max(1, min(self._a_call, _A_ROUND // max(1, len(short))))
+        limit = max(self._least, min(self._a_call, A_ROUND // max(1, len(short))))
+        cost = len(short) * (CALL_COST + limit)
+        if self._cost is None:
+            self._cost = 0
+        elif self._cost + cost > MOST_COST:
+            return []
+        else:
+            self._cost += cost
         return [Ask(index, self._cursor(index, reached), limit) for index, reached in short]
 
     def add(self, ask: Ask, part: Part) -> None:

@@ -22,15 +22,14 @@ from bridge.store.calls import Call
 from bridge.store.pages import read_part
 from bridge.store.records import Outcome, Records, read, read_envelope
 
-MOST_LOOKED: Final = 20_000
-"""The entries of indexes after which a page ends, however few messages it has. A page looks at a round more at most, or
-at one entry of each topic."""
-
 MOST_READ: Final = 2_000
 """The records after which a page by reason ends. The reason is in the record alone."""
 
 _A_CALL: Final = 500
 """The most entries of one call, in which Redis serves nobody else for a millisecond."""
+
+_LEAST_FILTERED: Final = 5
+"""The fewest entries of one call, if some of them may not match."""
 
 _RECORDS_AT_ONCE: Final = 500
 _CALLS_AT_ONCE: Final = 250
@@ -83,11 +82,13 @@ class Search:
             for ask, answer in zip(asks, await self._run_asks(wanted, order, asks), strict=True):
                 merge.add(ask, read_part(answer))
             found = merge.take(most)
+            if not (asks or found):
+                break
             if wanted.reason is not None:
                 records_read += len(found)
                 found = await self._with_reason(wanted, found)
             items += found
-            if merge.looked >= MOST_LOOKED or records_read >= MOST_READ:
+            if records_read >= MOST_READ:
                 break
         if len(items) > limit:
             items = items[:limit]
@@ -139,9 +140,10 @@ class Search:
         indexes = [
             Index(topic, bucket) for topic in topics for bucket in range(self._context(topic).records.keys.buckets)
         ]
-        # A search by the index alone needs no more entries than the page has.
-        is_plain = not wanted.id_prefix and not wanted.labels and wanted.reason is None
-        return Merge(indexes, order, behind, a_call=min(limit, _A_CALL) if is_plain else _A_CALL)
+        if wanted.id_prefix or wanted.reason is not None or len(wanted.labels) > 1:
+            return Merge(indexes, order, behind, a_call=_A_CALL, least=_LEAST_FILTERED)
+        # Nearly every entry matches, so no more are needed than the page has.
+        return Merge(indexes, order, behind, a_call=min(limit, _A_CALL))
 
     async def _run_asks(self, wanted: Filter, order: Order, asks: Sequence[Ask]) -> list[Any]:
         states = "".join(str(int(state)) for state in wanted.wanted_states)

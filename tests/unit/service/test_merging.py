@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.model.filter import Found, Order
 from bridge.model.message import State
-from bridge.service.merging import Ask, Index, Merge, Position, position_of
+from bridge.service.merging import A_ROUND, CALL_COST, MOST_COST, Ask, Index, Merge, Position, position_of
 from bridge.store.pages import Part
 
 Stored = dict[Index, list[Found]]
@@ -45,14 +43,21 @@ def answer(found: Stored, order: Order, ask: Ask, prefix: str) -> Part:
 
 def page(
     found: Stored, order: Order, behind: Position | None, limit: int, *, prefix: str = "", a_call: int = 3
-) -> tuple[Sequence[Found], Merge]:
+) -> tuple[list[Found], Merge, int]:
+    """The items of a page, its merge, and the number of calls."""
     merge = Merge(found, order, behind, a_call=a_call)
     items: list[Found] = []
+    calls = 0
     while len(items) < limit and not merge.is_over:
-        for ask in merge.asks(limit - len(items)):
+        asks = merge.asks(limit - len(items))
+        for ask in asks:
             merge.add(ask, answer(found, order, ask, prefix))
-        items += merge.take(limit - len(items))
-    return items, merge
+        taken = merge.take(limit - len(items))
+        items += taken
+        calls += len(asks)
+        if not (asks or taken):
+            break
+    return items, merge, calls
 
 
 @given(entries=ENTRIES, order=ORDERS, limit=st.integers(1, 7), prefix=st.sampled_from(["", "1", "11", "3"]))
@@ -63,7 +68,7 @@ def test_pages_give_each_entry_once_and_in_order(
     seen: list[Found] = []
     behind, is_over = None, False
     while not is_over:
-        items, merge = page(found, order, behind, limit, prefix=prefix)
+        items, merge, _ = page(found, order, behind, limit, prefix=prefix)
         assert len(items) <= limit
         seen += items
         behind, is_over = merge.position, merge.is_over
@@ -75,16 +80,21 @@ def test_pages_give_each_entry_once_and_in_order(
 @pytest.mark.parametrize("order", Order)
 @pytest.mark.parametrize("topics", [1, 10, 1_000, 3_000])
 @pytest.mark.parametrize("by_topic", [False, True], ids=["mixed", "one topic after the other"])
-def test_a_page_looks_at_few_entries_however_many_topics_there_are(order: Order, topics: int, by_topic: bool) -> None:
-    each = 6_000 // topics
+@pytest.mark.parametrize("prefix", ["", "none"], ids=["all match", "none match"])
+def test_a_page_looks_at_few_entries_however_many_messages_wait(
+    order: Order, topics: int, by_topic: bool, prefix: str
+) -> None:
+    each = 30_000 // topics
     found = {
         Index(f"t{topic:04d}", 0): [
-            Found(f"t{topic:04d}", f"{at:04d}", topic * each + at if by_topic else at * topics + topic, State.WAITING)
+            Found(f"t{topic:04d}", f"{at:05d}", topic * each + at if by_topic else at * topics + topic, State.WAITING)
             for at in range(each)
         ]
         for topic in range(topics)
     }
-    items, merge = page(found, order, None, 100, a_call=100)
+    items, merge, calls = page(found, order, None, 100, a_call=500, prefix=prefix)
 
-    assert len(items) == 100
-    assert merge.looked <= max(topics, 2_000) + 2_000
+    assert len(items) == (0 if prefix else 100)
+    assert not merge.is_over
+    assert calls <= topics + MOST_COST // CALL_COST
+    assert merge.looked <= max(topics, A_ROUND) + MOST_COST
