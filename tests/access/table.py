@@ -18,6 +18,7 @@ NEEDS = {
     "look_at_timeline": "look",
     "list_messages": "look",
     "list_dead": "look",
+    "search": "look",
     "list_topics": "look",
     "look_at_topic": "look",
     "metrics": "look",

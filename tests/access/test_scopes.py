@@ -132,7 +132,7 @@ async def test_call_without_a_valid_token_changes_and_reveals_nothing(
         of_each_topic = []
         for there in (namespace, "nowhere"):
             if needs is NEEDS:
-                lists = ("list_topics", "list_actions")
+                lists = ("list_topics", "list_actions", "search")
                 asked = [one for one in PLACED if need_of(one) != NOTHING and one.name not in lists]
                 answers = [await call(client, one, there, headers) for one in asked]
             else:
@@ -160,6 +160,10 @@ async def test_lists_show_only_topics_of_the_token(client: httpx2.AsyncClient, m
     for headers, seen in ((own, [f"{namespace}/orders"]), (stranger, [])):
         listed = (await client.get("/v1/topics", headers=headers)).json()["topics"]
         assert [topic["topic"] for topic in listed] == seen
+        found = (await client.get(f"/v1/messages?topic={namespace}*", headers=headers)).json()["items"]
+        assert [message["topic"] for message in found] == seen
+        named = await client.get(f"/v1/messages?topic={namespace}/orders", headers=headers)
+        assert named.status_code == (200 if seen else 403)
         listed = (await client.get("/camellia/delayQueue/getTopicInfoList", headers=headers)).json()["data"]
         assert [topic["topic"] for topic in listed] == seen
         text = (await client.get("/camellia/delayQueue/getMonitorString", headers=headers)).text

@@ -29,7 +29,14 @@ class Sent:
 
 
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
-    ("POST", f"{_T}/messages"): {"body": 1, "delay": "1d", "ttl": "1h", "max_retry": 1, "headers": {"a": "b"}},
+    ("POST", f"{_T}/messages"): {
+        "body": 1,
+        "delay": "1d",
+        "ttl": "1h",
+        "max_retry": 1,
+        "headers": {"a": "b"},
+        "labels": {"a": "b"},
+    },
     ("POST", f"{_T}/messages/batch"): {"messages": [{"body": 1, "delay": "1d"}]},
     ("PATCH", f"{_T}/messages/waiting"): {"delay": "3d"},
     ("POST", f"{_T}/pull"): {"max": 1, "wait": 0, "lease": "1h"},
@@ -55,7 +62,8 @@ QUERIES = {
     ("DELETE", f"{_T}/messages/waiting"): ("release=true",),
     ("DELETE", f"{_T}/dead"): ("max=10",),
     ("DELETE", _T): ("force=true",),
-    ("GET", "/v1/topics"): (),
+    ("GET", "/v1/topics"): ("prefix=a", "limit=10"),
+    ("GET", "/v1/messages"): ("topic=*", "state=dead", "label=a:b", "id_prefix=a", "reason=*", "order=desc"),
 }
 # No field of any request accepts one of these values.
 JUNK = (
@@ -67,6 +75,7 @@ _TAKES_ANYTHING = {"body"}
 _TAKES_TRUE = {"paused"}
 _TAKES_EMPTY = {
     "headers": ("{}",),
+    "labels": ("{}",),
     "reason": ('""', '"\\u0000"', '"-5s"', '"1000000d"', '"\\u0665m"', '"1 h"', '"' + "9" * 64 + 'd"'),
     "lease": (),
     "messages": (),

@@ -34,6 +34,12 @@ async def test_first_steps_of_the_readme_need_commands_alone(cli: Calling, topic
     moved = await cli.one("move", topic.name, "bill-7", "--delay", "44d")
     assert moved["due_at"] > sent["due_at"]
     assert [item["id"] for item in await cli.all("list", topic.name, "--state", "waiting")] == ["bill-7"]
+    await cli.one("send", topic.name, "1", "--delay", "50d", "--label", "customer=4 2", "--label", "region=eu")
+    of_label = ("list", f"{topic.name}*", "--label", "customer=4 2", "--order", "desc")
+    (found,) = await cli.all(*of_label)
+    assert found["labels"] == {"customer": "4 2", "region": "eu"}
+    assert topic.name in (await cli.run(*of_label)).stdout
+    assert not await cli.all(*of_label, "--id-prefix", "bill", "--reason", "*")
     assert (await cli.one("delete", topic.name, "bill-7"))["state"] == "deleted"
 
 
