@@ -72,13 +72,13 @@ class Merge:
             if enough is None or reached is None or self._before(reached, enough)
         ]
         limit = max(self._least, min(self._a_call, A_ROUND // max(1, len(short))))
-        cost = len(short) * (CALL_COST + limit)
         if self._cost is None:
             self._cost = 0
-        elif self._cost + cost > MOST_COST:
-            return []
         else:
-            self._cost += cost
+            # Those that are the least far come first: no entry behind them can be taken before they are read on.
+            short.sort(key=lambda one: one[1] or (0, "", ""), reverse=self._descends)
+            short = short[: (MOST_COST - self._cost) // (CALL_COST + limit)]
+            self._cost += len(short) * (CALL_COST + limit)
         return [Ask(index, self._cursor(index, reached), limit) for index, reached in short]
 
     def add(self, ask: Ask, part: Part) -> None:
