@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from bridge.model.errors import BridgeError
+from bridge.model.labels import NO_LABELS, packed, unpacked, valid_key, valid_value
 from bridge.model.message import SHOWN_STATES, Envelope, Message, Record, valid_id, valid_topic
 
 FORMAT: Final = 1
@@ -89,6 +90,7 @@ def message_line(message: Message) -> bytes:
             **{name: getattr(record, name) for name in _NUMBERS},
             "reason": record.reason,
             "content_type": envelope.content_type,
+            "labels": unpacked(record.labels),
             "headers": envelope.headers,
             "properties": envelope.properties,
             "body_base64": None if body is None else b64encode(body).decode(),
@@ -106,7 +108,11 @@ def read_message(line: Line, number: int) -> Message:
         topic, message_id, body = line["topic"], line["id"], line["body_base64"]
         if not (valid_topic(topic) and valid_id(message_id)):
             raise BadBackup(f"line {number} has no valid topic and id")
-        values: Any = (_STATES[line["state"]], *(int(line[name]) for name in _NUMBERS), line["reason"])
+        numbers = (int(line[name]) for name in _NUMBERS)
+        labels = dict(line.get("labels", NO_LABELS))
+        if not all(valid_key(key) and valid_value(value) for key, value in labels.items()):
+            raise BadBackup(f"line {number} has no valid labels")
+        values: Any = (_STATES[line["state"]], *numbers, line["reason"], packed(labels))
         return Message(
             record=Record(topic, message_id, *values),
             envelope=Envelope(

@@ -43,16 +43,14 @@ class Ask:
 
 
 class Merge:
-    """The merge of one page. `behind`: the position where the page before ended. `least`, `a_call`: the fewest and the
-    most entries that one call looks at."""
+    """The merge of one page. `behind`: the position where the page before ended. `a_call`: the most entries that one
+    call looks at."""
 
-    def __init__(
-        self, indexes: Iterable[Index], order: Order, behind: Position | None, *, a_call: int, least: int = 1
-    ) -> None:
+    def __init__(self, indexes: Iterable[Index], order: Order, behind: Position | None, *, a_call: int) -> None:
         self._descends = order is Order.DESC
         self._open: dict[Index, Position | None] = dict.fromkeys(indexes)  # how far each was read, if it may have more
         self._known: list[Found] = []
-        self._least, self._a_call = least, a_call
+        self._a_call = a_call
         self._behind = behind
         self._cost: int | None = None
         self.position = behind
@@ -71,12 +69,14 @@ class Merge:
             for index, reached in self._open.items()
             if enough is None or reached is None or self._before(reached, enough)
         ]
-        limit = max(self._least, min(self._a_call, A_ROUND // max(1, len(short))))
         if self._cost is None:
-            self._cost = 0
+            limit, self._cost = self._limit(len(short)), 0
         else:
-            # Those that are the least far come first: no entry behind them can be taken before they are read on.
+            # Those that are the least far: no entry behind them can be taken before they are read on. They are few, so
+            # that each call looks at as many entries as it costs.
             short.sort(key=lambda one: one[1] or (0, "", ""), reverse=self._descends)
+            short = short[: A_ROUND // CALL_COST]
+            limit = self._limit(len(short))
             short = short[: (MOST_COST - self._cost) // (CALL_COST + limit)]
             self._cost += len(short) * (CALL_COST + limit)
         return [Ask(index, self._cursor(index, reached), limit) for index, reached in short]
@@ -111,6 +111,9 @@ class Merge:
         elif taken:
             self.position = _position(taken[-1])
         return taken
+
+    def _limit(self, calls: int) -> int:
+        return max(1, min(self._a_call, A_ROUND // max(1, calls)))
 
     def _cursor(self, index: Index, reached: Position | None) -> Entry | None:
         """The place in this index from which to read."""

@@ -28,9 +28,6 @@ MOST_READ: Final = 2_000
 _A_CALL: Final = 500
 """The most entries of one call, in which Redis serves nobody else for a millisecond."""
 
-_LEAST_FILTERED: Final = 5
-"""The fewest entries of one call, if some of them may not match."""
-
 _RECORDS_AT_ONCE: Final = 500
 _CALLS_AT_ONCE: Final = 250
 _LATEST_MS: Final = 2**53
@@ -140,10 +137,9 @@ class Search:
         indexes = [
             Index(topic, bucket) for topic in topics for bucket in range(self._context(topic).records.keys.buckets)
         ]
-        if wanted.id_prefix or wanted.reason is not None or len(wanted.labels) > 1:
-            return Merge(indexes, order, behind, a_call=_A_CALL, least=_LEAST_FILTERED)
-        # Nearly every entry matches, so no more are needed than the page has.
-        return Merge(indexes, order, behind, a_call=min(limit, _A_CALL))
+        # Without these parts nearly every entry matches, so no more are needed than the page has.
+        is_filtered = wanted.id_prefix or wanted.reason is not None or len(wanted.labels) > 1
+        return Merge(indexes, order, behind, a_call=_A_CALL if is_filtered else min(limit, _A_CALL))
 
     async def _run_asks(self, wanted: Filter, order: Order, asks: Sequence[Ask]) -> list[Any]:
         states = "".join(str(int(state)) for state in wanted.wanted_states)

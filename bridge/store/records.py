@@ -332,6 +332,7 @@ class Records:
             forget_ms=record.forget_ms,
             reason=record.reason,
             envelope=envelopes.pack(envelope, 0 if body is None else len(body)),
+            labels=record.labels,
             by=self.by(),
         )
 

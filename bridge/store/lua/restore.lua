@@ -1,10 +1,10 @@
 -- Restores a message from a backup.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce state created_ms due_ms expires_ms
---       attempts max_retry last_ms ended_ms forget_ms reason envelope by
+--       attempts max_retry last_ms ended_ms forget_ms reason envelope labels by
 --       epoch, nonce: of the record in the backup. next_epoch, next_nonce: of the copy that the caller published, or the
 --       same again for a message that has ended. state: as in the record, with 1 for every live one. envelope '': there
---       is nothing to keep. by: as in _record.lua.
+--       is nothing to keep. labels: lines, or ''. by: as in _record.lua.
 -- Returns: restored | kept (the record is at least as new as the backup)
 -- Promise: a live message's copy is published before, and so is a dead letter. It never changes a message that has gone
 -- on since the backup. Running it twice changes the record once.
@@ -23,9 +23,10 @@ if r then
   set_aside(r)
   free(r)
 end
+if ARGV[21] ~= '' then restored[LABELS] = ARGV[21] end
 if envelope ~= '' then keep(restored, envelope) end
 timeline, sent_due = nil, nil -- the backup has none
-note(restored, ARGV[21], WAS_RESTORED, state == WAITING and due - now or -1, '')
+note(restored, ARGV[22], WAS_RESTORED, state == WAITING and due - now or -1, '')
 if state == WAITING then
   make_waiting(restored, due, math.max(due, now))
 else

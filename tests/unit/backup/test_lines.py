@@ -8,7 +8,9 @@ import pytest
 from bridge.backup.lines import BadBackup, Kind, check_head, message_line, read, read_message
 from bridge.model.message import Envelope, Message, Record, State
 
-RECORD = Record("shop/orders", "a-1", State.LEASED, 3, 7, 1_000, 2_000, 0, 1, 5, 2_000, 9_000, 8_000, 0, 0, "busy")
+RECORD = Record(
+    "shop/orders", "a-1", State.LEASED, 3, 7, 1_000, 2_000, 0, 1, 5, 2_000, 9_000, 8_000, 0, 0, "busy", "a=1"
+)
 ENVELOPE = Envelope(
     content_type="text/plain", headers={"n": 1, "of": ["a"]}, properties={"priority": 4}, body=b"\x00\xff"
 )
@@ -42,6 +44,8 @@ def test_line_of_no_kind_is_refused(line: bytes, reason: str) -> None:
         ({"id": 7}, "line 4 is no message: TypeError"),
         ({"state": "gone"}, "line 4 is no message: KeyError 'gone'"),
         ({"due_ms": "soon"}, "line 4 is no message: ValueError"),
+        ({"labels": {"A": "1"}}, "no valid labels"),
+        ({"labels": 7}, "line 4 is no message: TypeError"),
         ({"body_base64": "a"}, "line 4 is no message: Error"),
     ],
 )
