@@ -89,7 +89,7 @@ async def test_topics_on_every_master_work_like_on_one_server(own: Own, cluster:
     ids = ["due", "gone", "lost"]
     for topic in topics:
         await topic.put_policy()  # declares their queues
-    await asyncio.gather(*(topic.send(id="lost", delay="4s") for topic in topics))
+    await asyncio.gather(*(topic.send(id="lost", delay="4s", labels={"part": "1"}) for topic in topics))
     async with own.amqp.connection.channel() as channel:
         purged = await (await channel.get_queue(SLOT_OF_FOUR_SECONDS, ensure=False)).purge()
     assert purged.message_count == len(topics)
@@ -105,6 +105,8 @@ async def test_topics_on_every_master_work_like_on_one_server(own: Own, cluster:
         assert await topic.pull_ids(2) == ["due", "lost"]
         found = (await topic.call("GET", "/messages"))["items"]
         assert {one["id"]: one["state"] for one in found} == {"due": "acked", "gone": "deleted", "lost": "acked"}
+    answer = await own.topic.client.get("/v1/messages", params={"label": "part:1", "state": "acked"})
+    assert sorted(one["topic"] for one in answer.json()["items"]) == sorted(topic.name for topic in topics)
     # The actions on all topics are on one master.
     actions = (await own.topic.client.get("/v1/actions")).json()["items"]
     assert [one["topic"] for one in actions] == [topic.name for topic in reversed(topics)]

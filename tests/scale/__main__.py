@@ -35,14 +35,21 @@ DAY_MS: Final = 86_400_000
 CALLS: Final = 2_000  # of each script
 BATCH: Final = 50  # calls
 GIVEN: Final = ", an id of the caller's"
+LABEL: Final = "customer"
 BODY: Final = b"\n" + b"x" * 200
 
-# KEYS: start of the records' keys, index `waiting`. ARGV: a record, first number, count, due moment of the first.
+# KEYS: start of the records' keys, index `waiting`, index of labels. ARGV: a record, first number, count, due moment of
+# the first, and the labels' name or ''. Ten messages have the same value.
 FILL: Final = """
 for number = tonumber(ARGV[2]), ARGV[2] + ARGV[3] - 1 do
   local id = string.format('%026d', number)
   redis.call('SET', KEYS[1] .. id, ARGV[1])
-  redis.call('ZADD', KEYS[2], ARGV[4] + (number * 7919) % 86400000, id)
+  local due = ARGV[4] + (number * 7919) % 86400000
+  redis.call('ZADD', KEYS[2], due, id)
+  if ARGV[5] ~= '' then
+    local label = string.format('%s=%d', ARGV[5], 10000 + math.floor(number / 10))
+    redis.call('ZADD', KEYS[3], 0, string.format('%s\\n%013.0f%s', label, due, id))
+  end
 end
 """
 
@@ -86,7 +93,14 @@ class Scale:
         return [outcome.found for outcome in outcomes]
 
     async def sent(
-        self, *, named: str = "", body: bytes = BODY, delay_ms: int = 0, count: int = CALLS, at_once: int = 1
+        self,
+        *,
+        named: str = "",
+        body: bytes = BODY,
+        delay_ms: int = 0,
+        count: int = CALLS,
+        at_once: int = 1,
+        labels: str = "",
     ) -> list[Record]:
         """Sends `count` messages with both scripts of a send. `named` is appended to the scripts' names in the
         table."""
@@ -100,7 +114,7 @@ class Scale:
                 max_retry=3,
                 nonce=new_nonce(),
                 fresh=int(named != GIVEN),
-                labels="",
+                labels=labels,
                 by="-",
             )
             for _ in range(count)
@@ -113,15 +127,16 @@ class Scale:
         ]
         return await self.each(f"confirm{named}", confirmations, confirm, "confirmed", at_once)
 
-    async def fill(self, waiting: int, body: bytes) -> float:
-        """Makes `waiting` messages wait. Returns the bytes of memory that each takes."""
-        (one,) = await self.sent(body=body, delay_ms=DAY_MS, count=1)
-        key, _, index, *_ = self.records.keys.record(TOPIC, one.id)
+    async def fill(self, waiting: int, body: bytes, label: str = "") -> float:
+        """Makes `waiting` messages wait, with this label. Returns the bytes of memory that each takes."""
+        (one,) = await self.sent(body=body, delay_ms=DAY_MS, count=1, labels=f"{label}=10000" if label else "")
+        key, _, index, *_, label_index = self.records.keys.record(TOPIC, one.id)
         stored, before = await self.store.command("GET", key), await self.memory()
         for start in range(0, waiting, 10_000):
             count = min(10_000, waiting - start)
             base = key.removesuffix(one.id)
-            await self.store.command("EVAL", FILL, 2, base, index, stored, start, count, one.due_ms)
+            keys = (base, index, label_index)
+            await self.store.command("EVAL", FILL, len(keys), *keys, stored, start, count, one.due_ms, label)
         return (await self.memory() - before) / waiting
 
     async def measure(self) -> None:
@@ -201,11 +216,21 @@ async def _scale(waiting: int, folder: Path) -> dict[str, float]:
             await store.command_each("CONFIG", "SET", "appendonly", "no")
             no_body = await scale.fill(waiting, b"")
             await store.command_each("FLUSHALL")
+            with_label = await scale.fill(waiting, b"", LABEL)
+            of_label = {"states": "1", "due_from_ms": 0, "due_to_ms": 2**53, "cursor": None, "limit": 100}
+            labelled = scale.records.labelled(TOPIC, 0, labels=f"{LABEL}=10000", **of_label)
+            await scale.run("labelled, of ten messages", [labelled] * 500)
+            await store.command_each("FLUSHALL")
             with_body = await scale.fill(waiting, BODY)
             await scale.measure()
         finally:
             await store.close()
-    return {**scale.micros, "bytes, no body kept": no_body, "bytes, a body of 200": with_body}
+    return {
+        **scale.micros,
+        "bytes, no body kept": no_body,
+        "bytes, a label": with_label,
+        "bytes, a body of 200": with_body,
+    }
 
 
 def main(sizes: Sequence[int]) -> None:

@@ -26,7 +26,9 @@ from bridge.store.verdicts import BY_ANSWER, Verdict
 
 CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, fresh=1, labels="", by="-")
 CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, answer_by_ms=0, envelope=b"")
-ENTRY = Entry("o-1", nonce=2, created_ms=3, due_ms=4, expires_ms=0, max_retry=3, direct=0, envelope=b"", labels="", by="-")
+ENTRY = Entry(
+    "o-1", nonce=2, created_ms=3, due_ms=4, expires_ms=0, max_retry=3, direct=0, envelope=b"", labels="", by="-"
+)
 RECORD_LUA = (files("bridge.store") / "lua" / "_record.lua").read_text()
 EACH_SCRIPT = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 
