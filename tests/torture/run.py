@@ -106,6 +106,8 @@ async def _dead(api: Api) -> set[str]:
         while True:
             path = f"/v1/topics/{topic}/dead?limit=100"
             response = await api.insist("GET", f"{path}&cursor={cursor}" if cursor else path)
+            if response.status_code == 404:
+                break  # nothing was sent to this topic
             page = response.raise_for_status().json()
             keys |= {item.get("body", item["id"]) for item in page["items"]}
             cursor = page["next_cursor"]
