@@ -1,8 +1,8 @@
 """Joins calls of one script for messages of one home into one call. Pure.
 
 The home of a message is the set of indexes that its record shares with its neighbours (`Keys.home`). A call for one
-message names ten keys, and Redis sets up the script for each call. For a hundred messages of one home this is most of
-the work on both sides. A script that ends in `for_each` (lua/_record.lua) handles all of them in one run.
+message names eleven keys, and Redis sets up the script for each call. For a hundred messages of one home this is most
+of the work on both sides. A script that ends in `for_each` (lua/_record.lua) handles all of them in one run.
 """
 
 from __future__ import annotations
