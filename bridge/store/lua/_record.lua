@@ -192,9 +192,9 @@ local function relabel(state, due, forget, labels)
   for _, entry in ipairs(label_entries(labels, due, ID, forget)) do redis.call('ZADD', LABEL_INDEX, 0, entry) end
   if forget == 0 then return end
   local until_now = string.format('(!%013.0f', now + 1)
-  for _, note in ipairs(redis.call('ZRANGE', LABEL_INDEX, '[!', until_now, 'BYLEX', 'LIMIT', 0, 4)) do
-    local place, gone = string.match(string.sub(note, 15), '^([^\n]*)\n(.*)$')
-    redis.call('ZREM', LABEL_INDEX, note)
+  for _, entry in ipairs(redis.call('ZRANGE', LABEL_INDEX, '[!', until_now, 'BYLEX', 'LIMIT', 0, 4)) do
+    local place, gone = string.match(string.sub(entry, 15), '^([^\n]*)\n(.*)$')
+    redis.call('ZREM', LABEL_INDEX, entry)
     for label in string.gmatch(gone, '[^\n]+') do redis.call('ZREM', LABEL_INDEX, label .. '\n' .. place) end
   end
 end

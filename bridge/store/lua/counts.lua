@@ -12,9 +12,9 @@ local gone = redis.call('ZRANGEBYSCORE', KEYS[8], '-inf', now, 'LIMIT', 0, 200)
 if #gone > 0 then
   for key = 1, 8 do redis.call('ZREM', KEYS[key], unpack(gone)) end
 end
-for _, note in ipairs(redis.call('ZRANGE', KEYS[9], '[!', string.format('(!%013.0f', now + 1), 'BYLEX', 'LIMIT', 0, 200)) do
-  local place, labels = string.match(string.sub(note, 15), '^([^\n]*)\n(.*)$')
-  redis.call('ZREM', KEYS[9], note)
+for _, entry in ipairs(redis.call('ZRANGE', KEYS[9], '[!', string.format('(!%013.0f', now + 1), 'BYLEX', 'LIMIT', 0, 200)) do
+  local place, labels = string.match(string.sub(entry, 15), '^([^\n]*)\n(.*)$')
+  redis.call('ZREM', KEYS[9], entry)
   for label in string.gmatch(labels, '[^\n]+') do redis.call('ZREM', KEYS[9], label .. '\n' .. place) end
 end
 local out = { now }
