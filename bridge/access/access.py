@@ -9,6 +9,7 @@ from bridge.access.caller import Caller
 from bridge.access.decision import Need, may
 from bridge.access.errors import Refused, TooManyRequests
 from bridge.access.refusals import report
+from bridge.access.sessions import Sessions
 from bridge.access.sources import FileSource, StoreSource
 from bridge.access.token import Token
 from bridge.access.tokens import Tokens
@@ -40,9 +41,10 @@ def asks_for_tokens(settings: Settings) -> bool:
 class Access:
     """Checks tokens and counts their requests."""
 
-    def __init__(self, tokens: Tokens, rates: Rates) -> None:
+    def __init__(self, tokens: Tokens, rates: Rates, sessions: Sessions) -> None:
         self._tokens = tokens
         self._rates = rates
+        self._sessions = sessions
 
     @classmethod
     def of(cls, pools: Pools) -> Access | None:
@@ -58,15 +60,21 @@ class Access:
         stored = StoredTokens(service.loops_context.store, keys)
         tokens = Tokens(FileSource(file) if file is not None else StoreSource(stored))
         service.add(tokens)
-        return cls(tokens, Rates(service.context.store, keys))
+        return cls(tokens, Rates(service.context.store, keys), Sessions(service.sessions))
 
     async def admit(
-        self, authorizations: Sequence[bytes], need: Need, topic: Callable[[], str] | None = None
+        self,
+        authorizations: Sequence[bytes],
+        need: Need,
+        topic: Callable[[], str] | None = None,
+        *,
+        session: str | None = None,
     ) -> Caller:
         """The caller of a request that its token allows.
 
         Args:
             topic: reads the request's topic. None if only the body names it: the handler then checks it.
+            session: the cookie of a browser's session, which counts in place of `authorizations`.
 
         Raises:
             Refused: the token does not allow the request.
@@ -74,7 +82,10 @@ class Access:
             Unavailable: the token or its rate could not be checked.
         """
         try:
-            token = await self._tokens.of(authorizations)
+            if session is None:
+                token = await self._tokens.of(authorizations)
+            else:
+                token = await self._tokens.by_id(await self._sessions.token_id(session))
             refusal = may(token, need) or (may(token, need, topic()) if topic is not None else None)
             if refusal is not None:
                 raise refusal
@@ -82,7 +93,7 @@ class Access:
         except Refused as refused:
             report(refused)
             raise
-        return Caller(token, need)
+        return Caller(token, need, session)
 
     async def _count(self, token: Token, need: Need) -> None:
         per_s = token.per_s(need.scope) if need.rated else None

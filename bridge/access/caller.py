@@ -30,10 +30,11 @@ class TopicMaker:
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The client that makes a request. `token`: None if no token is required; then everything is allowed. `need`: of
-    the operation."""
+    the operation. `session`: the cookie of a browser's session, if one was sent in place of the token."""
 
     token: Token | None = None
     need: Need = _LOOK
+    session: str | None = None
 
     def check(self, *topics: str) -> None:
         """Checks that the token may use these topics.

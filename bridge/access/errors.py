@@ -5,6 +5,7 @@ BridgeError
     ├── NoToken          the request has no token
     ├── InvalidToken     the token is malformed, unknown, expired or revoked; the error does not say which
     ├── ForeignSite      a page of another site made the request, and the bridge asks for no token
+    │   └── OtherSite    a page of another site made the request with the session of a browser
     ├── NotAllowed       the token lacks the scope, or may not use the topic, whether or not it exists
     ├── TooManyTopics    the topic is new, and the token may make no more topics
     └── TooManyRequests  the token made too many requests a second
@@ -65,6 +66,18 @@ class ForeignSite(Refused):
         super().__init__(
             f"{header} is {value[:_SHOWN]!r}, and a bridge without tokens allows only localhost and loopback addresses:"
             " use one of them; or set BRIDGE_ACCESS=tokens, or BRIDGE_ACCESS=open if a proxy in front decides"
+        )
+
+
+class OtherSite(ForeignSite):
+    """`header`: Sec-Fetch-Site or Origin. `value`: what it says; empty if the request has neither."""
+
+    def __init__(self, header: str, value: str) -> None:
+        says = f"{header} is {value[:_SHOWN]!r}" if value else "it has neither Sec-Fetch-Site nor Origin"
+        Refused.__init__(
+            self,
+            f"a page of this bridge must make a request with a session, and {says}: use the console of this bridge,"
+            " or send a token in Authorization",
         )
 
 

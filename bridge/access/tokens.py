@@ -80,10 +80,21 @@ class Tokens:
             if authorizations:
                 raise InvalidToken(f"the request has {len(authorizations)} Authorization headers, not one: {_HOW}")
             raise NoToken(f"this request needs a token: {_HOW}")
-        token = self._verified.get(authorizations[0]) or await self._verify(authorizations[0])
-        if token.expires_ms is not None and token.expires_ms <= time() * 1_000:
-            raise _not_valid(token)
-        return token
+        return _unexpired(self._verified.get(authorizations[0]) or await self._verify(authorizations[0]))
+
+    async def by_id(self, token_id: str) -> Token:
+        """The token of a session.
+
+        Raises:
+            InvalidToken: the token is unknown, expired or revoked.
+            Unavailable: the token is unknown here, and the source is away.
+        """
+        if token_id not in self._known:
+            await self._read_again()
+        token = self._known.get(token_id)
+        if token is None:
+            raise _not_valid(None)
+        return _unexpired(token)
 
     async def _verify(self, authorization: bytes) -> Token:
         if (presented_token := presented(authorization)) is None:
@@ -110,6 +121,12 @@ class Tokens:
         await asyncio.sleep(self._last_read_s + _PACE_S - monotonic())
         self._next_read, self._last_read_s = None, monotonic()
         await self.run_once()
+
+
+def _unexpired(token: Token) -> Token:
+    if token.expires_ms is not None and token.expires_ms <= time() * 1_000:
+        raise _not_valid(token)
+    return token
 
 
 def _not_valid(token: Token | None) -> InvalidToken:

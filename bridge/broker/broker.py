@@ -196,6 +196,18 @@ class Broker:
                 depths[name] = await self.declared.depth(queue)
         return depths
 
+    async def slot_depths(self) -> dict[str, tuple[int, int]]:
+        """Counts the messages in each slot, in all lanes together. A bundle counts as one.
+
+        Returns:
+            By the slot's name in the first lane, the shortest wait first: its wait in ms, and its messages.
+
+        Raises:
+            BrokerUnavailable
+        """
+        await self.declared.wheel.lanes.refresh()
+        return await self.declared.slot_depths()
+
     async def close(self) -> None:
         """Closes all connections. RabbitMQ requeues unacknowledged deliveries."""
         await self.consuming.drop()

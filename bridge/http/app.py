@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from bridge.access.access import Access
 from bridge.http import error_handlers
+from bridge.http.console.mount import mount as mount_console
 from bridge.http.guard import Guard
 from bridge.http.request_id import RequestId
 from bridge.http.server.access_log import AccessLog
@@ -27,9 +28,11 @@ from bridge.http.v1 import (
     health,
     messages,
     openapi,
+    overview,
     pulling,
     searching,
     sending,
+    session,
     settling,
     subscribing,
     timeline,
@@ -51,7 +54,7 @@ _TAGS = {
     "consuming": "Pull ready messages under a lease, then ack, nack or extend them.",
     "dead letters": "Messages that used up their retries. List, replay or drop them.",
     "topics": "Count a topic's messages, and set the policy for them.",
-    "operators": "See what operators did.",
+    "operators": "See whether messages are on time, and what operators did. Sign a browser in.",
     "callbacks": "Have a topic's due messages posted to your HTTP endpoint, signed.",
     "health": "Liveness, readiness and metrics.",
 }
@@ -70,7 +73,9 @@ OPERATIONS = (
     *dead.OPERATIONS,
     *topics.OPERATIONS,
     *subscribing.OPERATIONS,
+    *overview.OPERATIONS,
     *actions.OPERATIONS,
+    *session.OPERATIONS,
     *health.OPERATIONS,
 )
 
@@ -110,14 +115,13 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
         lifespan=lifespan,
     )
     api = Role.API in pools.settings.roles
-    operations = [
-        routed for operation in (OPERATIONS if api else health.OPERATIONS) for routed in in_both_forms(operation)
-    ]
-    app.router.add_route("/", home, methods=["GET"], include_in_schema=False)
+    served = [routed for operation in (OPERATIONS if api else health.OPERATIONS) for routed in in_both_forms(operation)]
+    app.router.add_route("/", partial(home, console=api), methods=["GET"], include_in_schema=False)
     docs_page.mount(app)
-    for operation in operations:
+    for operation in served:
         add(app, operation, guard.handler(pools, operation))
     if api:
+        mount_console(app, pools, guard, tokens=access is not None)
         _add_wires(app, pools, guard)
     error_handlers.install(app)
     # A request passes the middleware added last first.
@@ -131,7 +135,7 @@ def create_app(pools: Pools) -> FastPath[FastAPI]:
 
     @cache
     def document() -> dict[str, Any]:
-        return openapi.document(app, operations, tokens=access is not None)
+        return openapi.document(app, served, tokens=access is not None)
 
     app.openapi = document  # type: ignore[method-assign]
     lmstfy_ports = (settings.lmstfy_port, settings.lmstfy_admin_port) if settings.lmstfy else ()

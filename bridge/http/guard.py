@@ -14,6 +14,8 @@ from bridge.access.caller import ANYBODY, Caller
 from bridge.access.decision import Need
 from bridge.access.errors import Refused
 from bridge.access.local import check_local
+from bridge.access.same_site import check_same_site
+from bridge.access.sessions import cookie_in
 from bridge.http.scope_keys import TOKEN_ID
 from bridge.http.v1.actions import recorded
 from bridge.http.v1.call import ApiCall
@@ -39,15 +41,22 @@ class Guard:
         self._access = access
         self._local_only = local_only
 
-    async def admit(self, request: _Scoped, need: Need, topic: Callable[[], str] | None = None) -> Caller:
-        """Returns the caller. `topic` and errors are those of `Access.admit` and `check_local`."""
+    async def admit(
+        self, request: _Scoped, need: Need, topic: Callable[[], str] | None = None, *, sessions: bool = False
+    ) -> Caller:
+        """Returns the caller. `sessions`: a browser's session counts too. `topic` and errors are those of
+        `Access.admit`, `check_local` and `check_same_site`."""
         if self._access is None:
             if self._local_only:
                 check_local(request.scope["headers"])
             return ANYBODY
-        authorizations = [value for name, value in request.scope["headers"] if name == b"authorization"]
+        headers = request.scope["headers"]
+        authorizations = [value for name, value in headers if name == b"authorization"]
+        session = cookie_in(headers) if sessions and not authorizations else None
+        if session is not None:
+            check_same_site(request.scope["method"], headers)
         try:
-            caller = await self._access.admit(authorizations, need, topic)
+            caller = await self._access.admit(authorizations, need, topic, session=session)
         except Refused as refusal:
             request.scope[TOKEN_ID] = refusal.token_id
             raise
@@ -61,7 +70,8 @@ class Guard:
 
         async def run_if_admitted(call: ApiCall) -> Response:
             assert need is not None
-            call.caller = await self.admit(call, need, (lambda: call.topic) if operation.of_topic else None)
+            topic = (lambda: call.topic) if operation.of_topic else None
+            call.caller = await self.admit(call, need, topic, sessions=True)
             return await run(pools, call)
 
         is_open = self._access is None and not self._local_only

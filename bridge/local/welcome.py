@@ -13,6 +13,7 @@ def welcome(http_url: str, *, amqp_url: str, management_url: str | None, logs: P
     return f"""
 delaybridge is ready.
 
+  Console        {http_url}/console
   API            {http_url}
   Documentation  {http_url}/docs
   AMQP           {amqp_url}

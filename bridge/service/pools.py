@@ -12,15 +12,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar, cast
 
-from bridge.metrics import page
+from bridge.metrics import flow, page
 from bridge.metrics.states import STATES
 from bridge.model.errors import InvalidRequest
 from bridge.model.message import Message
 from bridge.model.values import TopicInfo, TopicPage
 from bridge.service.cursors import make_topic_cursor, read_topic_cursor
 from bridge.service.health import Health, merge_workers
+from bridge.service.overview import Overview
 from bridge.service.service import Service
+from bridge.service.slots import Slots, slots_of
 from bridge.service.worker_rpc import WorkerRpc
+from bridge.settings.amqp_urls import queues_page
 from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 
@@ -43,7 +46,7 @@ class Pools:
     """Everything a front end works with.
 
     `services`: one for each pool, by the pool's name. `default`: the default pool's service. It also holds what belongs
-    to no topic: tokens, request rates, task numbers and operators' actions.
+    to no topic: tokens, request rates, task numbers and operators' actions. `overview`: the figures of all pools.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Pools:
         self.services = dict(services)
         self.default = self.services[DEFAULT]
         self.worker_rpc = worker_rpc or WorkerRpc()
+        self.overview = Overview(self.services, self.health, self.worker_rpc)
         self._routes = routes or Routes({})
 
     @property
@@ -94,13 +98,16 @@ class Pools:
         """
         try:
             await self._each(lambda service: service.start())
-            self.worker_rpc.listen({"health": self._health_json, "metrics": self._metrics_json})
+            self.worker_rpc.listen(
+                {"health": self._health_json, "metrics": self._metrics_json, "counted": flow.counted_here}
+            )
         except BaseException:
             await self.stop()
             raise
 
     def drain(self) -> None:
-        """Prepares for the stop: see `Service.drain`."""
+        """Prepares for the stop: see `Service.drain`. Streams of the overview end."""
+        self.overview.end()
         for service in self.services.values():
             service.drain()
 
@@ -154,6 +161,23 @@ class Pools:
         )
         return await page.render(self.worker_rpc.name, others)
 
+    async def slots(self) -> list[Slots]:
+        """The slots of all pools.
+
+        Raises:
+            Unavailable: a server of one pool did not answer.
+        """
+        return await self._each(lambda service: slots_of(service.context))
+
+    def queues_pages(self) -> dict[str, str | None]:
+        """By namespace, and under "" for all others: where RabbitMQ's UI shows queues. None: no setting says so."""
+        pages = {
+            pool: service.settings.management_url
+            and queues_page(service.settings.management_url, service.settings.amqp_url)
+            for pool, service in self.services.items()
+        }
+        return {"": pages[DEFAULT]} | {namespace: pages[pool] for namespace, pool in self._routes.namespaces.items()}
+
     async def topic_names(self) -> list[str]:
         """The names of the topics of all pools, sorted.
 
@@ -161,6 +185,15 @@ class Pools:
             StoreUnavailable: the Redis of one pool did not answer.
         """
         names = await self._each(lambda service: service.topics.names())
+        return sorted({name for pool_names in names for name in pool_names})
+
+    async def subscribed_topics(self) -> list[str]:
+        """The topics of all pools that have a subscription, sorted.
+
+        Raises:
+            StoreUnavailable: the Redis of one pool did not answer.
+        """
+        names = await self._each(lambda service: service.subscriptions.topics())
         return sorted({name for pool_names in names for name in pool_names})
 
     async def topic_infos(self) -> list[TopicInfo]:

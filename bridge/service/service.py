@@ -40,6 +40,7 @@ from bridge.store.given_names import GivenNames
 from bridge.store.keys import Keys
 from bridge.store.lmstfy import LmstfyStore
 from bridge.store.records import Records
+from bridge.store.sessions import StoredSessions
 from bridge.store.task_ids import TaskIds
 from bridge.store.topic_list import TopicList
 from bridge.store.topics_by_id import TopicsById
@@ -98,6 +99,7 @@ class Service:
         self.task_ids = TaskIds(self._store, records.keys)
         self.topics_by_id = TopicsById(self._store, records.keys)
         self.given_names = GivenNames(self._store, records.keys)
+        self.sessions = StoredSessions(self._store, records.keys)
         self.lmstfy = LmstfyStore(self._store, records.keys)
         self.subscriptions = Subscriptions(self._store, records, self.topics)
         for part, servers in (("broker", (self._broker,)), ("store", (self._store, self._loops_store))):

@@ -119,6 +119,11 @@ class Subscriptions:
         subscriptions = [_read(written) for written in stored.values()]
         return [replace(each, ended_ms=ended.get(each.id, 0)) for each in subscriptions]
 
+    async def topics(self) -> list[str]:
+        """The topics that have a subscription."""
+        stored, _ = await self._stored.all()
+        return list(stored)
+
     async def end(self, subscription: Subscription) -> None:
         """Marks the subscription as ended: its receiver answered 410."""
         await self._stored.end(subscription.id, int(self._clock.now_ms()))

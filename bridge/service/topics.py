@@ -17,6 +17,7 @@ from bridge.service.policies import Policies
 from bridge.service.topic_state import DUE_EDGES_MS, topic_state
 from bridge.store import pages
 from bridge.store.client import Store
+from bridge.store.pages import Counts
 from bridge.store.records import Records, read
 from bridge.store.subscriptions import StoredSubscriptions
 from bridge.store.topic_list import TopicList
@@ -128,15 +129,19 @@ class Topics:
 
     async def states(self) -> dict[str, TopicState]:
         """The messages of all topics, for metrics. Raises StoreUnavailable."""
+        return {topic: topic_state(*counted) for topic, counted in (await self.counted(DUE_EDGES_MS)).items()}
+
+    async def counted(self, edges_ms: tuple[int, ...]) -> dict[str, tuple[Counts, Policy]]:
+        """The counts and the policy of each topic. `edges_ms`: of the due moments. Raises StoreUnavailable."""
         topics = await self.names()
         policies = await self._policies.seen_all(topics)
-        states: dict[str, TopicState] = {}
+        counted: dict[str, tuple[Counts, Policy]] = {}
         for start in range(0, len(topics), _COUNTED_AT_ONCE):
             # Portions, so that other tasks get their turns.
             some = topics[start : start + _COUNTED_AT_ONCE]
-            counted = await pages.counts(self._store, self._records, some, edges_ms=DUE_EDGES_MS)
-            states |= zip(some, map(topic_state, counted, policies[start:]), strict=True)
-        return states
+            counts = await pages.counts(self._store, self._records, some, edges_ms=edges_ms)
+            counted |= zip(some, zip(counts, policies[start:], strict=False), strict=True)
+        return counted
 
     async def info(self, topic: str) -> TopicInfo:
         """One topic with its counts.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from yarl import URL
 
@@ -38,6 +38,13 @@ def amqp_endpoints(text: str) -> set[tuple[str, int, str]]:
     """Returns host, port and virtual host of each URL."""
     urls = [URL(part.strip()) for part in text.split(",")]
     return {(url.host or "", url.port or 0, unquote(url.raw_path[1:]) or "/") for url in urls}
+
+
+def queues_page(management_url: str, amqp_url: str) -> str:
+    """Returns the address of a page of RabbitMQ's UI, to which the name of a queue is added."""
+    url = URL(management_url).with_user(None)
+    vhost = unquote(URL(amqp_url.split(",", maxsplit=1)[0].strip()).raw_path[1:]) or "/"
+    return f"{str(url).rstrip('/')}/#/queues/{quote(vhost, safe='')}/"
 
 
 def without_password(text: str) -> str:

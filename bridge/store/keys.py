@@ -16,6 +16,7 @@
     <prefix>/topics                 set     all topics that were used and not removed
     <prefix>/index-buckets          string  the number of buckets of each topic's index
     <prefix>/tokens                 hash    tokens by id, JSON; and `version`, which changes with every write
+    <prefix>/sessions/<id>          zset    sessions of browsers, by a token's id: hashes by their end, at most 20
     <prefix>/actions                stream  what operators did, the latest 10,000 or a few more, each as JSON
     <prefix>/places/<id>            set     the topics in which an id may have a message, for wires whose ids have no
                                             topic
@@ -81,6 +82,9 @@ class Keys:
     @property
     def tokens(self) -> str:
         return f"{self.prefix}/tokens"
+
+    def sessions(self, token_id: str) -> str:
+        return f"{self.prefix}/sessions/{token_id}"
 
     @property
     def actions(self) -> str:

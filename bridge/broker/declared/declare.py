@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from time import monotonic
 
 import structlog
@@ -12,7 +12,7 @@ from bridge.model.errors import BrokerUnavailable, BrokerUnfit
 from topology import declare
 from topology.channels import look_at_all
 from topology.errors import TopologyBarred, TopologyConflict, TopologyError, TopologyMissing
-from topology.plan import Plan
+from topology.plan import Plan, Queue
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +53,13 @@ class Declarer:
             QueueMissing
         """
         return await self._connection.depth(queue, _TIMEOUT_S)
+
+    async def depths(self, queues: Iterable[Queue]) -> dict[str, int]:
+        """Returns how many messages are ready in each queue, without missing queues."""
+        connection = await self._connection.raw_connection()
+        async with translated(self._within_s):
+            existing = await look_at_all(connection, queues)
+        return {queue.name: found.messages for queue, found in existing.items() if found is not None}
 
     async def missing(self, wanted: Plan) -> Plan:
         """Returns the exchanges and queues of the plan that RabbitMQ does not have."""

@@ -17,6 +17,7 @@ from bridge.broker.declared.wheel import Wheel
 from bridge.broker.declared.young_queues import WHEEL, YoungQueues
 from topology import plan
 from topology.names import Names
+from topology.wheel import HANDS
 from topology.wheel import slots as wheel_slots
 
 
@@ -164,6 +165,17 @@ class Declared:
         """
         await self.wheel.lanes.refresh()
         return sum([await self.depth(lane.checkpoint) for lane in self.wheel.lanes.existing.each_lane])
+
+    async def slot_depths(self) -> dict[str, tuple[int, int]]:
+        """As `Broker.slot_depths`, for the lanes that are known."""
+        lanes = self.wheel.lanes.existing.each_lane
+        async with self._looking:
+            depths = await self._declarer.depths(plan.slots(self.wheel.lanes.existing).queues)
+        waits = ((hand.name, value, hand.unit_ms * value) for hand in reversed(HANDS) for value in hand.values)
+        return {
+            lanes[0].slot(hand, value): (wait_ms, sum(depths.get(lane.slot(hand, value), 0) for lane in lanes))
+            for hand, value, wait_ms in waits
+        }
 
     def wanted(self, topics: Iterable[str]) -> plan.Plan:
         """Returns the plan of everything that has to exist with these topics."""

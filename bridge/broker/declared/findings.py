@@ -12,10 +12,12 @@ from topology.report import warning
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An `error` breaks a promise now. A `warning` may break one, or makes messages late."""
+    """An `error` breaks a promise now. A `warning` may break one, or makes messages late. `remedy`: what an operator
+    can do about it, if `says` does not say it."""
 
     severity: Literal["error", "warning"]
     says: str
+    remedy: str = ""
 
 
 def in_words(findings: Iterable[TopologyFinding]) -> list[Finding]:
@@ -56,5 +58,7 @@ def _of_group(group: list[TopologyFinding]) -> Finding:
     others = f" and {len(group) - 1} more" if len(group) > 1 else ""
     effect = f": {first.effect}" if first.effect else ""
     return Finding(
-        first.severity, f"{_subject(first)} is {first.found}{on}{others}{effect}; it must be {first.required}"
+        first.severity,
+        f"{_subject(first)} is {first.found}{on}{others}{effect}; it must be {first.required}",
+        first.remedy,
     )

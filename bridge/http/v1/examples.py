@@ -157,6 +157,73 @@ ACTION: dict[str, Any] = {
     "request_id": _REQUEST_ID,
 }
 
+SESSION: dict[str, Any] = {
+    "token_required": True,
+    "token_id": "0f4c19a2b7de",
+    "name": "on-call",
+    "scopes": ["look", "send", "admin"],
+    "every_topic": True,
+    "namespaces": [],
+    "bare_topics": False,
+    "ends_at": "2026-12-01T21:00:00.000Z",
+}
+NO_SESSION = SESSION | {
+    "token_required": False,
+    "token_id": None,
+    "name": None,
+    "scopes": ["look", "send", "consume", "admin"],
+    "ends_at": None,
+}
+
+OVERVIEW: dict[str, Any] = {
+    "at": "2026-12-01T09:00:00.000Z",
+    "ok": True,
+    "parts": {"broker": "ok", "store": "ok", "checkpoint": "ok", "acks": "ok", "audit": "ok", "watch": "ok"},
+    "findings": [],
+    "missing": [],
+    "topics": 1,
+    "paused": 0,
+    "counts": {"waiting": 1_200, "ready": 3, "leased": 2, "dead": 1},
+    "due": {
+        "overdue": 0,
+        "minute": [2, 1, 0, 3, 0, 0, 1, 0, 2, 0, 0, 1],
+        "hour": [40, 30, 20, 10, 10, 10, 10, 10, 10, 10, 20, 20],
+        "day": [400, 100, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50],
+        "later": 200,
+    },
+    "oldest_overdue_ms": 0,
+    "oldest_ready_ms": 850,
+    "rates": {"accepted": 12.5, "released": 11.5, "delivered": 11.5, "acked": 11.0, "dead": 0.0},
+    "lateness": {"released": 690, "late": 0, "p50_ms": 3.0, "p99_ms": 7.5, "over_s": 60.1},
+    "queues": {"checkpoint": 0, "acks": 0, "refused": 0},
+    "worst": [
+        {
+            "topic": "orders",
+            "overdue": 0,
+            "oldest_overdue_ms": 0,
+            "ready": 3,
+            "oldest_ready_ms": 850,
+            "dead": 1,
+            "paused": False,
+        }
+    ],
+    "queues_pages": {"": "http://127.0.0.1:15672/#/queues/%2F/"},
+}
+SLOTS: dict[str, Any] = {
+    "slots": [
+        {
+            "pool": "default",
+            "slot": "delay.000d-00h-30m",
+            "wait_ms": 1_800_000,
+            "in_rabbitmq": 12,
+            "messages": 900,
+        }
+    ],
+    "overdue": 0,
+    "soon": 1,
+    "in_checkpoint": 0,
+}
+
 QUERY: dict[str, Any] = {
     "topic": "orders",
     "state": ["waiting", "ready"],

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from bridge.access.decision import Need
@@ -24,6 +25,7 @@ class LiveOut(BaseModel):
 class FindingOut(BaseModel):
     severity: Literal["error", "warning"]
     says: str
+    remedy: Annotated[str, Field(description="what an operator can do; empty if `says` says it")]
 
 
 class ReadyOut(LiveOut):
@@ -44,7 +46,7 @@ async def ready(pools: Pools, call: ApiCall) -> Response:
     messages, or one of several pools is not ready. 503: a part does not work, or a finding breaks a promise. With
     several pools, 503 means that no pool is ready. With several worker processes, each must be ready."""
     health = await pools.health()
-    findings = [{"severity": finding.severity, "says": finding.says} for finding in health.findings]
+    findings = [asdict(finding) for finding in health.findings]
     members = {"parts": health.parts, "policies": health.policies, "findings": findings}
     if health.ok:
         all_ok = not findings and all(state == "ok" for state in health.parts.values())

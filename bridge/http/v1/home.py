@@ -1,4 +1,4 @@
-"""Answers a browser at the root with links to the documentation, health and metrics."""
+"""Answers at the root: leads a browser to the console, and shows all others what there is."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, Response
 
 # The links are relative, for proxies that serve the bridge below a path. The page loads nothing, so it works offline.
 _LINKS: Final = {
+    "console": "see whether messages are on time, find them and steer them",
     "docs": "every call, with examples",
     "openapi.json": "the same as an OpenAPI document",
     "health/ready": "whether the bridge is ready, and its findings",
@@ -17,9 +18,12 @@ _LINKS: Final = {
 }
 
 
-async def home(_: Request) -> Response:
-    """A page with the links."""
-    items = "".join(f'<li><a href="{path}">/{path}</a>: {text}</li>' for path, text in _LINKS.items())
+async def home(request: Request, *, console: bool) -> Response:
+    """A page with the links. `console`: this process has the console, so a browser is led there."""
+    if console and "text/html" in request.headers.get("accept", ""):
+        return Response(status_code=303, headers={"Location": "console"})
+    links = {path: text for path, text in _LINKS.items() if console or path != "console"}
+    items = "".join(f'<li><a href="{path}">/{path}</a>: {text}</li>' for path, text in links.items())
     return HTMLResponse(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>delaybridge</title>'
         f"<h1>delaybridge {version('delaybridge')}</h1><p>Delivers messages later.</p><ul>{items}</ul></html>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
@@ -11,10 +12,13 @@ from bridge.access.token import Scope
 from bridge.http.v1 import examples
 from bridge.http.v1.call import ApiCall, json_answer
 from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
-from bridge.http.v1.subscription import SubscriptionOut, SubscriptionRequest, subscription_json
+from bridge.http.v1.queries import PageQuery
+from bridge.http.v1.subscription import SubscriptionOut, SubscriptionRequest, SubscriptionsOut, subscription_json
 from bridge.http.v1.topic import RemovedOut
 from bridge.loops.callbacks.may_call import why_not
-from bridge.model.errors import InvalidRequest
+from bridge.model.errors import InvalidRequest, NotFound
+from bridge.service.cursors import make_topic_cursor, read_topic_cursor
+from bridge.service.subscriptions import Standing
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
@@ -35,6 +39,30 @@ async def subscribe(pools: Pools, call: ApiCall) -> Response:
     subscription = wanted.subscription(topic)
     standing = await pools.serving(topic).subscriptions.put(subscription, call.caller.maker)
     return json_answer(subscription_json(standing))
+
+
+async def list_subscriptions(pools: Pools, call: ApiCall) -> Response:
+    """Returns a page of subscriptions by topic, each as `GET` of one shows it. With a token: of the topics it may
+    use."""
+    query, caller = call.query(PageQuery), call.caller
+    after = "" if query.cursor is None else read_topic_cursor(query.cursor)
+    topics = [topic for topic in await pools.subscribed_topics() if topic > after and caller.sees(topic)]
+    page = topics[: query.limit]
+    found = await asyncio.gather(*(_standing(pools, topic) for topic in page))
+    more = len(topics) > len(page)
+    return json_answer(
+        {
+            "items": [subscription_json(standing) for standing in found if standing is not None],
+            "next_cursor": make_topic_cursor(page[-1]) if more else None,
+        }
+    )
+
+
+async def _standing(pools: Pools, topic: str) -> Standing | None:
+    try:
+        return await pools.serving(topic).subscriptions.get(topic)
+    except NotFound:
+        return None  # somebody has just removed it
 
 
 async def look_at_subscription(pools: Pools, call: ApiCall) -> Response:
@@ -58,6 +86,23 @@ _NEED = Need(scope=Scope.ADMIN)
 _ANSWERS = {200: ResponseDoc(description="The subscription", model=SubscriptionOut, example=examples.SUBSCRIPTION)}
 
 OPERATIONS = (
+    Operation(
+        name="list_subscriptions",
+        summary="List subscriptions",
+        group="callbacks",
+        method="GET",
+        path="/v1/subscriptions",
+        run=list_subscriptions,
+        need=_NEED,
+        query=PageQuery,
+        answers={
+            200: ResponseDoc(
+                description="A page of subscriptions",
+                model=SubscriptionsOut,
+                example={"items": [examples.SUBSCRIPTION], "next_cursor": None},
+            )
+        },
+    ),
     Operation(
         name="subscribe",
         summary="Create or replace a subscription",

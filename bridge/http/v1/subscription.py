@@ -119,6 +119,11 @@ class SubscriptionOut(BaseModel):
     last_failure: FailureOut | None
 
 
+class SubscriptionsOut(BaseModel):
+    items: list[SubscriptionOut]
+    next_cursor: str | None
+
+
 def subscription_json(standing: Standing) -> dict[str, Any]:
     """The subscription as `SubscriptionOut` documents it."""
     subscription, failure = standing.subscription, standing.last_failure

@@ -394,7 +394,10 @@ async def test_readiness_names_the_parts_that_fail(service: Any, client: httpx2.
     assert ready == {"status": "ok", "parts": well, "policies": "looked at", "findings": []}
     service.answers["health"] = health(ok=True, parts=well, findings=[late])
     ready = (await client.get("/health/ready")).json()
-    assert (ready["status"], ready["findings"]) == ("degraded", [{"severity": "warning", "says": "comes late"}])
+    assert (ready["status"], ready["findings"]) == (
+        "degraded",
+        [{"severity": "warning", "says": "comes late", "remedy": ""}],
+    )
     service.answers["health"] = health(ok=False, parts={**well, "broker": "refused"}, findings=[late, lost])
     response = await client.get("/health/ready")
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")

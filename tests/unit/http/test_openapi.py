@@ -18,6 +18,7 @@ _CALLS = {
     ("post", "/messages"), ("post", "/messages/batch"), ("get", "/messages"), ("get", "/messages/{id}"),
     ("delete", "/messages/{id}"), ("patch", "/messages/{id}"), ("post", "/pull"), ("post", "/ack"),
     ("post", "/messages/{id}/ack"), ("post", "/messages/{id}/nack"), ("post", "/messages/{id}/extend"),
+    ("get", "/messages/{id}/timeline"),
     ("get", "/dead"), ("post", "/dead/{id}/replay"), ("post", "/dead/replay"), ("delete", "/dead"),
     ("delete", "/dead/{id}"), ("get", ""), ("put", ""), ("patch", ""), ("delete", ""),
     ("post", "/pause"), ("post", "/resume"),
@@ -51,11 +52,15 @@ def test_the_document_has_every_operation(document: dict[str, Any]) -> None:
     topics = {(method, "/v1/topics/{topic}" + rest) for method, rest in _CALLS}
     namespaces = {(method, "/v1/namespaces/{namespace}/topics/{name}" + rest) for method, rest in _CALLS}
     others = {("post", "/v1/pull"), ("get", "/v1/topics"), ("get", "/health/live"), ("get", "/health/ready")}
-    assert found == topics | namespaces | others | {
+    operators = {
         ("get", "/metrics"),
         ("get", "/v1/actions"),
         ("get", "/v1/messages"),
+        ("get", "/v1/overview"),
+        ("get", "/v1/slots"),
     }
+    sessions = {(method, "/v1/session") for method in ("post", "get", "delete")}
+    assert found == topics | namespaces | others | operators | sessions | {("get", "/v1/subscriptions")}
 
 
 def test_operation_ids_are_unique(document: dict[str, Any]) -> None:
@@ -87,7 +92,12 @@ def test_every_answer_has_an_example(document: dict[str, Any]) -> None:
             assert "404" in operation["responses"], where
 
 
-async def test_a_browser_at_the_root_finds_the_documentation(client: httpx2.AsyncClient) -> None:
+async def test_a_browser_at_the_root_is_led_to_the_console(client: httpx2.AsyncClient) -> None:
+    led = await client.get("/", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert (led.status_code, led.headers["location"]) == (303, "console")  # relative, for proxies with a path
+
+
+async def test_the_root_names_the_documentation(client: httpx2.AsyncClient) -> None:
     page = await client.get("/")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     links = re.findall(r'href="([^"]+)"', page.text)

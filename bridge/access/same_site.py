@@ -1,0 +1,45 @@
+"""Refuses requests with a session that a page of another site makes.
+
+Browsers send no SameSite=Strict cookie with such a request. This check also holds for a page of another port of this
+host, which browsers count as the same site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import urlsplit
+
+from bridge.access.errors import OtherSite
+from bridge.access.refusals import report
+
+_READS: Final = ("GET", "HEAD")
+
+
+def check_same_site(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Checks that a page of this bridge made the request, by Sec-Fetch-Site. Browsers send that header only over https
+    and to localhost; without it Origin decides, which they send with each request that changes something.
+
+    Raises:
+        OtherSite
+    """
+    sent = {name: value.decode("latin-1") for name, value in headers if name in _DECIDING}
+    fetch_site, origin = sent.get(b"sec-fetch-site"), sent.get(b"origin")
+    if fetch_site is not None:
+        if fetch_site == "same-origin" or (fetch_site == "none" and method in _READS):
+            return
+        header, value = "Sec-Fetch-Site", fetch_site
+    elif origin is not None:
+        if urlsplit(origin).netloc == sent.get(b"host"):
+            return
+        header, value = "Origin", origin
+    elif method in _READS:
+        return
+    else:
+        header, value = "Origin", ""
+    refusal = OtherSite(header, value)
+    report(refusal)
+    raise refusal
+
+
+_DECIDING: Final = (b"sec-fetch-site", b"origin", b"host")

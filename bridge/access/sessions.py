@@ -1,0 +1,72 @@
+"""Opens sessions for browsers, which keep a cookie in place of the token.
+
+The cookie is `<token id>_<secret>`. The secret is 32 random bytes, and Redis has only its SHA-256. So neither the
+cookie nor Redis shows the token. A session ends with a sign-out, with its token, and after twelve hours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from bridge.access.errors import InvalidToken
+from bridge.access.token import Token, new_secret, sha256_of
+from bridge.store.sessions import StoredSessions
+
+COOKIE: Final = "delaybridge_session"
+_VALUE: Final = re.compile(r"([0-9a-f]{12})_([0-9a-f]{64})")
+_IN_HEADER: Final = re.compile(rb"(?:^|;)[ ]*" + COOKIE.encode() + rb"=([0-9a-f]{12}_[0-9a-f]{64})[ ]*(?:;|$)")
+_ENDED: Final = "the session has ended: sign in again with a token"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session that was opened. `cookie`: the cookie's value. `ends_ms`: in Unix ms."""
+
+    cookie: str
+    ends_ms: int
+
+
+class Sessions:
+    """The sessions of all bridges with this Redis. Each method raises StoreUnavailable."""
+
+    def __init__(self, stored: StoredSessions) -> None:
+        self._stored = stored
+
+    async def open(self, token: Token) -> Opened:
+        """Opens a session, which ends with the token, or after twelve hours."""
+        secret = new_secret()
+        ends_ms = await self._stored.add(token.id, sha256_of(secret), token.expires_ms)
+        return Opened(f"{token.id}_{secret}", ends_ms)
+
+    async def token_id(self, cookie: str) -> str:
+        """The id of the token that opened the session.
+
+        Raises:
+            InvalidToken: there is no such session, or it has ended.
+        """
+        token_id, sha256 = _read(cookie)
+        if not await self._stored.lives(token_id, sha256):
+            raise InvalidToken(_ENDED)
+        return token_id
+
+    async def close(self, cookie: str) -> None:
+        """Ends the session, if there is one."""
+        await self._stored.remove(*_read(cookie))
+
+
+def cookie_in(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The value of the session's cookie among a request's headers. None: there is none, or it is malformed."""
+    for name, value in headers:
+        if name == b"cookie" and (match := _IN_HEADER.search(value)) is not None:
+            return match[1].decode()
+    return None
+
+
+def _read(cookie: str) -> tuple[str, str]:
+    match = _VALUE.fullmatch(cookie)
+    if match is None:
+        raise InvalidToken(_ENDED)
+    return match[1], sha256_of(match[2])

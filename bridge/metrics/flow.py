@@ -1,0 +1,103 @@
+"""Reads how many messages passed this process so far, and how late they were released, for the overview.
+
+The counts are those of the metrics, as JSON values: another process may ask for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bridge.metrics.registry import REGISTRY
+
+STEPS: Final = ("accepted", "released", "delivered", "acked", "dead")
+"""The ways of a message that are counted by topic, each by the metric of its name."""
+
+_COUNTERS: Final = {f"delaybridge_{step}_total": step for step in (*STEPS, "released_late")}
+_LAG: Final = "delaybridge_release_lag_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What some processes counted until a moment of `monotonic()`. `by_step`: by step, then by the label of the topic.
+    `lags`: of releases, by the upper bound of each bucket in seconds, with those of the smaller buckets."""
+
+    at_s: float
+    by_step: Mapping[str, Mapping[str, float]]
+    lags: Mapping[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How late the releases of an interval were, as the upper bound of a bucket of the metric. None: no release, or it
+    was later than the last bound. `late`: how many of them were later than 100 ms."""
+
+    released: int
+    late: int
+    p50_ms: float | None
+    p99_ms: float | None
+    over_s: float
+
+
+async def counted_here() -> Mapping[str, Any]:
+    """The counts of this process."""
+    by_step: dict[str, dict[str, float]] = {step: {} for step in _COUNTERS.values()}
+    lags: list[tuple[float, float]] = []
+    names = [*_COUNTERS, f"{_LAG}_bucket"]
+    for family in REGISTRY.restricted_registry(names).collect():
+        for sample in family.samples:
+            if sample.name in _COUNTERS:
+                of_topics = by_step[_COUNTERS[sample.name]]
+                topic = sample.labels["topic"]
+                of_topics[topic] = of_topics.get(topic, 0) + sample.value
+            elif sample.name == f"{_LAG}_bucket":
+                lags.append((float(sample.labels["le"]), sample.value))
+    return {"by_step": by_step, "lags": [[str(bound), count] for bound, count in lags]}
+
+
+def summed(at_s: float, counts: Iterable[Mapping[str, Any] | None]) -> Counted:
+    """The sums of what `counted_here` returned in several processes. None: a process did not answer."""
+    by_step: dict[str, dict[str, float]] = {step: {} for step in _COUNTERS.values()}
+    lags: dict[float, float] = {}
+    for counted in counts:
+        if counted is None:
+            continue
+        for step, of_topics in counted["by_step"].items():
+            for topic, number in of_topics.items():
+                by_step[step][topic] = by_step[step].get(topic, 0) + number
+        for bound, number in counted["lags"]:
+            lags[float(bound)] = lags.get(float(bound), 0) + number
+    return Counted(at_s, by_step, lags)
+
+
+def rates(before: Counted, now: Counted) -> dict[str, dict[str, float]]:
+    """How many messages a second passed each step, by topic. A process that was started again counts from 0, so what
+    became less counts as none."""
+    over_s = max(now.at_s - before.at_s, 0.001)
+    return {
+        step: {
+            topic: max(0.0, number - before.by_step[step].get(topic, 0)) / over_s
+            for topic, number in now.by_step[step].items()
+        }
+        for step in STEPS
+    }
+
+
+def lateness(before: Counted, now: Counted) -> Lateness:
+    """How late the releases between the two moments were, of all topics."""
+    counts = [(bound, max(0.0, number - before.lags.get(bound, 0))) for bound, number in sorted(now.lags.items())]
+    released = int(counts[-1][1]) if counts else 0
+    late = sum(now.by_step["released_late"].values()) - sum(before.by_step["released_late"].values())
+    return Lateness(
+        released=released,
+        late=max(0, int(late)),
+        p50_ms=_at_most_ms(counts, released * 0.5),
+        p99_ms=_at_most_ms(counts, released * 0.99),
+        over_s=now.at_s - before.at_s,
+    )
+
+
+def _at_most_ms(counts: Sequence[tuple[float, float]], rank: float) -> float | None:
+    bound_s = next((bound for bound, number in counts if number >= rank > 0), float("inf"))
+    return None if bound_s == float("inf") else bound_s * 1_000

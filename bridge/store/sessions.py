@@ -1,0 +1,46 @@
+"""Keeps the sessions of browsers in Redis: of each, the hash of its secret and the moment when it ends."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+
+MOST: Final = 20
+"""The sessions of one token. A further one ends the session that would end first."""
+
+LIFE_MS: Final = 12 * 3_600_000
+"""The longest life of a session."""
+
+
+class StoredSessions:
+    """The sessions of all tokens: a sorted set for each token, of hashes by their end. Each method raises
+    StoreUnavailable. Moments are Redis' in Unix ms."""
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._keys = keys
+
+    async def add(self, token_id: str, sha256: str, until_ms: int | None) -> int:
+        """Adds a session, and returns when it ends: at `until_ms`, and after `LIFE_MS` at the latest."""
+        key, now_ms = self._keys.sessions(token_id), await self._now_ms()
+        ends_ms = min(now_ms + LIFE_MS, until_ms or now_ms + LIFE_MS)
+        commands: list[tuple[str | int, ...]]
+        commands = [("ZREMRANGEBYSCORE", key, "-inf", now_ms), ("ZADD", key, ends_ms, sha256)]
+        commands += [("ZREMRANGEBYRANK", key, 0, -MOST - 1), ("PEXPIRE", key, LIFE_MS)]
+        await self._store.commands(commands)
+        return ends_ms
+
+    async def lives(self, token_id: str, sha256: str) -> bool:
+        """Whether the session exists and has not ended."""
+        ends_ms = await self._store.command("ZSCORE", self._keys.sessions(token_id), sha256)
+        return ends_ms is not None and float(ends_ms) > await self._now_ms()
+
+    async def remove(self, token_id: str, sha256: str) -> None:
+        await self._store.command("ZREM", self._keys.sessions(token_id), sha256)
+
+    async def _now_ms(self) -> int:
+        if not self._store.clock.known:
+            await self._store.learn_clock()
+        return int(self._store.clock.now_ms())
