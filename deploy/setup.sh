@@ -63,9 +63,13 @@ install_environment() {
 python=$(find_python)
 packages=$(missing_packages | tr '\n' ' ')
 [ -z "$packages" ] || sh deploy/install-packages.sh $packages
-# Everything else works without promtool, so its absence ends nothing.
+# Everything else works without these two, so their absence ends nothing.
 if [ "$purpose" = develop ] && ! command -v promtool >/dev/null; then
     sh deploy/install-packages.sh prometheus || echo "setup: without promtool the tests of the alerts are skipped"
+fi
+if [ "$purpose" = develop ] && ! command -v chromedriver >/dev/null; then
+    sh deploy/install-packages.sh chromium chromium-driver \
+        || echo "setup: without Chromium the tests of the console are skipped"
 fi
 
 fingerprint=$(fingerprint "$lock")

@@ -56,6 +56,7 @@ LONGEST = (
     "fault/test_outages.py",
     "fault/test_rolling_restarts.py",
     "tools/topology",
+    "tools/console/test_console.py",
     "integration/test_audit.py",
     "fault/test_breakers.py",
     "fuzz",

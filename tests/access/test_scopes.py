@@ -20,6 +20,7 @@ from tests.wires.camellia_service import StandIn
 PLACED = [placed for operation in OPERATIONS for placed in in_both_forms(operation)]
 # They show a stranger what its token may see, which is nothing.
 OF_ALL_TOPICS = (
+    "search",
     "list_topics",
     "list_actions",
     "list_subscriptions",
