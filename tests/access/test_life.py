@@ -29,7 +29,7 @@ _CLIENTS = 20
 
 
 async def status(client: httpx2.AsyncClient, header: dict[str, str]) -> int:
-    return (await client.get(MESSAGES, headers=header)).status_code
+    return (await client.get("/v1/topics", headers=header)).status_code
 
 
 async def until(client: httpx2.AsyncClient, header: dict[str, str], wanted: int) -> None:

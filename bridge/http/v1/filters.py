@@ -11,12 +11,12 @@ from bridge.http.v1.labels import GivenLabels
 from bridge.http.v1.requests import Request
 from bridge.http.v1.scalars import TOPIC_FORM, Instant, listed, refused
 from bridge.model.filter import Filter
-from bridge.model.globs import ANY
 from bridge.model.labels import NO_LABELS
-from bridge.model.message import SHOWN_STATES, State, valid_topic
+from bridge.model.message import SHOWN_STATES, TOPIC_PATTERN, State
 
 _STATES = {state.label: state for state in SHOWN_STATES}
-_GLOB_PATTERN: Final = r"^[A-Za-z0-9_.*/-]{1,201}$"
+_GLOB_PATTERN: Final = rf"^(?:{TOPIC_PATTERN[1:-1]}|[A-Za-z0-9_./-]*\*[A-Za-z0-9_.*/-]*)$"
+_LONGEST_GLOB: Final = 201
 _GLOB = re.compile(_GLOB_PATTERN[:-1] + r"\Z")
 _PREFIX_PATTERN: Final = r"^[ -.0-~]{0,216}$"  # printable ASCII without "/"; as long as the longest id
 
@@ -31,7 +31,7 @@ def _states(value: Any) -> tuple[State, ...]:
 
 
 def _topic_glob(value: Any) -> str:
-    if isinstance(value, str) and (valid_topic(value) or (ANY in value and _GLOB.match(value))):
+    if isinstance(value, str) and len(value) <= _LONGEST_GLOB and _GLOB.match(value):
         return value
     raise refused(_GLOB_PATTERN, f"{TOPIC_FORM}; or a pattern of these characters, in which * is any text")
 
@@ -41,7 +41,11 @@ States = Annotated[
     PlainValidator(_states),
     WithJsonSchema({"type": "array", "items": {"type": "string", "enum": list(_STATES)}}),
 ]
-TopicGlob = Annotated[str, PlainValidator(_topic_glob), WithJsonSchema({"type": "string", "pattern": _GLOB_PATTERN})]
+TopicGlob = Annotated[
+    str,
+    PlainValidator(_topic_glob),
+    WithJsonSchema({"type": "string", "pattern": _GLOB_PATTERN, "maxLength": _LONGEST_GLOB}),
+]
 IdPrefix = Annotated[StrictStr, Field(pattern=_PREFIX_PATTERN)]
 ReasonGlob = Annotated[StrictStr, Field(max_length=500)]
 
