@@ -10,6 +10,7 @@ from bridge.access.errors import TooManyTopics
 from bridge.access.refusals import report
 from bridge.access.token import Scope, Token
 from bridge.model.action import NO_TOKEN
+from bridge.model.reach import EVERYWHERE, Reach
 
 _LOOK: Final = Need(scope=Scope.LOOK)
 
@@ -54,6 +55,11 @@ class Caller:
         if self.token is None or self.token.every_topic:
             return True
         return topic is not None and self.token.reaches(topic)
+
+    @property
+    def reach(self) -> Reach:
+        """The topics that the caller may use."""
+        return EVERYWHERE if self.token is None else self.token.reach
 
     @property
     def who(self) -> str:

@@ -16,6 +16,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from bridge.model.reach import Reach
 from bridge.model.values import LARGEST_BODY
 from bridge.store.made_topics import MOST as MOST_TOPICS
 
@@ -64,10 +65,12 @@ class Token(BaseModel):
 
     def reaches(self, topic: str) -> bool:
         """Whether the token may use the topic."""
-        if self.every_topic:
-            return True
-        namespace, slash, _ = topic.partition("/")
-        return namespace in self.namespaces if slash else self.bare_topics
+        return self.every_topic or self.reach.has(topic)
+
+    @property
+    def reach(self) -> Reach:
+        """The topics that the token may use."""
+        return Reach(every_topic=self.every_topic, namespaces=self.namespaces, bare_topics=self.bare_topics)
 
     def is_of(self, secret: bytes) -> bool:
         """Whether this is the token's secret, compared in constant time."""

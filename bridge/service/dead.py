@@ -6,16 +6,16 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
-from bridge.broker.copies.copies import from_properties
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
-from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, aside_id
-from bridge.model.values import Page, Policy
+from bridge.model.message import Copy, Envelope, Message, Record, State, aside_id
+from bridge.model.values import Page
 from bridge.service.context import Context
 from bridge.service.known_topics import KnownTopics
+from bridge.service.letters import LETTER_LOST, Letters
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession, named
-from bridge.service.successors import completed, first_copy, later, replay_copy
+from bridge.service.successors import first_copy
 from bridge.service.taken_ids import Decide, followed, sought
 from bridge.store.records import Outcome
 from bridge.store.verdicts import Verdict
@@ -38,7 +38,7 @@ class Dead:
         self._dead_letter_search = context.broker.dead_letter_search
         self._lookup = lookup
         self._known = known_topics
-        self._max_retry = context.settings.max_retry
+        self._letters = Letters(context)
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
         """Lists dead letters by due moment. Messages that ended because their time to live passed are left out.
@@ -88,7 +88,7 @@ class Dead:
             return None
         if not taken:
             return None
-        letter = self._copy(topic, taken[0])
+        letter = self._letters.copy(topic, taken[0])
         aside = aside_id(letter.id, letter.nonce)
         (found,) = await self._lookup.get_many(topic, [aside])
         return aside if found is not None and found.record.is_letter else letter.id
@@ -114,12 +114,12 @@ class Dead:
         policy = await self._topics.policy(topic)
         async with self._find(record) as taken:
             if taken is not None:
-                copy = replace(self._letter(topic, taken, policy), id=record.id)
+                copy = replace(self._letters.of(topic, taken, policy), id=record.id)
             elif message.envelope is not None and message.envelope.body is not None:
                 copy = first_copy(record, message.envelope)
             else:
-                raise BodyNotKept("its copy is no longer in the dead-letter queue, and its body was not kept")
-            outcome = await self._succession.perform_one(followed(self._records, copy, taken, self._replay))
+                raise BodyNotKept(LETTER_LOST)
+            outcome = await self._succession.perform_one(followed(self._records, copy, taken, self._letters.replay))
         if outcome.verdict is not Verdict.REPLAYED:
             raise _no_letter(topic, message_id)
         return Message(record=outcome.found, envelope=copy.envelope)
@@ -136,7 +136,7 @@ class Dead:
         """
 
         def replay(letter: Copy, delivery: Taken | None) -> Step:
-            return self._replay(letter, delivery, max_retry=max_retry, ttl_ms=ttl_ms)
+            return self._letters.replay(letter, delivery, max_retry=max_retry, ttl_ms=ttl_ms)
 
         return sum(outcome.verdict is Verdict.REPLAYED for outcome in await self._sweep(topic, limit, replay))
 
@@ -150,7 +150,7 @@ class Dead:
         record = (await self._dead(topic, message_id)).record
         letter = first_copy(record, Envelope())
         async with self._find(record) as taken:
-            outcome = await self._succession.perform_one(followed(self._records, letter, taken, self._drop))
+            outcome = await self._succession.perform_one(followed(self._records, letter, taken, self._letters.drop))
         if outcome.verdict is not Verdict.DROPPED:
             raise _no_letter(topic, message_id)
         return Message(record=outcome.found, envelope=None)
@@ -161,7 +161,7 @@ class Dead:
         Raises:
             Unavailable: some letters may be dropped.
         """
-        return len(await self._sweep(topic, limit, self._drop))
+        return len(await self._sweep(topic, limit, self._letters.drop))
 
     async def _sweep(self, topic: str, limit: int, decide: Decide) -> list[Outcome]:
         """Takes up to `limit` dead letters in groups and performs the step that `decide` returns for each.
@@ -182,8 +182,9 @@ class Dead:
             if not taken:
                 break
             left -= len(taken)
+            letters = [self._letters.of(topic, delivery, policy) for delivery in taken]
             results = await self._succession.perform(
-                [sought(self._records, self._letter(topic, delivery, policy), delivery, decide) for delivery in taken]
+                [sought(self._records, *letter, decide) for letter in zip(letters, taken, strict=True)]
             )
             outcomes += [named(result) for result in results]
         return outcomes
@@ -217,33 +218,8 @@ class Dead:
         return message
 
     def _find(self, record: Record) -> AbstractAsyncContextManager[Taken | None]:
-        def is_named(taken: Taken) -> bool:
-            copy = self._copy(record.topic, taken)
-            ids = (copy.id, aside_id(copy.id, copy.nonce))
-            # A crash may leave a message in the queue twice, and the record names one of the two copies.
-            return record.id in ids and (copy.epoch, copy.nonce) == (record.epoch, record.nonce)
-
-        return self._dead_letter_search.find(self._declared.dead_queue(record.topic), is_named)
-
-    def _drop(self, letter: Copy, delivery: Taken | None) -> Step:
-        drop = self._records.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce)
-        return Step(name=drop, delivery=delivery)
-
-    def _replay(
-        self, letter: Copy, delivery: Taken | None, *, max_retry: int | None = None, ttl_ms: int | None = None
-    ) -> Step:
-        """Publishes the letter as a message that was never delivered and is due now."""
-        now_ms = int(self._store.clock.now_ms())
-        copy = replay_copy(letter, now_ms, max_retry=max_retry, ttl_ms=ttl_ms)
-        name = self._records.replay(letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms)
-        return Step(publication=later(copy, now_ms, CopyKind.RETRY), name=name, delivery=delivery)
-
-    def _letter(self, topic: str, taken: Taken, policy: Policy) -> Copy:
-        return completed(self._copy(topic, taken), policy, self._max_retry)
-
-    def _copy(self, topic: str, taken: Taken) -> Copy:
-        now_ms = int(self._store.clock.now_ms())
-        return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)
+        queue = self._declared.dead_queue(record.topic)
+        return self._dead_letter_search.find(queue, lambda taken: self._letters.is_of(record, taken))
 
 
 def _no_letter(topic: str, message_id: str) -> NotFound:

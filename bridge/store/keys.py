@@ -18,6 +18,10 @@
     <prefix>/tokens                 hash    tokens by id, JSON; and `version`, which changes with every write
     <prefix>/sessions/<id>          zset    sessions of browsers, by a token's id: hashes by their end, at most 20
     <prefix>/actions                stream  what operators did, the latest 10,000 or a few more, each as JSON
+    <prefix>/{:bulk}/operations     zset    bulk operations by the moments of their begin
+    <prefix>/{:bulk}/leases         zset    those that run, by the ends of their leases
+    <prefix>/{:bulk}/operations/<id>
+                                    hash    a bulk operation: what is asked, its counts, and where to go on
     <prefix>/places/<id>            set     the topics in which an id may have a message, for wires whose ids have no
                                             topic
     <prefix>/rates/<id>/<direction> string  the recent requests of a token (lua/admit.lua)
@@ -89,6 +93,17 @@ class Keys:
     @property
     def actions(self) -> str:
         return f"{self.prefix}/actions"
+
+    @property
+    def operations(self) -> str:
+        return f"{self.prefix}/{{:bulk}}/operations"
+
+    @property
+    def operation_leases(self) -> str:
+        return f"{self.prefix}/{{:bulk}}/leases"
+
+    def operation(self, operation_id: str) -> str:
+        return f"{self.operations}/{operation_id}"
 
     def place(self, message_id: str) -> str:
         return f"{self.prefix}/places/{message_id}"

@@ -1,4 +1,4 @@
-"""Searches a dead-letter queue for one message, and requeues all others."""
+"""Searches a dead-letter queue for messages, and requeues all others."""
 
 from __future__ import annotations
 
@@ -27,18 +27,27 @@ class DeadLetterSearch:
 
     @asynccontextmanager
     async def find(self, queue: str, is_wanted: Callable[[Taken], bool]) -> AsyncIterator[Taken | None]:
-        """Yields the first message for which `is_wanted` holds, or None. The caller acknowledges it within the context.
+        """Yields the first message for which `is_wanted` holds, or None, as `find_many` does."""
+        async with self.find_many(queue, is_wanted, most=1) as found:
+            yield found[0] if found else None
+
+    @asynccontextmanager
+    async def find_many(
+        self, queue: str, is_wanted: Callable[[Taken], bool], *, most: int
+    ) -> AsyncIterator[list[Taken]]:
+        """Yields the first `most` messages for which `is_wanted` holds, or those that there are. The caller
+        acknowledges them within the context.
 
         All others are requeued at their places when the context ends. Searches of one queue take turns.
 
         Raises:
             BrokerUnavailable
         """
-        async with self._turns.setdefault(queue, asyncio.Lock()), self._search(queue, is_wanted) as wanted:
-            yield wanted
+        async with self._turns.setdefault(queue, asyncio.Lock()), self._search(queue, is_wanted, most) as found:
+            yield found
 
     @asynccontextmanager
-    async def _search(self, queue: str, is_wanted: Callable[[Taken], bool]) -> AsyncIterator[Taken | None]:
+    async def _search(self, queue: str, is_wanted: Callable[[Taken], bool], most: int) -> AsyncIterator[list[Taken]]:
         channel = await self._connection.channel()
         tags: list[str] = []
         try:
@@ -50,7 +59,7 @@ class DeadLetterSearch:
                         await channel.set_prefetch(_WINDOW)
             except QueueMissing:
                 depth = 0
-            wanted: Taken | None = None
+            found: list[Taken] = []
             for read in range(depth):
                 if read % _WINDOW == 0:
                     async with translated(_STEP_S):
@@ -61,9 +70,10 @@ class DeadLetterSearch:
                 except TimeoutError:
                     break  # others have taken the rest
                 if is_wanted(taken):
-                    wanted = taken
-                    break
-            yield wanted
+                    found.append(taken)
+                    if len(found) == most:
+                        break
+            yield found
         finally:
             for tag in tags:
                 channel.forget(tag)

@@ -1,0 +1,177 @@
+"""Defines an action on all messages that a filter matches, and the operation that carries out a large one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from bridge.model.filter import Filter, of_json, to_json
+from bridge.model.message import Record, State
+from bridge.model.reach import Reach
+
+MOST_FAILURES: Final = 10
+"""The failures that an answer names. All are counted."""
+
+
+class BulkAction(StrEnum):
+    DELETE = "delete"
+    MOVE = "move"
+    RUN_NOW = "run-now"
+    REPLAY = "replay"
+
+    @property
+    def takes(self) -> tuple[State, ...]:
+        """The states of messages that it can change."""
+        return _TAKES[self]
+
+
+_TAKES: Final[Mapping[BulkAction, tuple[State, ...]]] = {
+    BulkAction.DELETE: (State.WAITING, State.READY, State.LEASED, State.DEAD),
+    BulkAction.MOVE: (State.WAITING,),
+    BulkAction.RUN_NOW: (State.WAITING,),
+    BulkAction.REPLAY: (State.DEAD,),
+}
+
+
+class Target(NamedTuple):
+    """A message that an action is about, as the action found it. The message may have changed since."""
+
+    topic: str
+    id: str
+    created_ms: int
+    epoch: int
+    state: State
+
+
+class Failure(NamedTuple):
+    """Why an action could not change a message."""
+
+    topic: str
+    id: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bulk:
+    """What is asked. Moments are Unix milliseconds.
+
+    `filter`: its states are some that the action can take. `reach`: the topics that the caller may use. `began_ms`: a
+    message that was created later does not match. `due_ms`: the new due moment, for `move` and `run-now`. `most`: how
+    many messages to take, by topic and due moment; None for all.
+    """
+
+    action: BulkAction
+    filter: Filter
+    reach: Reach
+    began_ms: int
+    due_ms: int = 0
+    most: int | None = None
+
+    def takes(self, record: Record, now_ms: int) -> bool:
+        """Whether the record is of a message that matched at the begin. Its topic, id and labels are known to match.
+
+        A message that is due where the action moves it does not match. So a move does not meet its own messages again.
+        """
+        wanted = self.filter
+        return (
+            record.state in wanted.states
+            and (record.state is not State.DEAD or record.is_letter)
+            and record.created_ms <= self.began_ms
+            and (wanted.due_after_ms is None or record.due_ms > wanted.due_after_ms)
+            and (wanted.due_before_ms is None or record.due_ms < wanted.due_before_ms)
+            and wanted.takes_reason(record.reason)
+            and not self.has_moved(record, now_ms)
+        )
+
+    def has_moved(self, record: Record, now_ms: int) -> bool:
+        """Whether the message is due where the action moves it: at the moment itself, or where this has passed, at the
+        moment of the move."""
+        moves = self.action in (BulkAction.MOVE, BulkAction.RUN_NOW)
+        return moves and self.due_ms <= record.due_ms <= max(self.due_ms, now_ms)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "action": self.action,
+            "filter": to_json(self.filter),
+            "reach": self.reach.to_json(),
+            "began_ms": self.began_ms,
+            "due_ms": self.due_ms,
+            "most": self.most,
+        }
+
+    @classmethod
+    def of_json(cls, parts: Mapping[str, Any]) -> Bulk:
+        """Reads the value that `to_json` returned."""
+        return cls(
+            action=BulkAction(parts["action"]),
+            filter=of_json(parts["filter"]),
+            reach=Reach.of_json(parts["reach"]),
+            began_ms=parts["began_ms"],
+            due_ms=parts["due_ms"],
+            most=parts["most"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many messages an action has changed, and how many it could not change, with the first reasons."""
+
+    done: int = 0
+    failed: int = 0
+    failures: tuple[Failure, ...] = ()
+
+    @classmethod
+    def of(cls, results: Iterable[Failure | None]) -> Progress:
+        """Counts results: a failure, or None for a message that was changed."""
+        results = list(results)
+        failures = [result for result in results if result is not None]
+        return cls(len(results) - len(failures), len(failures), tuple(failures[:MOST_FAILURES]))
+
+    def __add__(self, other: Progress) -> Progress:
+        failures = (self.failures + other.failures)[:MOST_FAILURES]
+        return Progress(self.done + other.done, self.failed + other.failed, failures)
+
+    @property
+    def taken(self) -> int:
+        return self.done + self.failed
+
+    def to_json(self) -> dict[str, Any]:
+        return {"done": self.done, "failed": self.failed, "failures": self.failures}
+
+    @classmethod
+    def of_json(cls, parts: Mapping[str, Any]) -> Progress:
+        """Reads the value that `to_json` returned; {} counts nothing."""
+        failures: Sequence[Sequence[str]] = parts.get("failures", ())
+        return cls(parts.get("done", 0), parts.get("failed", 0), tuple(Failure(*failure) for failure in failures))
+
+
+class OperationState(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BulkOperation:
+    """An action on so many messages that a process works on it by itself. `who`: the id of the token, or the word for a
+    caller without one. `matched`: the messages that matched at the begin. `ended_ms`: 0 while it runs."""
+
+    id: str
+    bulk: Bulk
+    who: str
+    state: OperationState
+    matched: int
+    progress: Progress
+    created_ms: int
+    ended_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperationPage:
+    """Operations, the newest first. `next_cursor`: None on the last page."""
+
+    items: list[BulkOperation]
+    next_cursor: str | None

@@ -1,0 +1,1 @@
+"""Carries out an action on all messages that a filter matches."""

@@ -1,0 +1,128 @@
+"""Changes the messages of one pool in batches: deletes, moves and replays them.
+
+A batch may be carried out twice: a process may die before it counts the first time. So a message counts as changed if
+it is as the action leaves it, whoever did it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from bridge.metrics.messages import DELETED
+from bridge.model.bulk import Bulk, BulkAction, Failure, Target
+from bridge.model.errors import BodyNotKept
+from bridge.model.message import Message, State
+from bridge.service.bulk.dead_letters import DeadLetters
+from bridge.service.bulk.results import Results, failure, is_of
+from bridge.service.changing import move_step
+from bridge.service.context import Context
+from bridge.service.portions import portions
+from bridge.service.succession import Step, Succession, named
+from bridge.store.calls import Call
+from bridge.store.records import Outcome, outcome_of, read_envelope
+from bridge.store.verdicts import Verdict
+
+
+class Changes:
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._topics = context.topics
+        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._letters = DeadLetters(context)
+
+    async def run(self, bulk: Bulk, targets: Sequence[Target]) -> Results:
+        """Does to the targets, which belong to this pool, what is asked.
+
+        Raises:
+            Unavailable: some may be changed. Run it again with the same targets.
+        """
+        await self._store.learn_clock([self._records.keys.home(target.topic, target.id) for target in targets])
+        letters = [target for target in targets if target.state is State.DEAD]
+        others = [target for target in targets if target.state is not State.DEAD]
+        results: Results = {}
+        if bulk.action is BulkAction.DELETE:
+            results |= await self._delete(others)
+            results |= await self._letters.drop(letters)
+        elif bulk.action is BulkAction.REPLAY:
+            results |= await self._letters.replay(letters)
+        else:
+            results |= await self._move(bulk, others)
+        return results
+
+    async def records(self, named: Sequence[tuple[str, str]]) -> list[Outcome]:
+        """Reads records by topic and id, without bodies. `extra`: the size of the body.
+
+        Raises:
+            StoreUnavailable
+        """
+        return await self._outcomes([self._records.weigh(topic, message_id) for topic, message_id in named])
+
+    async def _delete(self, targets: Sequence[Target]) -> Results:
+        outcomes = await self._outcomes([self._deleting(target) for target in targets])
+        releasing = [at for at, outcome in enumerate(outcomes) if outcome.verdict is Verdict.RELEASING]
+        if releasing:
+            # They are due within milliseconds. Then they are deleted as released ones.
+            await asyncio.sleep((max(outcomes[at].extra for at in releasing) + 1) / 1_000)
+            again = [self._deleting(targets[at], even_releasing=True) for at in releasing]
+            for at, outcome in zip(releasing, await self._outcomes(again), strict=True):
+                outcomes[at] = outcome
+        results: Results = {}
+        for target, outcome in zip(targets, outcomes, strict=True):
+            if outcome.verdict is Verdict.DELETED:
+                DELETED.add(target.topic)
+                results[target] = None
+            else:
+                results[target] = failure(target, outcome.record)
+        return results
+
+    def _deleting(self, target: Target, *, even_releasing: bool = False) -> Call:
+        return self._records.delete(
+            target.topic, target.id, release=False, created_ms=target.created_ms, even_releasing=even_releasing
+        )
+
+    async def _move(self, bulk: Bulk, targets: Sequence[Target]) -> Results:
+        weighed = await self.records([(target.topic, target.id) for target in targets])
+        results: Results = {}
+        for portion in portions([outcome.extra for outcome in weighed]):
+            results |= await self._move_portion(bulk, targets[portion])
+        return results
+
+    async def _move_portion(self, bulk: Bulk, targets: Sequence[Target]) -> Results:
+        """Moves messages whose bodies are in memory together."""
+        results: Results = {}
+        steps: dict[Target, Step] = {}
+        looked = await self._outcomes([self._records.look(target.topic, target.id) for target in targets])
+        now_ms = self._store.clock.now_ms()
+        for target, outcome in zip(targets, looked, strict=True):
+            record = outcome.record
+            try:
+                step = await self._moving(bulk, target, outcome, now_ms)
+            except BodyNotKept as error:
+                results[target] = Failure(target.topic, target.id, str(error))
+                continue
+            if step is None:
+                is_there = record is not None and is_of(target, record) and bulk.has_moved(record, outcome.now_ms)
+                results[target] = None if is_there else failure(target, record)
+            else:
+                steps[target] = step
+        for target, result in zip(steps, await self._succession.perform([*steps.values()]), strict=True):
+            outcome = named(result)
+            results[target] = None if outcome.verdict is Verdict.MOVED else failure(target, outcome.record)
+        return results
+
+    async def _moving(self, bulk: Bulk, target: Target, looked: Outcome, now_ms: float) -> Step | None:
+        """The step that moves the message. None: it no longer waits, or is there."""
+        record = looked.record
+        if record is None or not is_of(target, record) or record.state is not State.WAITING:
+            return None
+        if bulk.has_moved(record, looked.now_ms):
+            return None
+        message = Message(record=record, envelope=read_envelope(looked))
+        policy = await self._topics.policy(target.topic)
+        return move_step(self._records, message, policy, now_ms=now_ms, due_ms=max(bulk.due_ms, int(now_ms)))
+
+    async def _outcomes(self, calls: Sequence[Call]) -> list[Outcome]:
+        answers = await self._store.run(calls)
+        return [outcome_of(call, answer) for call, answer in zip(calls, answers, strict=True)]

@@ -1,0 +1,141 @@
+"""Keeps operations: begins, lists and cancels them, and saves how far they are done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from bridge.model.bulk import Bulk, BulkOperation, OperationPage, OperationState, Progress, Target
+from bridge.model.errors import NotFound
+from bridge.model.message import State
+from bridge.model.ulids import new_ulid
+from bridge.service.context import Context
+from bridge.service.cursors import make_cursor, read_cursor
+from bridge.store.operations import Lease, Stored, StoredOperations
+
+
+@dataclass(slots=True)
+class Work:
+    """An operation that this process works on. `portion`: the messages that are next. `cursor`: where to look for more.
+    `is_last`: there are no more. `is_noted`: Redis has all of this."""
+
+    lease: Lease
+    bulk: Bulk
+    progress: Progress
+    portion: Sequence[Target] = field(default_factory=tuple)
+    cursor: str | None = None
+    is_last: bool = False
+    is_noted: bool = True
+
+
+class Operations:
+    """The operations of all pools. `context`: of the default pool, whose Redis keeps them."""
+
+    def __init__(self, context: Context) -> None:
+        self._stored = StoredOperations(context.store, context.records.keys)
+
+    async def begin(self, bulk: Bulk, who: str, matched: int) -> BulkOperation | None:
+        """Begins an operation. None: too many run.
+
+        Raises:
+            StoreUnavailable: it may have begun.
+        """
+        operation_id = new_ulid()
+        asked = orjson.dumps({**bulk.to_json(), "who": who})
+        if not await self._stored.begin(operation_id, asked, matched):
+            return None
+        return await self.get(operation_id)
+
+    async def get(self, operation_id: str) -> BulkOperation:
+        """One operation.
+
+        Raises:
+            NotFound: there is none of this id, or no longer.
+            StoreUnavailable
+        """
+        stored = await self._stored.get(operation_id)
+        if stored is None:
+            raise _no_operation(operation_id)
+        return _operation(stored)
+
+    async def page(
+        self, *, shows: Callable[[BulkOperation], bool], limit: int, cursor: str | None
+    ) -> OperationPage:
+        """A page of the operations that `shows` accepts, the newest first.
+
+        Raises:
+            InvalidRequest: no page gave this cursor.
+            StoreUnavailable
+        """
+        behind = None if cursor is None else read_cursor(cursor)
+        shown = [operation for operation in map(_operation, await self._stored.all()) if shows(operation)]
+        if behind is not None:
+            shown = [operation for operation in shown if (operation.created_ms, operation.id) < behind]
+        items = shown[:limit]
+        more = len(shown) > limit
+        return OperationPage(items, make_cursor(items[-1].created_ms, items[-1].id) if more else None)
+
+    async def cancel(self, operation_id: str) -> BulkOperation:
+        """Cancels an operation that runs. Its process ends the portion that it has begun.
+
+        Raises:
+            NotFound, StoreUnavailable
+        """
+        if not await self._stored.cancel(operation_id):
+            raise _no_operation(operation_id)
+        return await self.get(operation_id)
+
+    async def take(self) -> Work | None:
+        """Takes an operation that no process works on; None if there is none. Raises StoreUnavailable."""
+        lease = await self._stored.take()
+        if lease is None:
+            return None
+        stored = await self._stored.get(lease.operation_id, work=True)
+        if stored is None:
+            return None
+        if stored.state != OperationState.RUNNING:
+            # It was cancelled, and the process that worked on it has died.
+            await self._stored.save(lease, progress=stored.progress, work=b"")
+            return None
+        operation = _operation(stored)
+        work = Work(lease, operation.bulk, operation.progress)
+        if stored.work:
+            parts = orjson.loads(stored.work)
+            work.cursor, work.is_last = parts["cursor"], parts["last"]
+            work.portion = [Target(*target[:-1], State(target[-1])) for target in parts["portion"]]
+        return work
+
+    async def save(self, work: Work, ended: OperationState | None = None) -> bool:
+        """Saves the work and extends its lease. Returns whether the process may go on. Raises StoreUnavailable."""
+        parts = {"cursor": work.cursor, "last": work.is_last, "portion": [list(target) for target in work.portion]}
+        lease = await self._stored.save(
+            work.lease,
+            progress=orjson.dumps(work.progress.to_json()),
+            work=orjson.dumps(parts),
+            ended=ended or "",
+        )
+        if lease is None:
+            return False
+        work.lease, work.is_noted = lease, True
+        return True
+
+
+def _operation(stored: Stored) -> BulkOperation:
+    asked: dict[str, Any] = orjson.loads(stored.asked)
+    return BulkOperation(
+        id=stored.id,
+        bulk=Bulk.of_json(asked),
+        who=asked["who"],
+        state=OperationState(stored.state),
+        matched=stored.matched,
+        progress=Progress.of_json(orjson.loads(stored.progress or b"{}")),
+        created_ms=stored.created_ms,
+        ended_ms=stored.ended_ms,
+    )
+
+
+def _no_operation(operation_id: str) -> NotFound:
+    return NotFound(f"there is no operation {operation_id!r}")
