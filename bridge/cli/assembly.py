@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from bridge.loops.audit import Audit
 from bridge.loops.callbacks.loop import Loop as Callbacks
 from bridge.loops.checkpoint.lanes import Checkpoints
+from bridge.loops.operations import Operations
 from bridge.loops.recorded_acks import AckListener
 from bridge.loops.watch import Watch
 from bridge.metrics.process import CERTIFICATE
@@ -33,7 +34,10 @@ def assemble(settings: Settings, worker_rpc: WorkerRpc | None = None, tracing: D
     pools = settings.pools or {}
     services = {name: _service(settings.of_pool(name), name, tracing) for name in (DEFAULT, *pools)}
     routes = Routes({namespace: name for name, pool in pools.items() for namespace in pool.namespaces})
-    return Pools(services, routes, worker_rpc)
+    assembled = Pools(services, routes, worker_rpc)
+    if Role.CHECKPOINT in settings.roles:
+        assembled.default.add(Operations(assembled))  # it works on the topics of all pools
+    return assembled
 
 
 def _service(settings: Settings, pool: str, tracing: Deliveries | None) -> Service:

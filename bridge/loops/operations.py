@@ -16,10 +16,11 @@ from typing import Final
 import structlog
 
 from bridge.metrics.loops import BULK_CHANGED, BULK_RUNNING
+from bridge.model.action import Action, What
 from bridge.model.bulk import OperationState
 from bridge.model.errors import NotFound, Unavailable
-from bridge.service.bulk.bulk_actions import PORTION, BulkActions
 from bridge.service.bulk.operations import Work
+from bridge.service.bulk_actions import PORTION, BulkActions
 from bridge.service.pools import Pools
 from bridge.service.supervisor import waiting
 
@@ -36,6 +37,7 @@ class Operations:
 
     def __init__(self, pools: Pools) -> None:
         self._bulk = BulkActions(pools)
+        self._actions = pools.default.actions
         self._work: Work | None = None
         self.state = "ok"
 
@@ -73,10 +75,12 @@ class Operations:
             log.exception("operation.failed", id=self._work.lease.operation_id)
             goes_on = await self._bulk.operations.save(self._work, OperationState.FAILED)
         if not goes_on:
+            await self._leave(self._work)
             self._work = None
         return True
 
     async def _portion(self, work: Work) -> bool:
+        """Returns whether the operation goes on in this process."""
         if work.is_noted:
             changed = await self._bulk.run(work.bulk, work.portion)
             BULK_CHANGED.labels(work.bulk.action).inc(changed.done)
@@ -85,16 +89,20 @@ class Operations:
         if not work.portion and not work.is_last:
             await self._find(work)
         ends = work.is_last and not work.portion
-        goes_on = await self._bulk.operations.save(work, OperationState.DONE if ends else None)
-        if not goes_on:
-            log.info(
-                "operation.left",
-                id=work.lease.operation_id,
-                action=work.bulk.action,
-                done=work.progress.done,
-                failed=work.progress.failed,
+        return await self._bulk.operations.save(work, OperationState.DONE if ends else None)
+
+    async def _leave(self, work: Work) -> None:
+        """Records the end of the operation. Without an end, another process has taken over."""
+        operation = await self._bulk.operations.get(work.lease.operation_id)
+        if operation.ended_ms:
+            action = Action(
+                what=What.OPERATION_ENDED,
+                who=work.who,
+                topic=work.bulk.filter.one_topic,
+                target=operation.id,
+                count=operation.progress.done,
             )
-        return goes_on
+            await self._actions.record(action)
 
     async def _find(self, work: Work) -> None:
         """Finds the next messages."""

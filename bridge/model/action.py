@@ -16,12 +16,14 @@ LMSTFY: Final = "lmstfy"
 
 
 class What(StrEnum):
-    """The actions beside those of the API: on the command line, and over the wires of other queues."""
+    """The actions beside those of the API: on the command line, over the wires of other queues, and the end of an
+    operation."""
 
     TOKEN_CREATE = "token_create"
     TOKEN_REVOKE = "token_revoke"
     REPAIR = "repair"
     RESTORE = "restore"
+    OPERATION_ENDED = "operation_ended"
     EMPTY_READY = "empty_ready"
     REPLAY_MANY = "replay_many"
     DROP_MANY = "drop_many"

@@ -6,6 +6,7 @@ The library makes the first ULID of a millisecond, in 4 us. The others of that m
 from __future__ import annotations
 
 import os
+import re
 from time import time_ns
 from typing import Final
 
@@ -13,6 +14,13 @@ from ulid import ULID
 
 _DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS: Final = tuple(first + second for first in _DIGITS for second in _DIGITS)  # ten bits each
+
+ULID_PATTERN: Final = r"^[0-9A-HJKMNP-TV-Z]{26}$"
+_ULID = re.compile(ULID_PATTERN[:-1] + r"\Z")
+
+
+def valid_ulid(text: str) -> bool:
+    return _ULID.match(text) is not None
 
 
 class _Ulids:

@@ -30,15 +30,17 @@ class Actions:
         self._stored = StoredActions(store, keys)
 
     @asynccontextmanager
-    async def recording(self, action: Callable[[], Action]) -> AsyncIterator[None]:
+    async def recording(self, action: Callable[[], Action | None]) -> AsyncIterator[None]:
         """Records an action that is done within the context, and one that a server did not answer: that one may be done
-        in part. An action that was refused is not recorded."""
+        in part. An action that was refused is not recorded, and None is none."""
         try:
             yield
         except Unavailable:
-            await self.record(replace(action(), count=None, done=False))
+            if (tried := action()) is not None:
+                await self.record(replace(tried, count=None, done=False))
             raise
-        await self.record(action())
+        if (done := action()) is not None:
+            await self.record(done)
 
     async def record(self, action: Action) -> None:
         """Records an action after it was done. Never fails: if Redis refuses the record, the log has it alone."""

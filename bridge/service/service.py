@@ -15,6 +15,7 @@ from bridge.broker.broker import Broker
 from bridge.metrics.process import BREAKER, UP
 from bridge.model.errors import BridgeError, BrokerUnfit, StoreUnfit, Unavailable
 from bridge.service.actions import Actions
+from bridge.service.bulk.changes import Changes
 from bridge.service.changing import Changing
 from bridge.service.context import Context
 from bridge.service.dead import Dead
@@ -94,6 +95,7 @@ class Service:
         self.settling = Settling(context, self.lookup, unacked)
         self.settling_tasks = Settling(_with_retention(context, settings.task_retention), self.lookup, unacked)
         self.changing = Changing(context, self.lookup)
+        self.changes = Changes(context)
         self.dead = Dead(context, self.lookup, known_topics)
         self.actions = Actions(self._store, records.keys)
         self.task_ids = TaskIds(self._store, records.keys)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1 import examples
-from bridge.http.v1.call import ApiCall, json_answer
+from bridge.http.v1.call import About, ApiCall, json_answer
 from bridge.http.v1.operation import Operation, ResponseDoc
 from bridge.http.v1.queries import ActionsQuery
 from bridge.model.action import Action, Recorded
@@ -32,7 +32,7 @@ class ActionOut(BaseModel):
     ]
     name: Annotated[str | None, Field(description="the token's name")]
     topic: str | None
-    target: Annotated[str | None, Field(description="the message or the token that the action names")]
+    target: Annotated[str | None, Field(description="the message, the token or the operation that the action names")]
     count: Annotated[int | None, Field(description="messages changed; null if the action is not about messages")]
     done: Annotated[bool, Field(description="false: a server did not answer, and the call may be done in part")]
     request_id: Annotated[str | None, Field(description="null: a command")]
@@ -71,13 +71,16 @@ def recorded(operation: Operation) -> Run:
     return run
 
 
-def _action(operation: Operation, call: ApiCall) -> Action:
+def _action(operation: Operation, call: ApiCall) -> Action | None:
+    about = call.about or About()
+    if about.is_dry_run:
+        return None
     return Action(
         what=operation.what,
         who=call.caller.who,
         name=call.caller.name,
-        topic=call.topic if operation.of_topic else None,
-        target=call.message_id if operation.of_message else None,
+        topic=call.topic if operation.of_topic else about.topic,
+        target=call.message_id if operation.of_message else about.target,
         count=call.changed,
     )
 

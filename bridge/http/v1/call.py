@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from pydantic import BaseModel
@@ -22,28 +22,39 @@ from bridge.http.v1 import queries
 from bridge.http.v1.scalars import ID_FORM, TOPIC_FORM
 from bridge.model.errors import InvalidRequest
 from bridge.model.message import TOPIC_PATTERN, valid_id, valid_topic
+from bridge.model.ulids import ULID_PATTERN, valid_ulid
 
 Model = TypeVar("Model", bound=BaseModel)
 Result = TypeVar("Result")
 
 
+class About(NamedTuple):
+    """What an operator's action is about, if its path does not say it. `target`: an id. `is_dry_run`: it changes
+    nothing, so nobody records it."""
+
+    topic: str | None = None
+    target: str | None = None
+    is_dry_run: bool = False
+
+
 class ApiCall:
     """One request. `scope`: the ASGI scope with `path_params`. `caller`: whose request it is. `changed`: how many
-    messages an operator's action has changed; None if it is not about messages.
+    messages an operator's action has changed; None if it is not about messages. `about`: None if the path says it.
 
     Raises:
-        InvalidRequest: `topic`, `message_id`, `query` and `body`, if the value breaks a limit.
+        InvalidRequest: `topic`, `message_id`, `operation_id`, `query` and `body`, if the value breaks a limit.
         BrokenJSON: `body` and `read`, if the body is not JSON.
         ClientDisconnect: `body` and `read`, if the client closed the connection.
     """
 
-    __slots__ = ("_receive", "caller", "changed", "scope")
+    __slots__ = ("_receive", "about", "caller", "changed", "scope")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
         self._receive = receive
         self.caller: Caller = ANYBODY
         self.changed: int | None = None
+        self.about: About | None = None
 
     @property
     def request_id(self) -> str:
@@ -63,6 +74,14 @@ class ApiCall:
         if not valid_id(message_id):
             raise InvalidRequest.of("id", message_id, ID_FORM.removeprefix("must be "), ID_FORM)
         return message_id
+
+    @property
+    def operation_id(self) -> str:
+        operation_id = unquote(self.scope["path_params"]["operation_id"])
+        if not valid_ulid(operation_id):
+            form = "must be 26 characters from 0-9 and A-Z without I, L, O and U"
+            raise InvalidRequest.of("operation_id", operation_id, ULID_PATTERN, form)
+        return operation_id
 
     def query(self, model: type[Model]) -> Model:
         """The query, checked by the model."""

@@ -223,6 +223,28 @@ SLOTS: dict[str, Any] = {
     "soon": 1,
     "in_checkpoint": 0,
 }
+BULK_OPERATION: dict[str, Any] = {
+    "id": "01KBQ5J0G0M8V4Q6W2E9R7T5Y3",
+    "action": "delete",
+    "filter": {"topic": "orders*", "state": ["waiting"], "due_before": "2026-12-02T00:00:00.000Z"},
+    "state": "running",
+    "matched": 100_000,
+    "done": 41_250,
+    "failed": 0,
+    "created_at": "2026-12-01T09:30:00.000Z",
+    "ended_at": None,
+    "token_id": "0f4c19a2b7de",
+    "failures": [],
+}
+BULK: dict[str, Any] = {
+    "matched": 12,
+    "done": 11,
+    "failed": 1,
+    "dry_run": False,
+    "operation": None,
+    "failures": [{"topic": "orders", "id": "o-1001", "detail": "the message was changed meanwhile: it is acked"}],
+}
+BULK_BEGUN = BULK | {"matched": 100_000, "done": 0, "failed": 0, "failures": []}
 
 QUERY: dict[str, Any] = {
     "topic": "orders",

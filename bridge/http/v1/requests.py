@@ -39,6 +39,12 @@ def _exclusive(*fields: str, message: str) -> PydanticCustomError:
     return PydanticCustomError("exclusive", "{message}", context)
 
 
+def one_of_delay_and_deliver_at(delay: int | None, deliver_at: int | None) -> None:
+    """Refuses both and none, for a validator of a model."""
+    if (delay is None) == (deliver_at is None):
+        raise _exclusive("delay", "deliver_at", message="give exactly one of delay and deliver_at")
+
+
 class SendRequest(Request):
     """A message to send. Give exactly one of `body` and `body_base64`. Give at most one of `delay` and `deliver_at`;
     with neither the message is due now."""
@@ -83,8 +89,7 @@ class MoveRequest(Request):
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:
-        if (self.delay is None) == (self.deliver_at is None):
-            raise _exclusive("delay", "deliver_at", message="give exactly one of delay and deliver_at")
+        one_of_delay_and_deliver_at(self.delay, self.deliver_at)
         return self
 
 

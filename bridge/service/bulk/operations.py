@@ -24,6 +24,7 @@ class Work:
 
     lease: Lease
     bulk: Bulk
+    who: str
     progress: Progress
     portion: Sequence[Target] = field(default_factory=tuple)
     cursor: str | None = None
@@ -61,9 +62,7 @@ class Operations:
             raise _no_operation(operation_id)
         return _operation(stored)
 
-    async def page(
-        self, *, shows: Callable[[BulkOperation], bool], limit: int, cursor: str | None
-    ) -> OperationPage:
+    async def page(self, *, shows: Callable[[BulkOperation], bool], limit: int, cursor: str | None) -> OperationPage:
         """A page of the operations that `shows` accepts, the newest first.
 
         Raises:
@@ -101,11 +100,14 @@ class Operations:
             await self._stored.save(lease, progress=stored.progress, work=b"")
             return None
         operation = _operation(stored)
-        work = Work(lease, operation.bulk, operation.progress)
+        work = Work(lease, operation.bulk, operation.who, operation.progress)
         if stored.work:
             parts = orjson.loads(stored.work)
             work.cursor, work.is_last = parts["cursor"], parts["last"]
-            work.portion = [Target(*target[:-1], State(target[-1])) for target in parts["portion"]]
+            work.portion = [
+                Target(topic, message_id, created_ms, epoch, State(code))
+                for topic, message_id, created_ms, epoch, code in parts["portion"]
+            ]
         return work
 
     async def save(self, work: Work, ended: OperationState | None = None) -> bool:

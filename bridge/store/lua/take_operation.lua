@@ -5,7 +5,7 @@
 -- Promise: nobody else gets the operation before the lease ends. No two leases of one operation end at the same moment.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local free = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1)[1]
-if not free then return false end
-redis.call('ZADD', KEYS[1], now + ARGV[1], free)
-return { free, now + ARGV[1] }
+local id = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1)[1]
+if not id then return false end
+redis.call('ZADD', KEYS[1], now + ARGV[1], id)
+return { id, now + ARGV[1] }

@@ -15,6 +15,7 @@ from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
 from bridge.store.lmstfy import LmstfyStore
 from bridge.store.made_topics import MadeTopics
+from bridge.store.operations import Lease, StoredOperations
 from bridge.store.policies import StoredPolicies
 from bridge.store.rates import Rate, Rates
 from bridge.store.records import Claim, Confirmation, Entry, Records
@@ -107,6 +108,7 @@ def calls() -> dict[str, Call]:
 def calls_beside_records() -> dict[str, Call]:
     keys = Keys("delay")
     store = Store("redis://127.0.0.1:1/0", timeout_ms=1)
+    operations = StoredOperations(store, keys)
     lmstfy, holder = LmstfyStore(store, keys), LmstfyToken("default", "shop", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
     return {
         "token": StoredTokens(store, keys).call("0f4c19a2b7de", b"{}"),
@@ -117,6 +119,10 @@ def calls_beside_records() -> dict[str, Call]:
         "count_topic": MadeTopics(store, keys).call("0f4c19a2b7de", "ns/orders", 5),
         "admit": Rates(store, keys).call("0f4c19a2b7de", "send", Rate(5)),
         "task_ids": TaskIds(store, keys).call(256),
+        "begin_operation": operations.begin_call("01ARZ3NDEKTSV4RRFFQ69G5FAV", b"{}", 1_001),
+        "take_operation": operations.take_call(1),
+        "save_operation": operations.save_call(Lease("01ARZ3NDEKTSV4RRFFQ69G5FAV", 1), b"{}", b"{}", ""),
+        "cancel_operation": operations.cancel_call("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
     }
 
 
@@ -178,6 +184,8 @@ def test_a_call_sends_what_the_header_names(name: str) -> None:
     }
     endings |= {"place": "/places/o-1", "tokens": "/tokens", "rate": "/rates/0f4c19a2b7de/send", "task_id": "/task-id"}
     endings |= {"policy": "/policy", "topics": "/topics", "made": "/made/{delay/topics}/0f4c19a2b7de"}
+    endings |= {"operations": "/{:bulk}/operations", "operation_leases": "/{:bulk}/leases"}
+    endings["operation"] = "/{:bulk}/operations/01ARZ3NDEKTSV4RRFFQ69G5FAV"
     endings["records..."] = endings["record"]
     endings["window"] = "/lmstfy/rates/default/shop/01ARZ3NDEKTSV4RRFFQ69G5FAV/produce"
     assert all(key.endswith(endings[name]) for key, name in zip(call.keys, script.keys, strict=True))

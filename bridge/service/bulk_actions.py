@@ -156,4 +156,3 @@ class BulkActions:
         if operation is None:
             raise Conflict(f"{MOST_RUNNING} operations run, which is the most: wait until one has ended, or cancel one")
         return operation
-

@@ -1,0 +1,75 @@
+"""Reads what a caller asks of many messages, and refuses what can't be. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from bridge.model.bulk import Bulk, BulkAction
+from bridge.model.errors import InvalidRequest
+from bridge.model.filter import Filter
+from bridge.model.message import State
+from bridge.model.reach import Reach
+from bridge.service.horizon import check_horizon
+
+
+class Moment(NamedTuple):
+    """A due moment, counted from the begin or as Unix ms. Neither: the begin."""
+
+    delay_ms: int | None = None
+    deliver_at_ms: int | None = None
+
+
+NO_MOMENT: Final = Moment()
+_EVERYTHING: Final = Filter()
+
+
+def bulk_of(
+    action: BulkAction, wanted: Filter, reach: Reach, *, began_ms: int, moment: Moment = NO_MOMENT, most: int | None
+) -> Bulk:
+    """The action on the messages that are wanted.
+
+    Raises:
+        InvalidRequest: nothing narrows the choice, it names a state that the action can't take, or the messages would
+            be due beyond the longest delay.
+    """
+    if wanted == _EVERYTHING:
+        raise InvalidRequest.of(
+            "topic",
+            None,
+            "at least one field of the filter",
+            'is required where nothing else is given; "*" is all topics',
+        )
+    due_ms = began_ms
+    if moment.deliver_at_ms is not None:
+        due_ms = max(began_ms, moment.deliver_at_ms)
+        check_horizon("deliver_at", moment.deliver_at_ms, due_ms - began_ms)
+    elif moment.delay_ms is not None:
+        due_ms += moment.delay_ms
+        check_horizon("delay", moment.delay_ms, due_ms - began_ms)
+    states = _states(action, wanted)
+    return Bulk(
+        action=action,
+        filter=replace(wanted, states=states),
+        reach=reach,
+        began_ms=began_ms,
+        due_ms=due_ms,
+        most=most,
+    )
+
+
+def _states(action: BulkAction, wanted: Filter) -> tuple[State, ...]:
+    taken = [state.label for state in action.takes]
+    if refused := [state.label for state in wanted.states if state not in action.takes]:
+        raise InvalidRequest.of(
+            "state", refused, taken, f"{action} can't take {', '.join(refused)} messages; it takes {', '.join(taken)}"
+        )
+    chosen = tuple(state for state in action.takes if state in wanted.wanted_states)
+    if not chosen:
+        raise InvalidRequest.of(
+            "reason",
+            wanted.reason,
+            taken,
+            f"is that of expired and dead messages: give the states too, {', '.join(taken)}",
+        )
+    return chosen
