@@ -17,6 +17,7 @@ from tests.access.conftest import Mint
 from tests.access.table import CAMELLIA_NEEDS, NEEDS, NOTHING, SCOPES, allowed
 from tests.wires.camellia_service import StandIn
 
+_OPERATION = "01KBQ5J0G0M8V4Q6W2E9R7T5Y3"
 PLACED = [placed for operation in OPERATIONS for placed in in_both_forms(operation)]
 # They show a stranger what its token may see, which is nothing.
 OF_ALL_TOPICS = (
@@ -28,6 +29,9 @@ OF_ALL_TOPICS = (
     "open_session",
     "look_at_session",
     "close_session",
+    "list_operations",
+    "look_at_operation",
+    "cancel_operation",
 )
 CAMELLIA_FORM = {
     "topic": "{topic}",
@@ -46,8 +50,12 @@ async def call(
     client: httpx2.AsyncClient, operation: Operation, namespace: str, headers: dict[str, str]
 ) -> httpx2.Response:
     """Calls the operation for the topic `orders` of the namespace and the message `o-1`. A pull does not wait."""
-    path = operation.path.format(topic=f"{namespace}%2Forders", namespace=namespace, name="orders", id="o-1")
+    path = operation.path.format(
+        topic=f"{namespace}%2Forders", namespace=namespace, name="orders", id="o-1", operation_id=_OPERATION
+    )
     body = dict(next(iter(operation.examples.values()), {})) | ({"wait": 0} if "pull" in operation.name else {})
+    if "topic" in body:
+        body["topic"] = f"{namespace}/orders"
     if "topics" in body:
         body["topics"] = [f"{namespace}/orders"]
     return await client.request(operation.method, path, json=body if operation.takes else None, headers=headers)

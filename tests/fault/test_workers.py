@@ -115,7 +115,9 @@ async def test_roles_in_separate_processes_form_one_bridge_with_own_health(
     assert [one["id"] for one in await api.drain("apart", 1)] == ["one"]
     assert set((await api.call("GET", "/health/ready")).json()["parts"]) == {"broker", "store", "watch"}
     ready = await other.call("GET", "/health/ready")
-    assert set(ready.json()["parts"]) == {"broker", "store", "watch", "checkpoint", "acks", "audit"}
+    assert set(ready.json()["parts"]) == {
+        *("broker", "store", "watch", "checkpoint", "acks", "audit", "operations"),
+    }
     await until_shown(other, 'delaybridge_released_total{topic="apart"} 1.0')
     assert (await other.send("apart", "two")).status_code == 404
     await killed(calls, releases)

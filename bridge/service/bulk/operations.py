@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import orjson
+import structlog
 
 from bridge.model.bulk import Bulk, BulkOperation, OperationPage, OperationState, Progress, Target
 from bridge.model.errors import NotFound
@@ -15,6 +16,8 @@ from bridge.model.ulids import new_ulid
 from bridge.service.context import Context
 from bridge.service.cursors import make_cursor, read_cursor
 from bridge.store.operations import Lease, Stored, StoredOperations
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -32,6 +35,10 @@ class Work:
     is_noted: bool = True
 
 
+_VERSION: Final = 1
+"""The form of what is asked. A bridge that does not know the form must not guess which messages are meant."""
+
+
 class Operations:
     """The operations of all pools. `context`: of the default pool, whose Redis keeps them."""
 
@@ -45,7 +52,7 @@ class Operations:
             StoreUnavailable: it may have begun.
         """
         operation_id = new_ulid()
-        asked = orjson.dumps({**bulk.to_json(), "who": who})
+        asked = orjson.dumps({**bulk.to_json(), "who": who, "version": _VERSION})
         if not await self._stored.begin(operation_id, asked, matched):
             return None
         return await self.get(operation_id)
@@ -58,9 +65,10 @@ class Operations:
             StoreUnavailable
         """
         stored = await self._stored.get(operation_id)
-        if stored is None:
+        operation = None if stored is None else _operation(stored)
+        if operation is None:
             raise _no_operation(operation_id)
-        return _operation(stored)
+        return operation
 
     async def page(self, *, shows: Callable[[BulkOperation], bool], limit: int, cursor: str | None) -> OperationPage:
         """A page of the operations that `shows` accepts, the newest first.
@@ -70,7 +78,8 @@ class Operations:
             StoreUnavailable
         """
         behind = None if cursor is None else read_cursor(cursor)
-        shown = [operation for operation in map(_operation, await self._stored.all()) if shows(operation)]
+        known = map(_operation, await self._stored.all())
+        shown = [operation for operation in known if operation is not None and shows(operation)]
         if behind is not None:
             shown = [operation for operation in shown if (operation.created_ms, operation.id) < behind]
         items = shown[:limit]
@@ -100,6 +109,10 @@ class Operations:
             await self._stored.save(lease, progress=stored.progress, work=b"")
             return None
         operation = _operation(stored)
+        if operation is None:
+            log.error("operation.unreadable", id=stored.id)
+            await self._stored.save(lease, progress=stored.progress, work=b"", ended=OperationState.FAILED)
+            return None
         work = Work(lease, operation.bulk, operation.who, operation.progress)
         if stored.work:
             parts = orjson.loads(stored.work)
@@ -125,8 +138,11 @@ class Operations:
         return True
 
 
-def _operation(stored: Stored) -> BulkOperation:
+def _operation(stored: Stored) -> BulkOperation | None:
+    """Reads the operation; None if it has the form of another version."""
     asked: dict[str, Any] = orjson.loads(stored.asked)
+    if asked["version"] != _VERSION:
+        return None
     return BulkOperation(
         id=stored.id,
         bulk=Bulk.of_json(asked),

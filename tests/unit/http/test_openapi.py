@@ -55,6 +55,13 @@ def test_the_document_has_every_operation(document: dict[str, Any]) -> None:
     operators = {
         ("get", "/metrics"),
         ("get", "/v1/actions"),
+        ("post", "/v1/messages:delete"),
+        ("post", "/v1/messages:move"),
+        ("post", "/v1/messages:run-now"),
+        ("post", "/v1/messages:replay"),
+        ("get", "/v1/operations"),
+        ("get", "/v1/operations/{operation_id}"),
+        ("post", "/v1/operations/{operation_id}/cancel"),
         ("get", "/v1/messages"),
         ("get", "/v1/overview"),
         ("get", "/v1/slots"),
