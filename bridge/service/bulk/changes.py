@@ -14,7 +14,7 @@ from bridge.model.bulk import Bulk, BulkAction, Failure, Target
 from bridge.model.errors import BodyNotKept
 from bridge.model.message import Message, State
 from bridge.service.bulk.dead_letters import DeadLetters
-from bridge.service.bulk.results import Results, failure, is_of
+from bridge.service.bulk.results import BURST, Results, failure, is_of
 from bridge.service.changing import move_step
 from bridge.service.context import Context
 from bridge.service.portions import portions
@@ -84,9 +84,12 @@ class Changes:
 
     async def _move(self, bulk: Bulk, targets: Sequence[Target]) -> Results:
         weighed = await self.records([(target.topic, target.id) for target in targets])
+        sizes = [outcome.extra for outcome in weighed]
         results: Results = {}
-        for portion in portions([outcome.extra for outcome in weighed]):
-            results |= await self._move_portion(bulk, targets[portion])
+        for start in range(0, len(targets), BURST):
+            some = targets[start : start + BURST]
+            for portion in portions(sizes[start : start + BURST]):
+                results |= await self._move_portion(bulk, some[portion])
         return results
 
     async def _move_portion(self, bulk: Bulk, targets: Sequence[Target]) -> Results:

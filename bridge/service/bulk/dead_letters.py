@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from bridge.broker.ready.taken import Taken
 from bridge.model.bulk import Failure, Target
 from bridge.model.message import Copy, Envelope, Record, State, taken_id
-from bridge.service.bulk.results import Results, failure, is_of
+from bridge.service.bulk.results import BURST, Results, failure, is_of
 from bridge.service.context import Context
 from bridge.service.letters import LETTER_LOST, Letters
 from bridge.service.lookup import Lookup
@@ -134,9 +134,13 @@ class DeadLetters:
 
     async def _settle(self, steps: Mapping[Target, Step], wanted: Verdict) -> Results:
         results: Results = {}
-        for target, result in zip(steps, await self._succession.perform([*steps.values()]), strict=True):
-            outcome = named(result)
-            results[target] = None if outcome.verdict is wanted else failure(target, outcome.record)
+        targets = [*steps]
+        for start in range(0, len(targets), BURST):
+            some = targets[start : start + BURST]
+            performed = await self._succession.perform([steps[target] for target in some])
+            for target, result in zip(some, performed, strict=True):
+                outcome = named(result)
+                results[target] = None if outcome.verdict is wanted else failure(target, outcome.record)
         return results
 
 

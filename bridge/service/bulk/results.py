@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from bridge.model.bulk import Failure, Target
 from bridge.model.message import Record
+
+BURST: Final = 50
+"""The copies that are published together. A burst of 250 made other messages 60 ms late."""
 
 Results = dict[Target, Failure | None]
 """The failure of each message, or None where it is changed."""
