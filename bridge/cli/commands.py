@@ -29,6 +29,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run-now": ("client.messages", "Make a waiting message due now."),
     "delete": ("client.messages", "Delete a message."),
     "list": ("client.messages", "List messages of one topic or many, by due time."),
+    "bulk": ("client.bulk", "Delete, move, run now or replay all messages that match."),
+    "operations": ("client.operations", "List, show and cancel bulk operations."),
     "topics": ("client.topics", "List, show, change and remove topics."),
     "pause": ("client.topics", "Stop the releases and pulls of a topic."),
     "resume": ("client.topics", "End the pause of a topic."),

@@ -82,7 +82,7 @@ class Api:
         said = f"{self.url} answered {answer.status_code} with {kind or 'no content type'}"
         if answer.status_code in _GATEWAY:
             raise Unanswered(f"{said}: a proxy did not reach the bridge\n  Try again, a send with the same --id.")
-        if answer.status_code not in (200, 201) or kind != "application/json":
+        if answer.status_code not in (200, 201, 202) or kind != "application/json":
             raise NotABridge(f"{said}, which is no answer of a bridge\n  Check the address: --url or BRIDGE_URL.")
         self.replayed = "idempotent-replay" in answer.headers
         return Answer(answer.text)

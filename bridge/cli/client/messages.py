@@ -8,7 +8,21 @@ import typer
 
 from bridge.cli.client.api import Api, document, message_path
 from bridge.cli.client.command import command
-from bridge.cli.client.options import Delay, DeliverAt, MessageId, Most, Topic, number_or_text, pairs
+from bridge.cli.client.options import (
+    Delay,
+    DeliverAt,
+    DueAfter,
+    DueBefore,
+    IdPrefix,
+    Labels,
+    MessageId,
+    Most,
+    Reason,
+    States,
+    Topic,
+    number_or_text,
+    pairs,
+)
 from bridge.cli.client.output import Output
 from bridge.cli.groups import App
 
@@ -101,21 +115,12 @@ def list_messages(
         typer.Argument(metavar="TOPIC", help="A topic, or a pattern in quotes: 'shop/*'. Default: all topics."),
     ] = None,
     *,
-    state: Annotated[
-        list[str] | None, typer.Option(metavar="STATE", help="Only this state, such as waiting; can be repeated.")
-    ] = None,
-    due_after: Annotated[str | None, typer.Option(metavar="INSTANT", help="Only those due after this moment.")] = None,
-    due_before: Annotated[
-        str | None, typer.Option(metavar="INSTANT", help="Only those due before this moment.")
-    ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only those with this label; can be repeated.")
-    ] = None,
-    id_prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Only those whose ids begin so.")] = None,
-    reason: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Only expired and dead ones with this reason; * is any text."),
-    ] = None,
+    state: States = None,
+    due_after: DueAfter = None,
+    due_before: DueBefore = None,
+    label: Labels = None,
+    id_prefix: IdPrefix = None,
+    reason: Reason = None,
     order: Annotated[str | None, typer.Option(metavar="ORDER", help="asc, or desc: the latest due first.")] = None,
     limit: Most = 100,
 ) -> None:

@@ -16,6 +16,20 @@ DeliverAt = Annotated[
 Receipt = Annotated[
     str | None, typer.Option(metavar="RECEIPT", help="The receipt of the pull that leased the message.")
 ]
+States = Annotated[
+    list[str] | None,
+    typer.Option("--state", metavar="STATE", help="Only this state, such as waiting; can be repeated."),
+]
+DueAfter = Annotated[str | None, typer.Option(metavar="INSTANT", help="Only those due after this moment.")]
+DueBefore = Annotated[str | None, typer.Option(metavar="INSTANT", help="Only those due before this moment.")]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="NAME=VALUE", help="Only those with this label; can be repeated."),
+]
+IdPrefix = Annotated[str | None, typer.Option(metavar="TEXT", help="Only those whose ids begin so.")]
+Reason = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Only expired and dead ones with this reason; * is any text.")
+]
 Most = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The most that are listed.")]
 
 

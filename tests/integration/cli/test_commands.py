@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridge.cli.commands import COMMANDS
+from tests.integration.bulk import send_numbered
 from tests.integration.cli.calling import Calling
 from tests.integration.dead_letters import make_dead, until_dead
 from tests.integration.topic import PATIENCE, Topic
@@ -43,6 +44,26 @@ async def test_first_steps_of_the_readme_need_commands_alone(cli: Calling, topic
     assert (await cli.one("delete", topic.name, "bill-7"))["state"] == "deleted"
 
 
+async def test_bulk_waits_for_its_operation(cli: Calling, topic: Topic) -> None:
+    ids = await send_numbered(topic, "m", 1_100, delay="1h", labels={"customer": "42"})
+    await topic.send(id="other", delay="1h")
+    chosen = ("bulk", "delete", f"{topic.name}*", "--label", "customer=42", "--state", "waiting")
+    tried = await cli.one(*chosen, "--dry-run")
+    assert (tried["matched"], tried["done"], tried["dry_run"]) == (1_100, 0, True)
+    assert (await cli.one(*chosen, "--max", "2"))["done"] == 2
+    moved = await cli.one("bulk", "move", topic.name, "--id-prefix", "m-", "--delay", "9h")
+    assert (moved["state"], moved["matched"], moved["done"], moved["failed"]) == ("done", *[len(ids) - 2] * 2, 0)
+    begun = (await cli.one(*chosen, "--no-wait"))["operation"]
+    while (shown := await cli.one("operations", "show", begun["id"]))["state"] == "running":
+        pass
+    assert (shown["state"], shown["done"]) == ("done", len(ids) - 2)
+    assert await cli.one("operations", "cancel", begun["id"]) == shown
+    assert await topic.state("other") == "waiting"
+    refused = await cli.run("bulk", "replay", topic.name, "--state", "waiting", code=2)
+    assert "state: replay can't take waiting messages" in refused.stderr
+    await cli.run("bulk", "paint", topic.name, code=2)
+
+
 async def test_every_client_command_prints_json_and_plain_columns(cli: Calling, topic: Topic, tmp_path: Path) -> None:
     await make_dead(topic, "d-1", "d-2", "d-3")
     await until_dead(topic, "d-3")
@@ -67,6 +88,8 @@ async def test_every_client_command_prints_json_and_plain_columns(cli: Calling, 
     await both("topics", "set", name, "--max-retry", "5", "--backoff", "5s,1m", "--ttl", "default")
     await both("topics", "set", name, "--backoff", '{"first": "1s", "max": "1m"}')
     await both("topics", "set", f"{name}.made", "--lease", "1m", "--create")
+    await both("bulk", "move", name, "--id-prefix", "w-2", "--delay", "9h")
+    await both("operations")
     await both("dead", "list", name)
     await both("subscriptions", "set", f"{name}.made", *receiver)
     await both("subscriptions", "show", f"{name}.made")
