@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest_asyncio
 
@@ -31,7 +32,7 @@ async def test_operation_of_a_killed_process_makes_each_message_due_once(own: Ow
     ids = await send_numbered(topic, "in", _COUNT, delay="2h", labels={"customer": "42"})
     await send_numbered(topic, "in-of-others", _OTHERS, delay="2h", labels={"customer": "43"})
     await send_numbered(topic, "out", _OTHERS, delay="2h", labels={"customer": "42"})
-    wanted = {"id_prefix": "in-", "labels": {"customer": "42"}}
+    wanted: dict[str, Any] = {"id_prefix": "in-", "labels": {"customer": "42"}}
     tried = await act(topic, "run-now", **wanted, dry_run=True)
     begun = (await act(topic, "run-now", **wanted, expect=202))["operation"]
     while (await operation(topic, begun["id"]))["done"] < _COUNT // 3:

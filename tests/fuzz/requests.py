@@ -46,6 +46,8 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", f"{_T}/messages/leased/nack"): {"receipt": "Mi5sZWFzZWQ", "delay": "1h", "reason": "x"},
     ("POST", f"{_T}/messages/leased/extend"): {"receipt": "Mi5sZWFzZWQ", "lease": "12h"},
     ("POST", f"{_T}/dead/replay"): {"max": 1},
+    ("POST", "/v1/messages:delete"): {"topic": KEPT, "max": 1, "dry_run": True},
+    ("POST", "/v1/messages:move"): {"topic": KEPT, "max": 1, "dry_run": True, "delay": "1d"},
     ("PUT", _T): {"release": "checked", "max_retry": 3, "ttl": "1d", "lease": "1m", "backoff": ["1s"], "paused": False},
     ("PATCH", _T): {
         "release": "checked",
@@ -72,7 +74,7 @@ JUNK = (
     '{"\\u0000":1e999}', '["\\u0000"]', "true", '{"a":{"b":[]}}', "[" + ",".join(["null"] * _MANY) + "]",
 )  # fmt: skip
 _TAKES_ANYTHING = {"body"}
-_TAKES_TRUE = {"paused"}
+_TAKES_TRUE = {"dry_run", "paused"}
 _TAKES_EMPTY = {
     "headers": ("{}",),
     "labels": ("{}",),

@@ -37,7 +37,7 @@ async def test_move_counts_each_message_once_although_all_stay_in_the_window(top
     early = await send_numbered(topic, "early", 300, delay="1h")
     late = await send_numbered(topic, "late", 300, delay="3h")
     goal = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=2)
-    window = {
+    window: dict[str, Any] = {
         "due_after": (goal - timedelta(hours=2)).isoformat(),
         "due_before": (goal + timedelta(hours=2)).isoformat(),
     }
