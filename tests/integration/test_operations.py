@@ -20,7 +20,7 @@ from bridge.model.filter import Filter
 from bridge.model.message import State
 from bridge.model.reach import EVERYWHERE
 from bridge.service.bulk.wanted import NO_MOMENT, Moment, bulk_of
-from bridge.service.bulk_actions import BulkActions
+from bridge.service.bulk_actions import AT_ONCE, BulkActions
 from bridge.service.pools import Pools
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
@@ -28,7 +28,7 @@ from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.operations import MOST, MOST_RUNNING, Lease, StoredOperations
 from tests.forked_bridge import PATIENCE
-from tests.integration.bulk import send_numbered
+from tests.integration.bulk import act, send_numbered
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Topic
 
@@ -185,6 +185,19 @@ async def test_operation_that_this_version_can_not_read_fails_and_holds_up_no_ot
     assert states == [b"failed", b"done"]
     listed = (await topic.client.get("/v1/operations")).json()["items"]
     assert [one["id"] for one in listed if one["id"] in {unreadable.id, begun.id}] == [begun.id]
+
+
+async def test_call_that_would_begin_one_operation_too_many_is_refused_and_changes_nothing(
+    bench: Bench, topic: Topic
+) -> None:
+    await send_numbered(topic, "m", AT_ONCE + 1, delay="1h")
+    begun = [await bench.begin(topic, BulkAction.DELETE) for _ in range(MOST_RUNNING)]
+    refused = await act(topic, "delete", expect=409)
+    assert refused["detail"].startswith(f"{MOST_RUNNING} operations run, which is the most")
+    assert (await act(topic, "delete", max=2))["done"] == 2
+    for one in begun:
+        await bench.bulk.operations.cancel(one.id)
+    assert (await topic.info())["counts"]["waiting"] == AT_ONCE - 1
 
 
 async def test_redis_keeps_a_bounded_number_of_operations(store: Store) -> None:
