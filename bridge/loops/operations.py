@@ -16,7 +16,8 @@ from typing import Final
 import structlog
 
 from bridge.metrics.loops import BULK_CHANGED, BULK_RUNNING
-from bridge.model.action import Action, What
+from bridge.model import log_scope
+from bridge.model.action import NO_TOKEN, Action, What
 from bridge.model.bulk import OperationState
 from bridge.model.errors import NotFound, Unavailable
 from bridge.service.bulk.operations import Work
@@ -66,6 +67,8 @@ class Operations:
         BULK_RUNNING.set(self._work is not None)
         if self._work is None:
             return False
+        # Timelines name the token that asked.
+        log_scope.enter_token(log_scope.NOBODY if self._work.who == NO_TOKEN else self._work.who)
         try:
             goes_on = await self._portion(self._work)
         except Unavailable:
