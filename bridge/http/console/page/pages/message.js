@@ -4,7 +4,7 @@ import { html, nothing } from '../vendor/lit-html.js';
 import { get, messagePath } from '../api.js';
 import { count, duration, local } from '../format.js';
 import { every } from '../live.js';
-import { badge, empty, facts, heading, link, notice, table, when } from '../parts.js';
+import { badge, empty, facts, heading, link, table, when } from '../parts.js';
 import { buttons } from '../steer.js';
 
 export const title = 'Message';
@@ -22,19 +22,10 @@ export async function open({ params: [topic, id], signal, show, guarded }) {
   const load = () =>
     guarded(async () => {
       message = await get(messagePath(topic, id), { signal });
-      timeline = await timelineOf(topic, id, signal);
+      timeline = await get(messagePath(topic, id, '/timeline'), { signal });
       draw();
     });
   await every(3000, load, signal);
-}
-
-async function timelineOf(topic, id, signal) {
-  try {
-    return await get(messagePath(topic, id, '/timeline'), { signal });
-  } catch (error) {
-    if (error.status !== 404) throw error;
-    return { missing: error.missing };
-  }
 }
 
 function view(message, timeline, changed) {
@@ -86,7 +77,6 @@ function body(message) {
 }
 
 function happened(timeline) {
-  if (timeline.missing) return notice('warn', 'This bridge does not keep timelines: another version does.');
   if (!timeline.items || !timeline.items.length) return empty('No timeline was kept (BRIDGE_TIMELINE).');
   return html` ${timeline.complete === false ? html`<p class="muted">Older entries were dropped.</p>` : nothing}
   ${table(

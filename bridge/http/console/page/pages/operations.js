@@ -4,7 +4,7 @@ import { html, nothing } from '../vendor/lit-html.js';
 import { get, post, withQuery } from '../api.js';
 import { count } from '../format.js';
 import { every } from '../live.js';
-import { badge, button, empty, facts, heading, link, notice, table, when } from '../parts.js';
+import { badge, button, empty, facts, heading, link, table, when } from '../parts.js';
 import { toast } from '../toast.js';
 
 export const title = 'Operations';
@@ -12,18 +12,11 @@ export const title = 'Operations';
 export async function open({ params: [id], signal, show, guarded }) {
   const load = () =>
     guarded(async () => {
-      try {
-        show(
-          id
-            ? one(await get(`v1/operations/${encodeURIComponent(id)}`, { signal }), load)
-            : list(await get(withQuery('v1/operations', { limit: 50 }), { signal }), load),
-        );
-      } catch (error) {
-        if (!error.missing) throw error;
-        show(
-          html`${heading(title)}${notice('warn', 'This bridge has no operations on many messages: another version has them.')}`,
-        );
-      }
+      show(
+        id
+          ? one(await get(`v1/operations/${encodeURIComponent(id)}`, { signal }), load)
+          : list(await get(withQuery('v1/operations', { limit: 50 }), { signal }), load),
+      );
     });
   await every(2000, load, signal);
 }
