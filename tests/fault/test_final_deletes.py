@@ -122,8 +122,9 @@ async def test_a_delete_between_a_successors_publish_and_its_naming_is_final(
 ) -> None:
     topic = f"between-{change.__name__}"
     await begins(service, topic)
-    async with consuming(stage, topic) as arrived:
-        after_next_publish(service, lambda: end(service, topic))
+    # In one process a drop waits for the replay of the letter.
+    async with running(stage, **PATIENCE) as other, consuming(stage, topic) as arrived:
+        after_next_publish(service, lambda: end(other, topic))
         with suppress(Conflict, NotFound):
             await change(service, topic)
         assert (await service.lookup.get(topic, "it")).record.state is State.DELETED
