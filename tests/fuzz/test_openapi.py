@@ -34,6 +34,7 @@ BEYOND_SCHEMAS = re.compile(
     r"|is .*beyond the longest delay of 999 days"
     r"|must be a string, because the content type is text|nests more than 250 levels deep.*"
     r"|is required where nothing else is given.*|.* can't take .* messages; it takes .*|is that of expired and dead .*"
+    r"|asks for two values of .*"
     r"|must have an IPv6 address between its brackets.*|must be https \(.*|leads to .*"
     # The schema of a path's parameter is checked against the percent-encoded form.
     rf"|{re.escape(ID_FORM)}",

@@ -13,6 +13,9 @@ from bridge.broker.ready.taken import Taken
 from bridge.model.errors import QueueMissing
 
 _STEP_S = 5.0
+_UNCOUNTED_S = 0.2
+"""How long it waits for messages that RabbitMQ does not count yet: the search before has just given them back."""
+
 _WINDOW = 1_000
 """Messages for each consumer. A quorum queue gives a consumer 2,000 at most, and what has arrived takes memory."""
 
@@ -55,20 +58,20 @@ class DeadLetterSearch:
             try:
                 async with translated(_STEP_S):
                     depth = await channel.depth(queue)
-                    if depth:
-                        await channel.set_prefetch(_WINDOW)
+                    await channel.set_prefetch(_WINDOW)
+                    most_read = depth + _WINDOW
             except QueueMissing:
-                depth = 0
+                depth = most_read = 0
             found: list[Taken] = []
-            for read in range(depth):
+            for read in range(most_read):
                 if read % _WINDOW == 0:
                     async with translated(_STEP_S):
                         tags.append(await channel.consume(queue, deliveries.put_nowait))
                 try:
-                    async with asyncio.timeout(_STEP_S):
+                    async with asyncio.timeout(_STEP_S if read < depth else _UNCOUNTED_S):
                         taken = Taken(queue, await deliveries.get())
                 except TimeoutError:
-                    break  # others have taken the rest
+                    break  # there are no more, or others have taken the rest
                 if is_wanted(taken):
                     found.append(taken)
                     if len(found) == most:

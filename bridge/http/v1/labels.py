@@ -43,11 +43,12 @@ def _check_label(key: str, text: Any) -> None:
         raise refused(_VALUE_FORM, f"the value of {key} must be a string of {_VALUE_FORM}")
 
 
+_VALUE_PATTERN: Final = rf"[^\u0000-\u001f\u007f-\u009f]{{0,{LONGEST_VALUE}}}$"
 _LABELS_SCHEMA: Final = {
     "type": "object",
     "maxProperties": MOST_LABELS,
     "propertyNames": {"pattern": LABEL_KEY_PATTERN},
-    "additionalProperties": {"type": "string", "maxLength": LONGEST_VALUE},
+    "additionalProperties": {"type": "string", "pattern": f"^{_VALUE_PATTERN}"},
 }
 
 GivenLabels = Annotated[Labels, PlainValidator(_labels), WithJsonSchema(_LABELS_SCHEMA)]
@@ -55,6 +56,10 @@ QueriedLabels = Annotated[
     Labels,
     PlainValidator(_queried_labels),
     WithJsonSchema(
-        {"type": "array", "maxItems": MOST_LABELS, "items": {"type": "string", "pattern": "^[a-z0-9_.-]{1,40}:"}}
+        {
+            "type": "array",
+            "maxItems": MOST_LABELS,
+            "items": {"type": "string", "pattern": f"{LABEL_KEY_PATTERN[:-1]}:{_VALUE_PATTERN}"},
+        }
     ),
 ]
