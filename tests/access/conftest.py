@@ -20,6 +20,8 @@ from bridge.store.keys import Keys
 from bridge.store.tokens import StoredTokens
 from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.matrix.servers import Servers
+from tests.shared_servers import SharedRabbit
+from tests.vhosts import give_back_vhost, take_vhost
 
 
 class Mint:
@@ -64,9 +66,16 @@ def redis_node(local_dir: Path, servers: Servers) -> Iterator[RedisNode]:
 
 
 @pytest.fixture(scope="module")
+def rabbit(rabbit: SharedRabbit) -> Iterator[SharedRabbit]:
+    """A virtual host that only these tests use: the worker's bridge has another Redis, and would take their copies."""
+    vhost = take_vhost(rabbit)
+    yield rabbit.at(vhost)
+    give_back_vhost(rabbit, vhost)
+
+
+@pytest.fixture(scope="module")
 def guarded(local_dir: Path, rabbit: RabbitNode, redis_node: RedisNode) -> Iterator[list[ForkedBridge]]:
-    """Two bridges, of which the first logs each request. They end with the module, as later tests count what the
-    worker's bridge releases."""
+    """Two bridges, of which the first logs each request."""
     settings = {
         "BRIDGE_AMQP_URL": rabbit.amqp_url,
         "BRIDGE_REDIS_URL": redis_node.url,
