@@ -16,7 +16,7 @@ from tests.soak.stage import Stage
 from tests.soak.state import Kind, State
 from tests.soak.topics import PASSING
 
-_FIXED: Final = re.compile(r'(?:le|code|script)="[^"]*",?')  # few values, which no load can add to
+_FIXED: Final = re.compile(r'(?:le|code|script|reason)="[^"]*",?')  # few values, which no load can add to
 _TOPIC: Final = re.compile(r'topic="([^"]*)"')
 
 

@@ -84,6 +84,11 @@ function skip(event) {
   document.getElementById('content').focus();
 }
 
+// A page that is left cancels its calls, and nobody waits for them any more.
+window.addEventListener('unhandledrejection', (event) => {
+  if (event.reason && event.reason.name === 'AbortError') event.preventDefault();
+});
+
 async function begin() {
   failure = null;
   start();
