@@ -20,8 +20,8 @@ from bridge.service.service import Service
 from bridge.service.succession import Step, Succession, named
 from bridge.service.successors import dead, later, successor
 from bridge.store.kept_fields import Field, KeptFields
+from bridge.store.outcomes import outcome_of
 from bridge.store.policies import StoredPolicies, read_policy
-from bridge.store.records import outcome_of
 from bridge.store.verdicts import Verdict
 
 _GROUP: Final = 256

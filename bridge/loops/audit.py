@@ -29,7 +29,7 @@ from bridge.service.successors import later, successor
 from bridge.service.supervisor import Loop, waiting
 from bridge.store import pages
 from bridge.store.calls import Call
-from bridge.store.records import Outcome, outcome_of, read_envelope
+from bridge.store.outcomes import Outcome, outcome_of, read_envelope
 from bridge.store.verdicts import Verdict
 
 log = structlog.get_logger(__name__)

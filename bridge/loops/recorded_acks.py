@@ -17,7 +17,7 @@ from bridge.model.errors import BrokerUnavailable, QueueMissing, StoreUnavailabl
 from bridge.model.message import valid_id, valid_topic
 from bridge.service.context import Context
 from bridge.service.supervisor import waiting
-from bridge.store.records import read
+from bridge.store.outcomes import read
 from bridge.store.verdicts import Verdict
 
 log = structlog.get_logger(__name__)

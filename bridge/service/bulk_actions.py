@@ -21,7 +21,7 @@ from bridge.service.bulk.results import Results
 from bridge.service.pools import Pools
 from bridge.service.search import Search
 from bridge.store.operations import MOST_RUNNING
-from bridge.store.records import Outcome
+from bridge.store.outcomes import Outcome
 
 AT_ONCE: Final = 1_000
 """The most messages that a call changes itself. More become an operation."""

@@ -15,7 +15,8 @@ from bridge.service.horizon import check_horizon
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import later, successor
-from bridge.store.records import Outcome, Records, read, read_envelope
+from bridge.store.outcomes import Outcome, read, read_envelope
+from bridge.store.records import Records
 from bridge.store.verdicts import Verdict
 
 _OVERDUE_MS = 1_000  # a copy that is this late may have been lost with its queue

@@ -17,7 +17,7 @@ from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession, named
 from bridge.service.successors import first_copy
 from bridge.service.taken_ids import Decide, followed, sought
-from bridge.store.records import Outcome
+from bridge.store.outcomes import Outcome
 from bridge.store.verdicts import Verdict
 
 _GROUP = 100

@@ -18,7 +18,8 @@ from bridge.model.message import Record, State
 from bridge.service.context import Context
 from bridge.service.succession import Result
 from bridge.store.calls import Call
-from bridge.store.records import Confirmation, Outcome, outcome_of
+from bridge.store.outcomes import Outcome, outcome_of
+from bridge.store.records import Confirmation
 from bridge.store.verdicts import Verdict
 
 _HELD_S = 2.0  # longer than a checkpoint holds such a copy

@@ -11,7 +11,8 @@ from typing import Final
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.model.message import Copy, CopyKind, Record
 from bridge.service.succession import Step
-from bridge.store.records import Outcome, Records
+from bridge.store.outcomes import Outcome
+from bridge.store.records import Records
 
 LATE_MS: Final = 100
 """How much later than planned a lease copy may come that is published late: the wheel counts in tenths of a second."""

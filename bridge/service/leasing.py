@@ -27,7 +27,8 @@ from bridge.service.lease_copies import LATE_MS, missing_step, publication
 from bridge.service.succession import Result, Step, Succession
 from bridge.service.successors import completed, lease_copy, left_at_most
 from bridge.service.unacked_leases import UnackedLeases
-from bridge.store.records import Outcome, Records
+from bridge.store.outcomes import Outcome
+from bridge.store.records import Records
 from bridge.store.verdicts import Verdict
 from bridge.tracing.context import OF_RELEASE
 

@@ -11,7 +11,7 @@ from bridge.service.context import Context
 from bridge.service.cursors import make_cursor, read_cursor
 from bridge.service.portions import portions
 from bridge.store import pages
-from bridge.store.records import read, read_envelope
+from bridge.store.outcomes import read, read_envelope
 
 _LATEST_MS = 2**53
 

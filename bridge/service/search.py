@@ -19,8 +19,9 @@ from bridge.service.merging import Ask, Index, Merge, position_of
 from bridge.service.pools import Pools
 from bridge.service.portions import portions
 from bridge.store.calls import Call
+from bridge.store.outcomes import Outcome, read, read_envelope
 from bridge.store.pages import read_part
-from bridge.store.records import Outcome, Records, read, read_envelope
+from bridge.store.records import Records
 
 MOST_READ: Final = 2_000
 """The records after which a page by reason ends. The reason is in the record alone."""

@@ -40,7 +40,8 @@ from bridge.service.succession import Result, Step, Succession
 from bridge.service.successors import due_at_once, first
 from bridge.store import envelopes
 from bridge.store.calls import Call
-from bridge.store.records import Claim, Confirmation, Entry, outcome_of, read_envelope
+from bridge.store.outcomes import outcome_of, read_envelope
+from bridge.store.records import Claim, Confirmation, Entry
 from bridge.store.verdicts import Verdict
 
 LATE: Final = "Redis or RabbitMQ did not answer in time"

@@ -18,7 +18,8 @@ from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import dead, later, successor
 from bridge.service.unacked_leases import UnackedLeases
-from bridge.store.records import Outcome, Records, outcome_of, read, read_envelope
+from bridge.store.outcomes import Outcome, outcome_of, read, read_envelope
+from bridge.store.records import Records
 from bridge.store.verdicts import Verdict
 
 _GROUP = 256

@@ -64,7 +64,7 @@ from bridge.model.errors import StoreUnavailable, Unavailable
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.store.calls import Call
 from bridge.store.client import Store
-from bridge.store.records import Outcome, outcome_of
+from bridge.store.outcomes import Outcome, outcome_of
 from bridge.store.verdicts import Verdict
 
 _AHEAD_TRIES: Final = 5

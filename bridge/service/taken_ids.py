@@ -13,7 +13,8 @@ from dataclasses import replace
 from bridge.broker.ready.taken import Taken
 from bridge.model.message import Copy, aside_id
 from bridge.service.succession import Step
-from bridge.store.records import Outcome, Records
+from bridge.store.outcomes import Outcome
+from bridge.store.records import Records
 from bridge.store.verdicts import Verdict
 
 Decide = Callable[[Copy, Taken | None], Step]

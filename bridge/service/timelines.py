@@ -9,7 +9,7 @@ from bridge.model.errors import NotFound
 from bridge.model.timeline import Timeline, Transition, What
 from bridge.model.values import Policy, Release
 from bridge.service.context import Context
-from bridge.store.records import outcome_of
+from bridge.store.outcomes import outcome_of
 from bridge.store.timelines import StoredTransition, transitions
 
 _PARKING: Final = frozenset(

@@ -17,8 +17,9 @@ from bridge.service.policies import Policies
 from bridge.service.topic_state import DUE_EDGES_MS, topic_state
 from bridge.store import pages
 from bridge.store.client import Store
+from bridge.store.outcomes import read
 from bridge.store.pages import Counts
-from bridge.store.records import Records, read
+from bridge.store.records import Records
 from bridge.store.subscriptions import StoredSubscriptions
 from bridge.store.topic_list import TopicList
 from bridge.store.verdicts import Verdict

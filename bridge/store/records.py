@@ -1,4 +1,4 @@
-"""Builds the calls of the scripts about messages, one method a script, and reads their answers."""
+"""Builds the calls of the scripts about messages, one method a script. `outcomes.py` reads their answers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from bridge.model import log_scope
-from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.filter import Order
-from bridge.model.message import Copy, Envelope, Record, State
+from bridge.model.message import Copy, Envelope, Record
 from bridge.store import envelopes
 from bridge.store.calls import OWN_ARGS, Call
 from bridge.store.keys import Keys
 from bridge.store.scripts import SCRIPTS
-from bridge.store.verdicts import BY_ANSWER, Verdict
-
-_STATES = tuple(State)
-_FIELDS = 14  # of a record without labels, in an answer
 
 _BEHIND_MS = 60_000
 """How much later than planned a copy that no record names may reach the checkpoint. The call that publishes the copy
@@ -26,25 +21,6 @@ lasts seconds, and the checkpoint may be behind."""
 AHEAD_MS = 5
 """How much before its due moment the checkpoint may ask about a message. It publishes the message at the moment. So the
 question and the waits for a CPU do not make it late."""
-
-
-@fast_dataclass(frozen=True, slots=True)
-class Outcome:
-    """The answer of a script: its verdict, the time of Redis in Unix ms, and the record after the script. The script's
-    header says what `extra` is."""
-
-    verdict: Verdict
-    now_ms: int
-    extra: Any
-    record: Record | None
-
-    @property
-    def found(self) -> Record:
-        """The record, where the verdict implies one."""
-        if self.record is None:
-            raise LookupError(f"the verdict {self.verdict!r} comes without a record")
-        return self.record
-
 
 _NOBODY: Final = "-"
 
@@ -89,27 +65,6 @@ class Entry(NamedTuple):
     envelope: bytes
     labels: str
     by: str
-
-
-def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
-    """Reads the answer of a script about this message."""
-    verdict, now_ms, extra, *fields = answer
-    if not fields:
-        return Outcome(BY_ANSWER[verdict], now_ms, extra, None)
-    labels = fields.pop().decode() if len(fields) > _FIELDS else ""
-    state, *numbers, reason = fields
-    values: Any = (_STATES[state], *numbers, reason.decode(), labels)
-    return Outcome(BY_ANSWER[verdict], now_ms, extra, Record(topic, message_id, *values))
-
-
-def outcome_of(call: Call, answer: list[Any]) -> Outcome:
-    """Reads the answer of a call that a method of `Records` built for one message."""
-    return read(call.topic, call.args[1], answer)
-
-
-def read_envelope(outcome: Outcome) -> Envelope | None:
-    """Reads the envelope in the outcome of `look`; None if no envelope is kept."""
-    return envelopes.unpack(outcome.extra) if outcome.extra else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from bridge.model.timeline import What
-from bridge.store.records import Outcome
+from bridge.store.outcomes import Outcome
 
 _VALUES: Final = 6
 _WHATS: Final = tuple(What)  # by their codes, which begin with 1

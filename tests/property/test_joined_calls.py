@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from bridge.local.redis import RedisNode
 from bridge.model.message import Copy, Envelope
 from bridge.store.calls import Call
-from bridge.store.records import Claim, Confirmation, Outcome, Records, read
+from bridge.store.outcomes import Outcome, read
+from bridge.store.records import Claim, Confirmation, Records
 from bridge.store.scripts import SCRIPTS
 from tests.examples import examples
 from tests.property.test_transitions import (

@@ -42,8 +42,9 @@ from bridge.service.succession import Step
 from bridge.service.successors import first_copy, later, lease_copy, replay_copy, successor
 from bridge.store.calls import Call
 from bridge.store.client import Store
+from bridge.store.outcomes import Outcome
 from bridge.store.records import Claim as Asked
-from bridge.store.records import Confirmation, Entry, Outcome
+from bridge.store.records import Confirmation, Entry
 from bridge.store.timelines import transitions
 from bridge.store.verdicts import Verdict
 from tests.examples import TIMES

@@ -13,7 +13,8 @@ from bridge.model.message import Copy, Record, State
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
-from bridge.store.records import Outcome, Records, read
+from bridge.store.outcomes import Outcome, read
+from bridge.store.records import Records
 
 Found = TypeVar("Found")
 

@@ -28,7 +28,8 @@ from bridge.service.successors import first_copy
 from bridge.store.calls import MOST, Call
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.records import Claim, Confirmation, Records, read
+from bridge.store.outcomes import read
+from bridge.store.records import Claim, Confirmation, Records
 
 TOPIC: Final = "orders"
 DAY_MS: Final = 86_400_000

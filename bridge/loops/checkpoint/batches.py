@@ -23,7 +23,8 @@ from bridge.service.successors import completed
 from bridge.service.superseded import superseded
 from bridge.store import envelopes
 from bridge.store.calls import Call
-from bridge.store.records import AHEAD_MS, Outcome, read
+from bridge.store.outcomes import Outcome, read
+from bridge.store.records import AHEAD_MS
 from bridge.store.verdicts import Verdict
 
 RETRY_MS = 500  # before a copy that could not be published is tried again

@@ -13,7 +13,8 @@ from bridge.service.lease_copies import missing_step
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.succession import Step
 from bridge.service.successors import as_recorded, dead, later, left_at_most
-from bridge.store.records import Outcome, Records
+from bridge.store.outcomes import Outcome
+from bridge.store.records import Records
 from bridge.store.verdicts import Verdict
 
 ADOPT_AFTER_ASKED = 60

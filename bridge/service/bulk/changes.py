@@ -20,7 +20,7 @@ from bridge.service.context import Context
 from bridge.service.portions import portions
 from bridge.service.succession import Step, Succession, named
 from bridge.store.calls import Call
-from bridge.store.records import Outcome, outcome_of, read_envelope
+from bridge.store.outcomes import Outcome, outcome_of, read_envelope
 from bridge.store.verdicts import Verdict
 
 

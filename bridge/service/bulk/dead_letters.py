@@ -16,7 +16,7 @@ from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession, named
 from bridge.service.successors import first_copy
 from bridge.service.taken_ids import followed
-from bridge.store.records import outcome_of
+from bridge.store.outcomes import outcome_of
 from bridge.store.verdicts import Verdict
 
 _Key = tuple[str, int, int]

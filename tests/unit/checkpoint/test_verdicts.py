@@ -10,7 +10,8 @@ from bridge.model.message import Copy, CopyKind, Envelope, Record, State
 from bridge.model.values import Backoff, Policy
 from bridge.service.succession import Step
 from bridge.store.keys import Keys
-from bridge.store.records import Outcome, Records
+from bridge.store.outcomes import Outcome
+from bridge.store.records import Records
 from bridge.store.verdicts import Verdict
 
 NOW_MS = 1_769_850_000_000

@@ -13,7 +13,8 @@ from bridge.model.message import Copy, Envelope
 from bridge.service.succession import Step, Succession, named
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
-from bridge.store.records import Outcome, Records
+from bridge.store.outcomes import Outcome
+from bridge.store.records import Records
 from bridge.store.verdicts import Verdict
 
 AWAY = StoreUnavailable("away")

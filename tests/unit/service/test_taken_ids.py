@@ -11,7 +11,8 @@ from bridge.model.message import Copy, Envelope, Record, State, aside_id, taken_
 from bridge.service.succession import Step
 from bridge.service.taken_ids import followed, sought
 from bridge.store.keys import Keys
-from bridge.store.records import Outcome, Records
+from bridge.store.outcomes import Outcome
+from bridge.store.records import Records
 from bridge.store.verdicts import Verdict
 
 RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
