@@ -9,13 +9,16 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from bridge.model.errors import BridgeError
 from bridge.model.labels import NO_LABELS, packed, unpacked, valid_key, valid_value
 from bridge.model.message import SHOWN_STATES, Envelope, Message, Record, valid_id, valid_topic
+from bridge.model.values import Policy
+from bridge.store.kept_fields import Field, is_kept
+from bridge.store.policies import read_policy
 
 FORMAT: Final = 1
 Line = Mapping[str, Any]
@@ -49,6 +52,13 @@ class Kind(StrEnum):
 
 class BadBackup(BridgeError):
     """A line is not part of a backup that this version reads."""
+
+
+class Topic(NamedTuple):
+    """A topic and its policy, or None if it has none of its own."""
+
+    name: str
+    policy: Policy | None
 
 
 def written(kind: Kind, members: Line) -> bytes:
@@ -124,3 +134,33 @@ def read_message(line: Line, number: int) -> Message:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadBackup(f"line {number} is no message: {type(error).__name__} {error}") from None
+
+
+def read_topic(line: Line, number: int) -> Topic:
+    """Reads the line of a topic.
+
+    Raises:
+        BadBackup: a member is missing or wrong.
+    """
+    try:
+        name, policy = line["topic"], line["policy"]
+        if not valid_topic(name):
+            raise BadBackup(f"line {number} has no valid topic: {name!r}")
+        return Topic(name, None if policy is None else read_policy(orjson.dumps(policy)))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadBackup(f"line {number} is no topic: {type(error).__name__} {error}") from None
+
+
+def read_field(line: Line, number: int) -> Field:
+    """Reads the line of a field. It may be of no other key than those that a backup reads.
+
+    Raises:
+        BadBackup: a member is missing or wrong.
+    """
+    try:
+        field = Field(*(line[name] for name in Field._fields))
+    except KeyError as error:
+        raise BadBackup(f"line {number} is no field: {error} is missing") from None
+    if not (all(isinstance(text, str) for text in field) and is_kept(field)):
+        raise BadBackup(f"line {number} has a field of {field.of!r}, which no backup has")
+    return field

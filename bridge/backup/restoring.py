@@ -11,17 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-import orjson
-
-from bridge.backup.lines import BadBackup, Kind, Line, check_head, read, read_message
+from bridge.backup.lines import BadBackup, Kind, Topic, check_head, read, read_field, read_message, read_topic
 from bridge.backup.taking import needs_body
 from bridge.model.message import CopyKind, Envelope, Message, Record, State, new_nonce
 from bridge.service.service import Service
 from bridge.service.succession import Step, Succession, named
 from bridge.service.successors import dead, later, successor
-from bridge.store.kept_fields import Field, KeptFields
+from bridge.store.kept_fields import KeptFields
 from bridge.store.outcomes import outcome_of
-from bridge.store.policies import StoredPolicies, read_policy
+from bridge.store.policies import StoredPolicies
 from bridge.store.verdicts import Verdict
 
 _GROUP: Final = 256
@@ -59,9 +57,9 @@ class Restore:
                 case Kind.HEAD:
                     check_head(line)
                 case Kind.TOPIC:
-                    await self._topic(line, number)
+                    await self._topic(read_topic(line, number))
                 case Kind.FIELD:
-                    await self._field(line, number)
+                    self.counts["fields"] += await self._fields.add(read_field(line, number))
                 case Kind.MESSAGE:
                     group.append(read_message(line, number))
                     size += len(text)
@@ -72,26 +70,15 @@ class Restore:
         if kind is not Kind.END:
             raise BadBackup(f"it stops at line {number}, without its end: the rest is missing")
 
-    async def _topic(self, line: Line, number: int) -> None:
-        try:
-            topic, policy = line["topic"], line["policy"]
-        except KeyError as error:
-            raise BadBackup(f"line {number} is no topic: {error} is missing") from None
-        await self._context.topics.used(topic)
-        if policy is not None and await self._policies.get(topic) is None:
-            await self._context.topics.put_policy(topic, read_policy(orjson.dumps(policy)))
+    async def _topic(self, topic: Topic) -> None:
+        await self._context.topics.used(topic.name)
+        if topic.policy is not None and await self._policies.get(topic.name) is None:
+            await self._context.topics.put_policy(topic.name, topic.policy)
         self.counts["topics"] += 1
-
-    async def _field(self, line: Line, number: int) -> None:
-        try:
-            field = Field(*(str(line[name]) for name in Field._fields))
-        except KeyError as error:
-            raise BadBackup(f"line {number} is no field: {error} is missing") from None
-        self.counts["fields"] += await self._fields.add(field)
 
     async def _restore(self, messages: Sequence[Message]) -> None:
         now_ms = int(self._context.store.clock.now_ms())
-        wanted = []
+        steps = []
         for message, former in zip(messages, await self._formers(messages), strict=True):
             if former is not None and not _is_newer(message.record, former):
                 self.counts["kept"] += 1
@@ -100,8 +87,8 @@ class Restore:
             elif not needs_body(message) and message.record.forget_ms <= now_ms:
                 self.counts["forgotten"] += 1
             else:
-                wanted.append(message)
-        results = await self._succession.perform([self._step(message, now_ms) for message in wanted])
+                steps.append(self._step(message, former, now_ms))
+        results = await self._succession.perform(steps)
         for result in results:
             restored = named(result).verdict is Verdict.RESTORED
             self.counts["messages" if restored else "kept"] += 1
@@ -111,14 +98,17 @@ class Restore:
         answers = await self._context.store.run(calls)
         return [outcome_of(call, answer).record for call, answer in zip(calls, answers, strict=True)]
 
-    def _step(self, message: Message, now_ms: int) -> Step:
-        """A live message waits for its due moment, and a leased one for the end of its lease, whose receipt is gone."""
+    def _step(self, message: Message, former: Record | None, now_ms: int) -> Step:
+        """A live message waits for its due moment, and a leased one for the end of its lease, whose receipt is gone.
+
+        `former`: the record under its id. Its copies are ghosts, so the epoch goes on from its own."""
         record, envelope = message.record, message.envelope or Envelope()
+        latest = record if former is None else replace(record, epoch=max(record.epoch, former.epoch))
         if not needs_body(message):
-            return Step(name=self._records.restore(record, record, envelope))
+            return Step(name=self._records.restore(record, latest, envelope))
         letter, due_ms = record.state is State.DEAD, max(record.due_ms, record.lease_until_ms)
         attempt = max(1, record.attempts) if letter else record.attempts + 1
-        copy = successor(record, envelope, nonce=new_nonce(), attempt=attempt, due_ms=due_ms)
+        copy = successor(latest, envelope, nonce=new_nonce(), attempt=attempt, due_ms=due_ms)
         state = State.DEAD if letter else State.WAITING
         restored = replace(record, state=state, epoch=copy.epoch, nonce=copy.nonce, due_ms=due_ms)
         name = self._records.restore(record, restored, envelope)

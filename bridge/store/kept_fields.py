@@ -12,6 +12,8 @@ from bridge.store.keys import Keys
 _VERSIONS: Final = {"tokens": "version", "subscriptions": "/version"}
 """The fields that change with every write of a hash. Bridges read the hash again when they do."""
 
+_HASHES: Final = ("subscriptions", "tokens", "names", "lmstfy/limits", "lmstfy/names")
+
 
 class Field(NamedTuple):
     """One field of a hash. `of`: the hash's key without the prefix."""
@@ -19,6 +21,13 @@ class Field(NamedTuple):
     of: str
     name: str
     value: str
+
+
+def is_kept(field: Field) -> bool:
+    """Whether a field is of a hash that `KeptFields.all` reads, and no version."""
+    of = field.of.split("/")
+    known = field.of in _HASHES or (of[:2] == ["lmstfy", "tokens"] and len(of) == 4 and all(of))
+    return known and field.name != _VERSIONS.get(field.of)
 
 
 class KeptFields:

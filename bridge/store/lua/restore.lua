@@ -2,9 +2,9 @@
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce state created_ms due_ms expires_ms
 --       attempts max_retry last_ms ended_ms forget_ms reason envelope labels by
---       epoch, nonce: of the record in the backup. next_epoch, next_nonce: of the copy that the caller published, or the
---       same again for a message that has ended. state: as in the record, with 1 for every live one. envelope '': there
---       is nothing to keep. labels: lines, or ''. by: as in _record.lua.
+--       epoch, nonce: of the record in the backup. next_epoch, next_nonce: of the copy that the caller published; for a
+--       message that has ended, the later epoch of both records, and the nonce again. state: as in the record, with 1
+--       for every live one. envelope '': there is nothing to keep. labels: lines, or ''. by: as in _record.lua.
 -- Returns: restored | kept (the record is at least as new as the backup)
 -- Promise: a live message's copy is published before, and so is a dead letter. It never changes a message that has gone
 -- on since the backup. Running it twice changes the record once.
@@ -20,7 +20,7 @@ local restored = born(tonumber(ARGV[8]), tonumber(ARGV[9]), created, due, tonumb
 restored[LAST], restored[REASON], restored[ENDED] = tonumber(ARGV[16]), ARGV[19], ended_ms
 if r then
   restored[LAST] = math.max(restored[LAST], r[LAST], r[DUE])
-  set_aside(r)
+  if r[CREATED] ~= created then set_aside(r) end -- a letter of the same message is no other one
   free(r)
 end
 if ARGV[21] ~= '' then restored[LABELS] = ARGV[21] end

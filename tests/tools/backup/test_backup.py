@@ -88,6 +88,21 @@ async def test_backup_of_ten_thousand_waiting_is_restored_on_empty_servers(
     assert await new.pull(wait=0) == []
 
 
+async def test_letter_that_waits_in_the_backup_waits_again_and_is_no_letter(wiped: Own, tmp_path: Path) -> None:
+    topic, file = wiped.topic.beside("replayed"), tmp_path / "backup.ndjson"
+    await make_dead(topic, "again")
+    await run("backup", wiped, file)
+    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    (letter,) = [line for line in lines if line.get("id") == "again"]
+    letter |= {"state": "waiting", "epoch": letter["epoch"] + 1, "attempts": 0, "reason": ""}
+    file.write_text("\n".join(map(json.dumps, lines)))
+
+    assert (await run("restore", wiped, file))["messages"] == 1
+    assert await dead_ids(topic) == []
+    await topic.ack(await topic.pull_one())
+    assert await topic.state("again") == "acked"
+
+
 async def test_file_without_its_end_is_refused(former: Own, wiped: Own, tmp_path: Path) -> None:
     file = tmp_path / "backup.ndjson"
     await run("backup", former, file)

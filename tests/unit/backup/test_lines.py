@@ -5,8 +5,20 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from bridge.backup.lines import BadBackup, Kind, check_head, message_line, read, read_message
+from bridge.backup.lines import (
+    BadBackup,
+    Kind,
+    Topic,
+    check_head,
+    message_line,
+    read,
+    read_field,
+    read_message,
+    read_topic,
+)
 from bridge.model.message import Envelope, Message, Record, State
+from bridge.model.values import Policy, Release
+from bridge.store.kept_fields import Field
 
 RECORD = Record(
     "shop/orders", "a-1", State.LEASED, 3, 7, 1_000, 2_000, 0, 1, 5, 2_000, 9_000, 8_000, 0, 0, "busy", "a=1"
@@ -53,6 +65,50 @@ def test_wrong_member_of_a_message_is_refused(change: dict[str, object], reason:
     line = {**orjson.loads(message_line(Message(record=RECORD, envelope=ENVELOPE))), **change}
     with pytest.raises(BadBackup, match=reason):
         read_message(line, 4)
+
+
+def test_topic_is_read_with_its_policy_or_none() -> None:
+    assert read_topic({"topic": "orders", "policy": None}, 2) == Topic("orders", None)
+    assert read_topic({"topic": "orders", "policy": {"max_retry": 7, "release": "direct"}}, 2) == Topic(
+        "orders", Policy(max_retry=7, release=Release.DIRECT)
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ({"topic": "a b", "policy": None}, "line 4 has no valid topic: 'a b'"),
+        ({"topic": 7, "policy": None}, "line 4 is no topic: TypeError"),
+        ({"topic": "orders"}, "line 4 is no topic: KeyError 'policy'"),
+        ({"topic": "orders", "policy": 7}, "line 4 is no topic: TypeError"),
+        ({"topic": "orders", "policy": {"release": "soon"}}, "line 4 is no topic: ValueError"),
+    ],
+)
+def test_wrong_member_of_a_topic_is_refused(line: dict[str, object], reason: str) -> None:
+    with pytest.raises(BadBackup, match=reason):
+        read_topic(line, 4)
+
+
+@pytest.mark.parametrize("of", ["subscriptions", "tokens", "names", "lmstfy/limits", "lmstfy/tokens/main/shop"])
+def test_field_of_a_hash_that_a_backup_reads_is_taken(of: str) -> None:
+    assert read_field({"kind": "field", "of": of, "name": "a", "value": "1"}, 2) == Field(of, "a", "1")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"of": "operations"},
+        {"of": "lmstfy/tokens/main"},
+        {"of": "lmstfy/tokens//shop"},
+        {"of": ""},
+        {"of": 7},
+        {"name": "version"},
+        {"value": None},
+    ],
+)
+def test_field_that_no_backup_has_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(BadBackup, match="line 4 has a field of"):
+        read_field({"of": "tokens", "name": "a", "value": "1", **change}, 4)
 
 
 def test_other_format_is_refused() -> None:
