@@ -14,6 +14,7 @@ from bridge.http.v1 import examples
 from bridge.http.v1.call import About, ApiCall, json_answer
 from bridge.http.v1.operation import Operation, ResponseDoc
 from bridge.http.v1.queries import ActionsQuery
+from bridge.http.v1.scalars import ShownInstant
 from bridge.model.action import Action, Recorded
 from bridge.model.durations import format_instant
 
@@ -24,7 +25,7 @@ Run = Callable[["Pools", ApiCall], Awaitable[Response]]
 
 
 class ActionOut(BaseModel):
-    at: str
+    at: ShownInstant
     what: Annotated[str, Field(description="the operation, such as `pause`, or a command")]
     who: Annotated[
         str,

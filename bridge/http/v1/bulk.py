@@ -15,7 +15,7 @@ from bridge.http.v1 import examples
 from bridge.http.v1.call import About, ApiCall, JsonAnswer
 from bridge.http.v1.filters import FilterFields
 from bridge.http.v1.operation import Operation, ResponseDoc
-from bridge.http.v1.operations import OPERATION, FailureOut, OperationOut, failures_json, operation_json
+from bridge.http.v1.operations import OPERATION, FailedChangeOut, OperationOut, failures_json, operation_json
 from bridge.http.v1.requests import one_of_delay_and_deliver_at
 from bridge.http.v1.scalars import Delay, Instant, whole
 from bridge.model.bulk import BulkAction
@@ -69,7 +69,7 @@ class BulkOut(BaseModel):
     failed: Annotated[int, Field(description="messages that changed meanwhile, or that can't be changed")]
     dry_run: bool
     operation: OperationOut | None
-    failures: Annotated[list[FailureOut], Field(description="the first ten")]
+    failures: Annotated[list[FailedChangeOut], Field(description="the first ten")]
 
 
 async def delete_many(pools: Pools, call: ApiCall) -> Response:

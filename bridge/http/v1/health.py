@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from bridge.access.decision import Need
@@ -13,6 +13,7 @@ from bridge.access.token import Scope
 from bridge.http import problems
 from bridge.http.v1.call import ApiCall, json_answer
 from bridge.http.v1.operation import Operation, ResponseDoc
+from bridge.http.v1.results import FindingOut
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
 
 class LiveOut(BaseModel):
     status: str
-
-
-class FindingOut(BaseModel):
-    severity: Literal["error", "warning"]
-    says: str
-    remedy: Annotated[str, Field(description="what an operator can do; empty if `says` says it")]
 
 
 class ReadyOut(LiveOut):

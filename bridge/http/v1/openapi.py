@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _REF = "#/components/schemas/{model}"
 _PART = "^[A-Za-z0-9_.-]{1,100}$"
+# Relative to the document's own address, so it is right behind proxies that serve the bridge below a path.
+_SERVER: Final = {"url": ".", "description": "The bridge that served this document"}
+_CONTACT: Final = {"name": "The maintainers of delaybridge"}
+_LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 _PATH_PARAMETERS = {
     "topic": ({"type": "string", "pattern": TOPIC_PATTERN}, "The topic: `name`, or `namespace%2Fname`", "orders"),
     "namespace": ({"type": "string", "pattern": _PART}, "The first part of the topic's name", "shop"),
@@ -41,7 +45,14 @@ _REQUEST_ID = {
 def document(app: FastAPI, operations: Sequence[Operation], *, tokens: bool) -> dict[str, Any]:
     """The document of the application with these operations. `tokens`: whether they require one."""
     whole = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
+        title=app.title,
+        version=app.version,
+        description=app.description,
+        routes=app.routes,
+        tags=app.openapi_tags,
+        servers=[dict(_SERVER)],
+        contact=dict(_CONTACT),
+        license_info=dict(_LICENSE),
     )
     # Added after FastAPI has written the document: it drops null values, also from examples.
     for operation in operations:

@@ -15,6 +15,8 @@ from bridge.http.v1 import examples
 from bridge.http.v1.call import About, ApiCall, json_answer
 from bridge.http.v1.operation import Operation, ResponseDoc
 from bridge.http.v1.queries import PageQuery
+from bridge.http.v1.results import MAY_BE_ABSENT, StateName
+from bridge.http.v1.scalars import ShownInstant
 from bridge.model.bulk import BulkOperation, Failure
 from bridge.model.durations import format_instant
 from bridge.model.errors import NotFound
@@ -27,7 +29,19 @@ if TYPE_CHECKING:
 OPERATION: Final = "/v1/operations"
 
 
-class FailureOut(BaseModel):
+class FilterOut(BaseModel):
+    """The fields of the request that narrow the choice. A field that is absent matches every message."""
+
+    topic: Annotated[str, MAY_BE_ABSENT]
+    state: Annotated[list[StateName], MAY_BE_ABSENT]
+    due_after: Annotated[ShownInstant, MAY_BE_ABSENT]
+    due_before: Annotated[ShownInstant, MAY_BE_ABSENT]
+    id_prefix: Annotated[str, MAY_BE_ABSENT]
+    labels: Annotated[dict[str, str], MAY_BE_ABSENT]
+    reason: Annotated[str, MAY_BE_ABSENT]
+
+
+class FailedChangeOut(BaseModel):
     topic: str
     id: str
     detail: str
@@ -39,15 +53,15 @@ class OperationOut(BaseModel):
 
     id: str
     action: Literal["delete", "move", "run-now", "replay"]
-    filter: Annotated[dict[str, Any], Field(description="the fields of the request that narrow the choice")]
+    filter: FilterOut
     state: Literal["running", "done", "cancelled", "failed"]
     matched: int
     done: int
     failed: int
-    created_at: str
-    ended_at: str | None
+    created_at: ShownInstant
+    ended_at: ShownInstant | None
     token_id: Annotated[str, Field(description="whose call began it; `anybody`: no token was asked for")]
-    failures: Annotated[list[FailureOut], Field(description="the first ten")]
+    failures: Annotated[list[FailedChangeOut], Field(description="the first ten")]
 
 
 class OperationsOut(BaseModel):

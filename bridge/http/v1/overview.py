@@ -13,9 +13,10 @@ from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1 import examples
 from bridge.http.v1.call import ApiCall, json_answer
-from bridge.http.v1.health import FindingOut
 from bridge.http.v1.operation import Operation, ResponseDoc
 from bridge.http.v1.queries import NoQuery
+from bridge.http.v1.results import FindingOut
+from bridge.http.v1.scalars import ShownInstant
 from bridge.metrics.topics import OTHER
 from bridge.model.durations import format_instant
 from bridge.service.due_bins import summed
@@ -60,7 +61,7 @@ class WorstOut(BaseModel):
 
 
 class OverviewOut(BaseModel):
-    at: str
+    at: ShownInstant
     ok: Annotated[bool, Field(description="as `/health/ready`")]
     parts: dict[str, str]
     findings: list[FindingOut]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 from pydantic import BaseModel, Field
 
 from bridge.http import exact_json
 from bridge.http.v1.content import body_json
+from bridge.http.v1.scalars import ShownInstant
 from bridge.model.durations import format_instant
 from bridge.model.header_values import as_text
 from bridge.model.labels import unpacked
@@ -24,26 +25,34 @@ from bridge.model.values import AckResult, Leased, Page
 StateName = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+MAY_BE_ABSENT: Final = Field(default=None, json_schema_extra=_without_default)
+"""For a field that not every answer has. Its schema has no default: clients would read one into the answer."""
+
+
 class MessageOut(BaseModel):
     """A message. Without `body` and `body_base64`, Redis did not keep its body."""
 
     topic: str
     id: str
     state: StateName
-    body: Annotated[Any, Field(default=None, description="any JSON value; a string for a text content type")]
+    body: Annotated[Any, MAY_BE_ABSENT, Field(description="any JSON value; a string for a text content type")]
     body_base64: Annotated[
-        str, Field(default="", description="instead of `body`, for bytes that are neither JSON nor text")
+        str, MAY_BE_ABSENT, Field(description="instead of `body`, for bytes that are neither JSON nor text")
     ]
     content_type: Annotated[str, Field(description="empty: the AMQP client that sent the message gave none")]
     headers: dict[str, Any]
     labels: Annotated[dict[str, str], Field(description="given at the send, for searches")]
-    created_at: str
-    due_at: str
-    expires_at: str | None
+    created_at: ShownInstant
+    due_at: ShownInstant
+    expires_at: ShownInstant | None
     attempts: Annotated[int, Field(description="deliveries so far")]
     max_retry: int
-    lease_until: str | None
-    ended_at: str | None
+    lease_until: ShownInstant | None
+    ended_at: ShownInstant | None
     reason: str | None
 
 
@@ -62,6 +71,12 @@ class ProblemField(BaseModel):
     message: str
 
 
+class FindingOut(BaseModel):
+    severity: Literal["error", "warning"]
+    says: str
+    remedy: Annotated[str, Field(description="what an operator can do; empty if `says` says it")]
+
+
 class ProblemOut(BaseModel):
     """A problem as RFC 9457 defines it. `errors`: one entry for each field that is wrong.
 
@@ -74,18 +89,20 @@ class ProblemOut(BaseModel):
     detail: str
     errors: list[ProblemField]
     request_id: str
-    state: Annotated[str, Field(default="")]
-    retry_after_s: Annotated[int, Field(default=1)]
-    scope: Annotated[str, Field(default="")]
-    parts: Annotated[dict[str, str], Field(default_factory=dict)]
+    state: Annotated[str, MAY_BE_ABSENT]
+    retry_after_s: Annotated[int, MAY_BE_ABSENT]
+    scope: Annotated[str, MAY_BE_ABSENT]
+    parts: Annotated[dict[str, str], MAY_BE_ABSENT]
+    policies: Annotated[str, MAY_BE_ABSENT]
+    findings: Annotated[list[FindingOut], MAY_BE_ABSENT]
 
 
 class BatchItem(BaseModel):
     """Status 201 (accepted) or 200 (a live message has this id) with `message`; any other status with `error`."""
 
     status: int
-    message: Annotated[MessageOut, Field(default=None)]
-    error: Annotated[ProblemOut, Field(default=None)]
+    message: Annotated[MessageOut, MAY_BE_ABSENT]
+    error: Annotated[ProblemOut, MAY_BE_ABSENT]
 
 
 class BatchOut(BaseModel):

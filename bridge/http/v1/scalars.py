@@ -1,4 +1,4 @@
-"""Defines the scalar types of requests for pydantic: names, durations and instants in milliseconds, media types."""
+"""Defines the scalar types for pydantic: names, durations and instants in milliseconds, media types, shown instants."""
 
 from __future__ import annotations
 
@@ -127,6 +127,9 @@ Lease = Annotated[
 ]
 Instant = Annotated[int, PlainValidator(_instant), _INSTANT_SCHEMA]
 QueryInstant = Annotated[int, PlainValidator(_queried_instant), _INSTANT_SCHEMA]
+ShownInstant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+"""An instant in an answer: RFC 3339 in UTC with milliseconds, as `format_instant` writes it."""
+
 Base64 = Annotated[bytes, PlainValidator(_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
 MediaType = Annotated[StrictStr, Field(max_length=_MAX_MEDIA_TYPE, pattern=MEDIA_TYPE_PATTERN)]
 Retries = Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES), BeforeValidator(whole)]

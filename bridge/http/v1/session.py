@@ -17,6 +17,7 @@ from bridge.http.v1 import examples
 from bridge.http.v1.call import ApiCall, JsonAnswer, json_answer
 from bridge.http.v1.operation import Operation, ResponseDoc
 from bridge.http.v1.queries import NoQuery
+from bridge.http.v1.scalars import ShownInstant
 from bridge.model.durations import format_instant
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class SessionOut(BaseModel):
     every_topic: bool
     namespaces: Annotated[list[str], Field(description="with `bare_topics`, the topics that the token may use")]
     bare_topics: bool
-    ends_at: Annotated[str | None, Field(description="when the session ends; null in other answers")]
+    ends_at: Annotated[ShownInstant | None, Field(description="when the session ends; null in other answers")]
 
 
 async def open_session(pools: Pools, call: ApiCall) -> Response:

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from bridge.http.v1.policy import BackoffRequest, GrowingOut, StepsOut, backoff_json, backoff_of
 from bridge.http.v1.requests import Request
-from bridge.http.v1.scalars import duration, duration_schema, refused, whole
+from bridge.http.v1.scalars import ShownInstant, duration, duration_schema, refused, whole
 from bridge.model.addresses import MAX_URL, URL_FORM, URL_PATTERN, Url, parse_url
 from bridge.model.durations import format_instant
 from bridge.model.webhooks import SECRET_FORM, SECRET_PATTERN
@@ -88,8 +88,8 @@ class SubscriptionRequest(Request):
         )
 
 
-class FailureOut(BaseModel):
-    at: str
+class FailedCallOut(BaseModel):
+    at: ShownInstant
     id: Annotated[str, Field(description="the message's id")]
     reason: Annotated[
         str, Field(description="status, redirect, timeout, connection, answer_too_long, address, destination")
@@ -106,17 +106,17 @@ class SubscriptionOut(BaseModel):
     concurrency: int
     timeout_ms: int
     backoff: GrowingOut | StepsOut
-    created_at: str
+    created_at: ShownInstant
     state: Annotated[
         Literal["active", "held", "ended"],
         Field(description="held: the receiver asked for a pause; ended: the receiver answered 410"),
     ]
     held_ms: Annotated[int, Field(description="until calls go on; 0: they are not held")]
-    ended_at: str | None
+    ended_at: ShownInstant | None
     delivered: Annotated[int, Field(description="calls that the receiver accepted since the subscription was created")]
     failed: Annotated[int, Field(description="failed attempts since the subscription was created")]
-    last_delivered_at: str | None
-    last_failure: FailureOut | None
+    last_delivered_at: ShownInstant | None
+    last_failure: FailedCallOut | None
 
 
 class SubscriptionsOut(BaseModel):

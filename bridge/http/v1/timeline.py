@@ -12,6 +12,7 @@ from bridge.access.token import Scope
 from bridge.http.v1 import examples
 from bridge.http.v1.call import ApiCall, json_answer
 from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
+from bridge.http.v1.scalars import ShownInstant
 from bridge.model.durations import format_instant
 from bridge.model.timeline import Transition, What
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TransitionOut(BaseModel):
-    at: str
+    at: ShownInstant
     what: What
     attempt: Annotated[int, Field(description="deliveries so far, as the message's `attempts` counts them")]
     slot: Annotated[

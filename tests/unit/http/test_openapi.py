@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -14,16 +15,65 @@ from fastapi import FastAPI
 from bridge.http.server.fast_path import FastPath
 
 _BODY_PROBLEMS = {"400", "413", "422"}
-_CALLS = {
-    ("post", "/messages"), ("post", "/messages/batch"), ("get", "/messages"), ("get", "/messages/{id}"),
-    ("delete", "/messages/{id}"), ("patch", "/messages/{id}"), ("post", "/pull"), ("post", "/ack"),
-    ("post", "/messages/{id}/ack"), ("post", "/messages/{id}/nack"), ("post", "/messages/{id}/extend"),
-    ("get", "/messages/{id}/timeline"),
-    ("get", "/dead"), ("post", "/dead/{id}/replay"), ("post", "/dead/replay"), ("delete", "/dead"),
-    ("delete", "/dead/{id}"), ("get", ""), ("put", ""), ("patch", ""), ("delete", ""),
-    ("post", "/pause"), ("post", "/resume"),
-    ("get", "/subscription"), ("put", "/subscription"), ("delete", "/subscription"),
-}  # fmt: skip
+# A client is made from these ids, so an id never changes.
+_OF_TOPICS = {
+    "send": "post /messages",
+    "send_many": "post /messages/batch",
+    "list_messages": "get /messages",
+    "look_up": "get /messages/{id}",
+    "delete": "delete /messages/{id}",
+    "move": "patch /messages/{id}",
+    "look_at_timeline": "get /messages/{id}/timeline",
+    "pull": "post /pull",
+    "ack_many": "post /ack",
+    "ack": "post /messages/{id}/ack",
+    "nack": "post /messages/{id}/nack",
+    "extend": "post /messages/{id}/extend",
+    "list_dead": "get /dead",
+    "replay": "post /dead/{id}/replay",
+    "replay_many": "post /dead/replay",
+    "drop": "delete /dead/{id}",
+    "drop_many": "delete /dead",
+    "look_at_topic": "get ",
+    "put_policy": "put ",
+    "patch_policy": "patch ",
+    "remove_topic": "delete ",
+    "pause": "post /pause",
+    "resume": "post /resume",
+    "look_at_subscription": "get /subscription",
+    "subscribe": "put /subscription",
+    "unsubscribe": "delete /subscription",
+}
+_OTHERS = {
+    "pull_by_priority": "post /v1/pull",
+    "search": "get /v1/messages",
+    "delete_many": "post /v1/messages:delete",
+    "move_many": "post /v1/messages:move",
+    "run_many_now": "post /v1/messages:run-now",
+    "replay_matching": "post /v1/messages:replay",
+    "list_operations": "get /v1/operations",
+    "look_at_operation": "get /v1/operations/{operation_id}",
+    "cancel_operation": "post /v1/operations/{operation_id}/cancel",
+    "list_topics": "get /v1/topics",
+    "list_subscriptions": "get /v1/subscriptions",
+    "overview": "get /v1/overview",
+    "list_slots": "get /v1/slots",
+    "list_actions": "get /v1/actions",
+    "open_session": "post /v1/session",
+    "look_at_session": "get /v1/session",
+    "close_session": "delete /v1/session",
+    "live": "get /health/live",
+    "ready": "get /health/ready",
+    "metrics": "get /metrics",
+}
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?(Z|[+-]\d\d:\d\d)")
+_NAMED_AS_INSTANT = re.compile(r"(^|_)(at|until|after|before)$")
+_INSTANTS = jsonschema.FormatChecker(formats=())
+
+
+@_INSTANTS.checks("date-time")
+def _is_instant(value: object) -> bool:
+    return not isinstance(value, str) or _INSTANT.fullmatch(value) is not None
 
 
 @pytest.fixture
@@ -37,42 +87,62 @@ def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
             yield f"{method} {path}", operation
 
 
-def _check(document: dict[str, Any], where: str, content: dict[str, Any]) -> None:
-    """Checks that every media type has an example, and that each example is valid by its schema."""
+def _has_examples(where: str, content: dict[str, Any]) -> None:
     assert content, where
     for media in content.values():
         assert media["examples"], where
-        for example in media["examples"].values():
-            schema = {**media["schema"], "components": document["components"]}
-            jsonschema.Draft202012Validator(schema).validate(example["value"])
 
 
-def test_the_document_has_every_operation(document: dict[str, Any]) -> None:
-    found = {tuple(where.split(" ", 1)) for where, _ in _operations(document)}
-    topics = {(method, "/v1/topics/{topic}" + rest) for method, rest in _CALLS}
-    namespaces = {(method, "/v1/namespaces/{namespace}/topics/{name}" + rest) for method, rest in _CALLS}
-    others = {("post", "/v1/pull"), ("get", "/v1/topics"), ("get", "/health/live"), ("get", "/health/ready")}
-    operators = {
-        ("get", "/metrics"),
-        ("get", "/v1/actions"),
-        ("post", "/v1/messages:delete"),
-        ("post", "/v1/messages:move"),
-        ("post", "/v1/messages:run-now"),
-        ("post", "/v1/messages:replay"),
-        ("get", "/v1/operations"),
-        ("get", "/v1/operations/{operation_id}"),
-        ("post", "/v1/operations/{operation_id}/cancel"),
-        ("get", "/v1/messages"),
-        ("get", "/v1/overview"),
-        ("get", "/v1/slots"),
-    }
-    sessions = {(method, "/v1/session") for method in ("post", "get", "delete")}
-    assert found == topics | namespaces | others | operators | sessions | {("get", "/v1/subscriptions")}
+def _examples(document: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Every example of a request, a parameter and an answer: where it is, the value, its schema."""
+
+    def whole(schema: dict[str, Any]) -> dict[str, Any]:
+        return {**schema, "components": document["components"]}
+
+    for where, operation in _operations(document):
+        for parameter in operation.get("parameters", ()):
+            yield f"{where} {parameter['name']}", parameter["example"], whole(parameter["schema"])
+        described = {"request": operation.get("requestBody", {"content": {}}), **operation["responses"]}
+        for part, content in ((part, one["content"]) for part, one in described.items()):
+            for media in content.values():
+                for example in media["examples"].values():
+                    yield f"{where} {part}", example["value"], whole(media["schema"])
 
 
-def test_operation_ids_are_unique(document: dict[str, Any]) -> None:
-    ids = [operation["operationId"] for _, operation in _operations(document)]
-    assert len(ids) == len(set(ids))
+def _validator(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(schema, format_checker=_INSTANTS)
+
+
+def _with_one_broken(value: Any) -> Iterator[Any]:
+    """The value again for each instant in it, with a text in its place that is none."""
+    if isinstance(value, str) and _INSTANT.fullmatch(value):
+        yield "soon"
+    elif isinstance(value, dict | list):
+        for key, member in value.items() if isinstance(value, dict) else enumerate(value):
+            for broken in _with_one_broken(member):
+                copy: Any = value.copy()
+                copy[key] = broken
+                yield copy
+
+
+def test_the_document_has_every_operation_by_its_id(document: dict[str, Any]) -> None:
+    expected = dict(_OTHERS)
+    for name, call in _OF_TOPICS.items():
+        method, rest = call.split(" ")
+        expected[name] = f"{method} /v1/topics/{{topic}}{rest}"
+        expected[f"{name}_in_namespace"] = f"{method} /v1/namespaces/{{namespace}}/topics/{{name}}{rest}"
+    assert {operation["operationId"]: where for where, operation in _operations(document)} == expected
+
+
+def test_the_document_says_whose_it_is_and_where_the_bridge_is(document: dict[str, Any]) -> None:
+    assert document["servers"] == [{"url": ".", "description": "The bridge that served this document"}]
+    assert document["info"]["contact"] == {"name": "The maintainers of delaybridge"}
+    assert document["info"]["license"] == {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
+
+
+def test_no_two_models_share_a_name(document: dict[str, Any]) -> None:
+    # pydantic tells them apart by their modules, and clients would have such names.
+    assert not [name for name in document["components"]["schemas"] if "__" in name]
 
 
 def test_every_request_has_an_example_and_its_problems(document: dict[str, Any]) -> None:
@@ -81,7 +151,7 @@ def test_every_request_has_an_example_and_its_problems(document: dict[str, Any])
         for parameter in operation.get("parameters", ()):
             assert "example" in parameter, where
         if body := operation.get("requestBody"):
-            _check(document, where, body["content"])
+            _has_examples(where, body["content"])
             assert operation["responses"].keys() >= _BODY_PROBLEMS, where
 
 
@@ -89,7 +159,7 @@ def test_every_answer_has_an_example(document: dict[str, Any]) -> None:
     for where, operation in _operations(document):
         for status, response in operation["responses"].items():
             assert "X-Request-ID" in response["headers"], (where, status)
-            _check(document, f"{where} {status}", response["content"])
+            _has_examples(f"{where} {status}", response["content"])
             if int(status) >= 400:
                 assert list(response["content"]) == ["application/problem+json"], (where, status)
         assert "500" in operation["responses"], where
@@ -97,6 +167,40 @@ def test_every_answer_has_an_example(document: dict[str, Any]) -> None:
             assert operation["responses"].keys() >= {"422", "503"}, where
         if "{id}" in where:
             assert "404" in operation["responses"], where
+
+
+def test_every_example_is_valid(document: dict[str, Any]) -> None:
+    for where, value, schema in _examples(document):
+        found = [error.message for error in _validator(schema).iter_errors(value)]
+        assert not found, (where, found)
+
+
+def test_every_instant_of_an_example_has_its_format(document: dict[str, Any]) -> None:
+    checked = 0
+    for where, value, schema in _examples(document):
+        validator = _validator(schema)
+        for broken in _with_one_broken(value):
+            assert not validator.is_valid(broken), f"{where}: a field of {broken} lacks `format: date-time`"
+            checked += 1
+    assert checked > 100
+
+
+def test_every_field_that_is_named_as_an_instant_has_its_format(document: dict[str, Any]) -> None:
+    # Those that no example has: `null` in all of them.
+    fields = [
+        (name, field)
+        for one in document["components"]["schemas"].values()
+        for name, field in one.get("properties", {}).items()
+    ]
+    fields += [
+        (parameter["name"], parameter["schema"])
+        for _, operation in _operations(document)
+        for parameter in operation.get("parameters", ())
+    ]
+    found = [
+        name for name, field in fields if _NAMED_AS_INSTANT.search(name) and '"date-time"' not in json.dumps(field)
+    ]
+    assert not found
 
 
 async def test_a_browser_at_the_root_is_led_to_the_console(client: httpx2.AsyncClient) -> None:
