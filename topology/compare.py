@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from topology.plan import Arguments, Binding, Plan, Queue
+from topology.plan import UNLIMITED_DELIVERIES, Arguments, Binding, Plan, Queue
 from topology.report import Finding, error, warning
 
 Rows = Iterable[Mapping[str, Any]]
@@ -228,7 +228,9 @@ def _harm(definition: Mapping[str, Any], queue: Queue) -> Iterator[_Harm]:
     if int(definition.get("consumer-timeout", _CONSUMER_TIMEOUT_MS)) < _CONSUMER_TIMEOUT_MS:
         effect = "takes messages away from slow consumers, and from bridges while Redis is away"
         yield _Harm("warning", "consumer-timeout", effect, f"absent, or at least {_CONSUMER_TIMEOUT_MS}")
-    if "x-dead-letter-exchange" in arguments:
+    if "x-dead-letter-exchange" in arguments and arguments.get("x-delivery-limit") == UNLIMITED_DELIVERIES:
+        yield from _harm_to_ingress(definition, arguments)
+    elif "x-dead-letter-exchange" in arguments:
         yield from _harm_to_ready(definition, arguments)
     else:
         yield from _harm_to_terminal(definition, arguments)
@@ -254,6 +256,15 @@ def _harm_to_ready(definition: Mapping[str, Any], arguments: Arguments) -> Itera
         yield _Harm("warning", "delivery-limit", effect, _NOT_LOWER)
     if "dead-letter-routing-key" in definition:
         yield _Harm("warning", "dead-letter-routing-key", "hides the topic of returned messages", "absent")
+
+
+def _harm_to_ingress(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:
+    """Yields the harm to the ingress. A message that another limit takes out of it still reaches a checkpoint."""
+    if _lower(definition, "delivery-limit", arguments):
+        effect = "makes messages late whose bridges crash"
+        yield _Harm("warning", "delivery-limit", effect, _NOT_LOWER)
+    if "dead-letter-routing-key" in definition:
+        yield _Harm("error", "dead-letter-routing-key", "hides the topic of messages that expire here", "absent")
 
 
 def _harm_to_terminal(definition: Mapping[str, Any], arguments: Arguments) -> Iterator[_Harm]:

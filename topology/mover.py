@@ -120,6 +120,7 @@ class Mover:
                     headers=_headers(message),
                     now_ms=now_ms,
                     message_id=message.header.properties.message_id,
+                    exchange=message.exchange or "",
                 ),
             )
             for name, message in batch

@@ -35,8 +35,10 @@ def move(
     headers: Mapping[str, Any] | None,
     now_ms: int,
     message_id: str | None = None,
+    exchange: str = "",
 ) -> Move:
     """Returns the move for a message that was taken from an old queue with this routing key and these headers.
+    `exchange`: the one it came to the queue from.
 
     A waiting or due message goes into the new wheel, in the lane of its id, for the rest of its delay, rounded up. Two
     kinds of messages go to the new checkpoint with all their headers: those that a ready queue returned, because the
@@ -47,6 +49,10 @@ def move(
         return Move(exchange=new.acks, routing_key=key, headers=plain)
     if queue == old.refused:
         return Move(exchange="", routing_key=new.refused, headers=dict(headers or {}))
+    if queue == old.unroutable:
+        return Move(exchange="", routing_key=new.unroutable, headers=plain)
+    if queue == old.ingress:
+        return _into_ingress(old, new, exchange, key, plain)
     if topic := old.topic_of_ready_queue(queue):
         return Move(exchange="", routing_key=new.ready_queue(topic), headers=plain, keeps_expiration=True)
     if topic := old.topic_of_dead_queue(queue):
@@ -56,6 +62,8 @@ def move(
     lane = old.lane_with(queue)
     # Under the names of another version no slot counts as passed, which makes the rest too long.
     left_ms = min(left_of_key_ms(names, key, died) or 0 for names in (lane, FormerNames.of(lane)))
+    if died and died[0].queue == old.ingress:
+        return _into_ingress(old, new, died[0].exchange, key, plain)
     returned = bool(died) and old.topic_of_ready_queue(died[0].queue) is not None
     if returned or parsed is None:
         return Move(exchange=new.checkpoint, routing_key=key, headers=dict(headers or {}))
@@ -67,3 +75,14 @@ def move(
     return Move(
         exchange=entry.exchange, routing_key=entry.routing_key, headers=plain, lane=new_lane.lane, slots=entry.slots
     )
+
+
+def _into_ingress(old: Names, new: Names, exchange: str, key: str, headers: dict[str, Any]) -> Move:
+    """A message whose delay is in a header. The new names have no exchange for the publishers of another one before
+    somebody declares it, so the message names its target itself."""
+    target = old.delayed_exchange(exchange)
+    if target is None:
+        return Move(exchange=new.ingress, routing_key=key, headers=headers, keeps_expiration=True)
+    headers |= {"x-delay-exchange": target, "x-delay-routing-key": key}
+    topic = new.topic_of_exchange(target)
+    return Move(exchange=new.ingress, routing_key=topic, headers=headers, keeps_expiration=True)

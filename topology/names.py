@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from typing import Final
 from zlib import crc32
 
@@ -15,8 +16,13 @@ KIND: Final = re.compile(r"[a-z]{1,20}(?:-(?:bundle|parcel))?")
 """The kind of a copy, the word after `!` in a routing key, such as `lease` or `retry`; with the suffix, a bundle of
 such copies. A bundle was called a parcel before, and some parcels may wait for months."""
 
+_EXCHANGES: Final = "exchanges"
+
+LONGEST_NAME: Final = 255
+"""Bytes of the longest name of an exchange and of the longest routing key, in AMQP 0.9.1."""
+
 MOST_LANES: Final = 64
-"""The most lanes. A lane has 180 queues, and more of them would keep a cluster busy."""
+"""The most lanes. A lane has 178 queues, and more of them would keep a cluster busy."""
 
 # By hand: the size of one step, and the wait of a slot as text. A place before the slot's own is 0 and written out, so
 # these texts sort by duration.
@@ -46,7 +52,7 @@ class Names:
 
     `prefix` starts the names of the wheel. `ready` and `dead` are prefixes of topics, so they end in a separator. There
     are `lanes` wheels, each with a checkpoint queue. These are the names of lane number `lane`; the other names (ready,
-    dead, acks, refused) are the same in every lane.
+    dead, acks, refused, ingress, unroutable) are the same in every lane.
 
     Raises:
         ValueError: the broker reserves a name, two objects would share a name, or there is no such lane.
@@ -137,6 +143,45 @@ class Names:
     def refused(self) -> str:
         """Queue for messages that the checkpoint can't read. It is published to through the default exchange."""
         return f"{self.prefix}.refused"
+
+    @property
+    def ingress(self) -> str:
+        """Topic exchange that AMQP clients publish to with a topic as key, and the queue that it feeds: messages
+        whose delay is in a header."""
+        return f"{self.prefix}.in"
+
+    def ingress_of(self, exchange: str) -> str:
+        """Topic exchange for the publishers of another exchange. It feeds the queue `ingress` too, and a bridge
+        publishes each message to the other exchange when its delay has passed.
+
+        Raises:
+            ValueError: it has no name, or one that is too long.
+        """
+        name = f"{self.ingress}.{exchange}"
+        if not exchange or len(name.encode()) > LONGEST_NAME:
+            raise ValueError(f"{name!r} can't be an exchange: it must have a name, and at most {LONGEST_NAME} bytes")
+        return name
+
+    def topic_of_exchange(self, exchange: str) -> str:
+        """The topic of the messages for an exchange: `exchanges/` and its name, or a digest of the name if no topic can
+        have it."""
+        if re.fullmatch(_PART, exchange):
+            return f"{_EXCHANGES}/{exchange}"
+        return f"{_EXCHANGES}/x-{sha256(exchange.encode()).hexdigest()[:32]}"
+
+    def delayed_exchange(self, ingress: str) -> str | None:
+        """The exchange whose `ingress_of` has this name. None: it is another name."""
+        start = f"{self.ingress}."
+        return ingress.removeprefix(start) if ingress.startswith(start) and ingress != start else None
+
+    @property
+    def unroutable(self) -> str:
+        """Queue for dead letters whose target took them not. It is published to through the default exchange."""
+        return f"{self.prefix}.unroutable"
+
+    def owns_exchange(self, exchange: str) -> bool:
+        """Whether messages to this exchange come to a bridge, as all do to the exchanges of these names."""
+        return exchange in (self.prefix, self.returned) or exchange.startswith(f"{self.prefix}.")
 
     def hand(self, hand: str) -> str:
         """Topic exchange of a hand, by the hand's name: `minutes` -> `delay.minutes`, `delay.lane2.minutes`."""

@@ -107,8 +107,8 @@ def merged(plans: Iterable[Plan]) -> Plan:
 
 
 def core(names: Names) -> Plan:
-    """Returns the objects that a bridge declares at its start: each lane's exchanges and checkpoint, and acks and
-    refused. It has no slots and no topics."""
+    """Returns the objects that a bridge declares at its start: each lane's exchanges and checkpoint, acks, refused,
+    unroutable and the ingress. It has no slots and no topics."""
     shared = Plan(
         exchanges=(
             Exchange(name=names.ready_exchange, type="topic"),
@@ -116,10 +116,12 @@ def core(names: Names) -> Plan:
             Exchange(name=names.acks, type="fanout"),
             # The alternate exchange leads all keys on. A binding might come later than the exchange.
             Exchange(name=names.done, type="topic", alternate=names.acks),
+            _ingress_exchange(names, names.ingress),
         ),
-        queues=(_terminal(names.acks), _terminal(names.refused)),
+        queues=(_terminal(names.acks), _terminal(names.refused), _terminal(names.unroutable), _ingress_queue(names)),
         bindings=(
             _to_queue(names.acks, names.acks, ""),
+            _to_queue(names.ingress, names.ingress, "#"),
             _to_exchange(names.returned, names.each_lane[0].checkpoint, ""),
         ),
         # An earlier build declared all its slots in their order. So the last one in lane 0 speaks for all.
@@ -194,6 +196,16 @@ def topic(names: Names, topic: str, *, direct: bool = False, delivery_limit: int
     return Plan(queues=(ready,), later=(_terminal(names.dead_queue(topic)),), bindings=tuple(bindings))
 
 
+def ingress_of(names: Names, exchange: str) -> Plan:
+    """Returns the exchange for the publishers of another exchange, and the binding that leads to the ingress.
+
+    Raises:
+        ValueError: the other exchange's name is too long.
+    """
+    own = names.ingress_of(exchange)
+    return Plan(exchanges=(_ingress_exchange(names, own),), bindings=(_to_queue(own, names.ingress, "#"),))
+
+
 def whole(names: Names, *, checked: Iterable[str] = (), direct: Iterable[str] = ()) -> Plan:
     """Returns the core, every slot, and the given topics."""
     return merged(
@@ -224,6 +236,17 @@ def _dead_lettering(exchange: str) -> dict[str, str | int]:
 def _terminal(name: str) -> Queue:
     # Without a dead-letter exchange a delivery limit would drop messages.
     return Queue(name=name, arguments={"x-queue-type": "quorum", "x-delivery-limit": UNLIMITED_DELIVERIES})
+
+
+def _ingress_exchange(names: Names, name: str) -> Exchange:
+    # A checkpoint accepts the message too. So a lost binding loses none.
+    return Exchange(name=name, type="topic", alternate=names.each_lane[0].checkpoint)
+
+
+def _ingress_queue(names: Names) -> Queue:
+    # A client's `expiration` counts from the release. While no bridge takes the message, the queue would apply it.
+    arguments = _dead_lettering(names.each_lane[0].checkpoint) | {"x-delivery-limit": UNLIMITED_DELIVERIES}
+    return Queue(name=names.ingress, arguments=arguments)
 
 
 def _to_queue(source: str, destination: str, key: str) -> Binding:

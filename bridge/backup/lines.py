@@ -15,12 +15,14 @@ import orjson
 
 from bridge.model.errors import BridgeError
 from bridge.model.labels import NO_LABELS, packed, unpacked, valid_key, valid_value
-from bridge.model.message import SHOWN_STATES, Envelope, Message, Record, valid_id, valid_topic
+from bridge.model.message import SHOWN_STATES, Envelope, Message, Record, Target, valid_id, valid_topic
 from bridge.model.values import Policy
 from bridge.store.kept_fields import Field, is_kept
 from bridge.store.policies import read_policy
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""Format 1 had no targets. A version that reads it alone would restore a message without its target."""
+_READABLE: Final = (1, FORMAT)
 Line = Mapping[str, Any]
 
 _STATES: Final = {state.label: state for state in SHOWN_STATES}
@@ -83,14 +85,14 @@ def read(line: bytes, number: int) -> Line:
 
 def check_head(line: Line) -> None:
     """Raises BadBackup if this version can't read the backup that has this head."""
-    if line.get("format") != FORMAT:
-        raise BadBackup(f"the backup has the format {line.get('format')!r}, and this version reads {FORMAT}")
+    if line.get("format") not in _READABLE:
+        raise BadBackup(f"the backup has the format {line.get('format')!r}, and this version reads 1 to {FORMAT}")
 
 
 def message_line(message: Message) -> bytes:
     """Returns the line of a message. A body that Redis does not keep is null."""
     record, envelope = message.record, message.envelope or Envelope()
-    body = envelope.body
+    body, target = envelope.body, envelope.target
     return written(
         Kind.MESSAGE,
         {
@@ -103,6 +105,7 @@ def message_line(message: Message) -> bytes:
             "labels": unpacked(record.labels),
             "headers": envelope.headers,
             "properties": envelope.properties,
+            "target": None if target is None else [target.exchange, target.routing_key],
             "body_base64": None if body is None else b64encode(body).decode(),
         },
     )
@@ -119,7 +122,7 @@ def read_message(line: Line, number: int) -> Message:
         if not (valid_topic(topic) and valid_id(message_id)):
             raise BadBackup(f"line {number} has no valid topic and id")
         numbers = (int(line[name]) for name in _NUMBERS)
-        labels = dict(line.get("labels", NO_LABELS))
+        labels, target = dict(line.get("labels", NO_LABELS)), line.get("target")
         if not all(valid_key(key) and valid_value(value) for key, value in labels.items()):
             raise BadBackup(f"line {number} has no valid labels")
         values: Any = (_STATES[line["state"]], *numbers, line["reason"], packed(labels))
@@ -130,10 +133,17 @@ def read_message(line: Line, number: int) -> Message:
                 headers=line["headers"],
                 properties=line["properties"],
                 body=None if body is None else b64decode(body, validate=True),
+                target=None if target is None else _target(*target),
             ),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadBackup(f"line {number} is no message: {type(error).__name__} {error}") from None
+
+
+def _target(exchange: Any, routing_key: Any) -> Target:
+    if type(exchange) is not str or type(routing_key) is not str:
+        raise TypeError("a target is two texts, exchange and routing key")
+    return Target(exchange, routing_key)
 
 
 def read_topic(line: Line, number: int) -> Topic:

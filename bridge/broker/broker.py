@@ -22,6 +22,7 @@ from bridge.broker.declared.refused import oldest_reason
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.feed import Feeds
 from bridge.broker.ready.taker import Taker
+from bridge.broker.target_publisher import TargetPublisher
 from bridge.broker.traced_publisher import TracedCopyPublisher
 from bridge.model.breaker import Breaker, BreakerState
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
@@ -93,6 +94,8 @@ class Broker:
         self.declared = Declared(
             self._publishing, self._names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
         )
+        to_others = Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS, to_others=True)
+        self._targets = TargetPublisher(self._names, to_others)
         self.copy_publisher = self._copy_publisher(Publisher(self._publishing, timeout_ms=timeout_ms), _all)
         self.releases = self._copy_publisher(Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS), listed)
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
@@ -102,7 +105,7 @@ class Broker:
         self._answers: dict[str, list[TopologyFinding]] = {}
 
     def _copy_publisher(self, publisher: Publisher, existing: Existing) -> CopyPublisher:
-        parts = (self.declared, self._names, publisher, existing)
+        parts = (self.declared, self._names, publisher, self._targets, existing)
         if self._tracing is None:
             return CopyPublisher(*parts, bundles=self._settings.bundles)
         return TracedCopyPublisher(*parts, bundles=self._settings.bundles, tracing=self._tracing)

@@ -14,6 +14,7 @@ from bridge.broker.copies.copies import as_refused
 from bridge.broker.copies.properties import Message, Properties
 from bridge.broker.declared.declared import Declared
 from bridge.broker.publications import Carrying, Publication, Route, messages, parked_again
+from bridge.broker.target_publisher import TargetPublisher
 from bridge.model.errors import BrokerUnavailable, NotPublished, Unavailable, Unpublishable, Unroutable
 from bridge.model.message import Copy, CopyKind
 from topology.names import Names
@@ -28,12 +29,20 @@ class CopyPublisher:
     """Publishes copies, and first declares the queues that they need."""
 
     def __init__(
-        self, declared: Declared, names: Names, publisher: Publisher, existing: Existing, *, bundles: bool
+        self,
+        declared: Declared,
+        names: Names,
+        publisher: Publisher,
+        targets: TargetPublisher,
+        existing: Existing,
+        *,
+        bundles: bool,
     ) -> None:
         """Without `bundles` every copy travels alone."""
         self._declared = declared
         self._names = names
         self._publisher = publisher
+        self._targets = targets
         self._existing = existing
         self._bundles = bundles
 
@@ -51,6 +60,18 @@ class CopyPublisher:
         return _with_removed(topics, removed, await self._publish(left))
 
     async def _publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+        targeted = [one for one in publications if one.route is Route.TARGET]
+        if not targeted:
+            return await self._publish_own(publications)
+        own = [one for one in publications if one.route is not Route.TARGET]
+        published = await asyncio.gather(
+            self._publish_own(own),
+            self._targets.publish([outgoing for _, outgoing in messages(self._names, targeted, bundled=False)]),
+        )
+        own_errors, target_errors = map(iter, published)
+        return [next(target_errors if one.route is Route.TARGET else own_errors) for one in publications]
+
+    async def _publish_own(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
         async def again(missing: Sequence[Carrying]) -> list[BrokerUnavailable | None]:
             # The copies of a bundle have the same topic and route, so this asks only about the first copy.
             firsts = [publications[indexes[0]] for indexes, _ in missing]
@@ -168,8 +189,12 @@ def _with_removed(
 
 
 def _dead_topics(publications: Sequence[Publication]) -> set[str]:
-    """Returns the topics of dead letters."""
-    return {publication.copy.topic for publication in publications if publication.route is Route.DEAD}
+    """Returns the topics of dead letters that have a queue of their own."""
+    return {
+        publication.copy.topic
+        for publication in publications
+        if publication.route is Route.DEAD and publication.copy.envelope.target is None
+    }
 
 
 def _sent_long_before(copy: Copy) -> bool:

@@ -28,10 +28,12 @@ Carrying = tuple[tuple[int, ...], Outgoing]
 
 
 class Route(Enum):
-    """The place that a copy is published to."""
+    """The place that a copy is published to. `DEAD` is the topic's dead-letter queue, or the one that all messages
+    with a target share."""
 
     WHEEL = "wheel"
     READY = "ready"
+    TARGET = "target"
     DEAD = "dead"
 
 
@@ -43,7 +45,7 @@ class Publication:
     `exact`: the wheel aims short of due, and the checkpoint waits for the moment. So the copy needs a kind. Otherwise
     the delay is rounded up to a tenth of a second, and a usual delay is one hop.
     `kind`: written in the key, unless it is plain; such a copy goes to the checkpoint also in a direct topic.
-    `live_for_ms`: for a ready queue, what is left of its time to live, 0 for no end.
+    `live_for_ms`: for a ready queue or a target, what is left of its time to live, 0 for no end.
     `reason`: for a dead-letter queue, why the copy is a dead letter.
     `shares`: for the wheel, the copy may travel in one bundle with others that are published with it.
     """
@@ -135,4 +137,9 @@ def _outgoing(names: Names, publication: Publication) -> Outgoing:
     if publication.route is Route.READY:
         properties = CopyProperties(copy, live_for_ms=publication.live_for_ms)
         return Outgoing(names.ready_exchange, copy.topic, properties, body)
-    return Outgoing("", names.dead_queue(copy.topic), CopyProperties(copy, reason=publication.reason), body)
+    target = copy.envelope.target
+    if publication.route is Route.TARGET and target is not None:
+        properties = CopyProperties(copy, live_for_ms=publication.live_for_ms, to_target=True)
+        return Outgoing(target.exchange, target.routing_key, properties, body)
+    queue = names.dead_queue(copy.topic) if target is None else names.unroutable
+    return Outgoing("", queue, CopyProperties(copy, reason=publication.reason), body)

@@ -13,6 +13,7 @@ from bridge.broker.client.publisher import Publisher
 from bridge.broker.copy_publisher import CopyPublisher, Existing
 from bridge.broker.declared.declared import Declared
 from bridge.broker.publications import Publication, Route
+from bridge.broker.target_publisher import TargetPublisher
 from bridge.model.errors import BrokerUnavailable
 from bridge.model.message import Copy
 from bridge.tracing.context import OF_RELEASE
@@ -28,12 +29,13 @@ class TracedCopyPublisher(CopyPublisher):
         declared: Declared,
         names: Names,
         publisher: Publisher,
+        targets: TargetPublisher,
         existing: Existing,
         *,
         bundles: bool,
         tracing: Deliveries,
     ) -> None:
-        super().__init__(declared, names, publisher, existing, bundles=bundles)
+        super().__init__(declared, names, publisher, targets, existing, bundles=bundles)
         self._exchange = names.ready_exchange
         self._tracing = tracing
 
@@ -55,9 +57,10 @@ class TracedCopyPublisher(CopyPublisher):
     def _begun(self, publication: Publication) -> DeliverySpan | None:
         copy = publication.copy
         # A copy that was taken and is given back has been released before.
-        if publication.route is not Route.READY or OF_RELEASE in copy.envelope.headers:
+        if publication.route not in (Route.READY, Route.TARGET) or OF_RELEASE in copy.envelope.headers:
             return None
-        return self._tracing.released(copy, self._exchange)
+        target = copy.envelope.target
+        return self._tracing.released(copy, self._exchange if target is None else target.exchange)
 
 
 def _with_context(copy: Copy, span: DeliverySpan) -> Copy:

@@ -16,7 +16,8 @@
         │   ├── QueueMissing  a queue to take messages from does not exist
         │   └── NotPublished  RabbitMQ certainly does not have the message
         │       ├── Unpublishable AMQP can't hold a message, or its headers are too long for one frame
-        │       └── Unroutable    RabbitMQ returned a message because its queue does not exist
+        │       └── Unroutable    RabbitMQ returned a message because no queue takes it
+        │           └── ExchangeRefused the exchange is missing, or the bridge's user may not publish to it
         └── SendUnderWay      another send of the same id has not ended yet
 
 The bridge translates errors of redis-py, aio-pika and aiormq where it calls these libraries (`store/client.py`,
@@ -127,6 +128,15 @@ class Unpublishable(NotPublished):
 
 class Unroutable(NotPublished):
     pass
+
+
+class ExchangeRefused(Unroutable):
+    """`missing`: the exchange does not exist. Otherwise RabbitMQ refuses the bridge's user for the exchange or for a
+    routing key."""
+
+    def __init__(self, message: str, *, missing: bool) -> None:
+        super().__init__(message)
+        self.missing = missing
 
 
 class SendUnderWay(Unavailable):

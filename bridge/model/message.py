@@ -97,10 +97,19 @@ def new_nonce() -> int:
     return getrandbits(48) or 1
 
 
+@fast_dataclass(frozen=True, slots=True)
+class Target:
+    """Where a due message goes in place of its topic's ready queue: an exchange of other applications."""
+
+    exchange: str
+    routing_key: str
+
+
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Envelope:
     """The content of a message. Exactly these bytes and headers reach the consumer.
 
+    `properties`: further AMQP properties that an AMQP client set. `target` None: it goes to the topic's ready queue.
     `written`: the bytes, type included, of those headers whose values do not tell the AMQP type that a client chose.
     Redis does not keep it.
     """
@@ -108,8 +117,9 @@ class Envelope:
     content_type: str = JSON_TYPE  # empty: an AMQP client set none
     headers: Mapping[str, Any] = field(default_factory=dict)
     body: bytes | None = None  # None: not kept
-    properties: Mapping[str, Any] = field(default_factory=dict)  # further AMQP properties that an AMQP client set
+    properties: Mapping[str, Any] = field(default_factory=dict)
     written: Mapping[str, bytes] = field(default_factory=dict)
+    target: Target | None = None
 
 
 @fast_dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Lists, replays and drops dead letters, which stay in the queue `dead.<topic>` until then."""
+"""Lists, replays and drops dead letters, which stay in their queue until then.
+
+The queue is `dead.<topic>`, or `delay.unroutable` for messages that their targets did not take.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from dataclasses import replace
 
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
-from bridge.model.message import Copy, Envelope, Message, Record, State, aside_id
-from bridge.model.values import Page
+from bridge.model.message import Copy, Envelope, Message, State, aside_id
+from bridge.model.values import Page, Policy
 from bridge.service.context import Context
 from bridge.service.known_topics import KnownTopics
 from bridge.service.letters import LETTER_LOST, Letters
@@ -17,10 +20,12 @@ from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession, named
 from bridge.service.successors import first_copy
 from bridge.service.taken_ids import Decide, followed, sought
+from bridge.service.unroutable import Unroutable
 from bridge.store.outcomes import Outcome
 from bridge.store.verdicts import Verdict
 
 _GROUP = 100
+_SEARCHED = 500  # letters found by one search, which reads those of other topics too
 
 # In all longer than RabbitMQ takes to write a requeue to a slow disk. A consumer may also have taken the letter.
 _COUNTED_TRIES = 20
@@ -39,6 +44,7 @@ class Dead:
         self._lookup = lookup
         self._known = known_topics
         self._letters = Letters(context)
+        self._unroutable = Unroutable(context.broker.declared, context.broker.dead_letter_search)
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
         """Lists dead letters by due moment. Messages that ended because their time to live passed are left out.
@@ -112,7 +118,7 @@ class Dead:
         message = await self._dead(topic, message_id)
         record = message.record
         policy = await self._topics.policy(topic)
-        async with self._find(record) as taken:
+        async with self._find(message) as taken:
             if taken is not None:
                 copy = replace(self._letters.of(topic, taken, policy), id=record.id)
             elif message.envelope is not None and message.envelope.body is not None:
@@ -147,9 +153,9 @@ class Dead:
             NotFound: there is no such dead letter.
             Unavailable
         """
-        record = (await self._dead(topic, message_id)).record
-        letter = first_copy(record, Envelope())
-        async with self._find(record) as taken:
+        message = await self._dead(topic, message_id)
+        letter = first_copy(message.record, Envelope())
+        async with self._find(message) as taken:
             outcome = await self._succession.perform_one(followed(self._records, letter, taken, self._letters.drop))
         if outcome.verdict is not Verdict.DROPPED:
             raise _no_letter(topic, message_id)
@@ -171,8 +177,15 @@ class Dead:
         """
         await self._store.learn_clock(self._records.keys.homes(topic))
         policy = await self._topics.policy(topic)
+        if not await self._known.of([topic]):
+            return []
+        outcomes = await self._sweep_own(topic, limit, decide, policy)
+        return outcomes + await self._sweep_unroutable(topic, limit - len(outcomes), decide, policy)
+
+    async def _sweep_own(self, topic: str, limit: int, decide: Decide, policy: Policy) -> list[Outcome]:
+        """As `_sweep`, for the topic's own dead-letter queue."""
         outcomes: list[Outcome] = []
-        left = limit if await self._known.of([topic]) and await self._may_have_letters(topic) else 0
+        left = limit if await self._may_have_letters(topic) else 0
         while left > 0:
             try:
                 taken = await self._taker.take(self._declared.dead_queue(topic), min(left, _GROUP))
@@ -182,12 +195,25 @@ class Dead:
             if not taken:
                 break
             left -= len(taken)
-            letters = [self._letters.of(topic, delivery, policy) for delivery in taken]
-            results = await self._succession.perform(
-                [sought(self._records, *letter, decide) for letter in zip(letters, taken, strict=True)]
-            )
-            outcomes += [named(result) for result in results]
+            outcomes += await self._settle(topic, taken, decide, policy)
         return outcomes
+
+    async def _sweep_unroutable(self, topic: str, limit: int, decide: Decide, policy: Policy) -> list[Outcome]:
+        """As `_sweep`, for the queue that letters of all topics share."""
+        outcomes: list[Outcome] = []
+        while (left := limit - len(outcomes)) > 0 and not await self._unroutable.is_empty():
+            async with self._unroutable.of(topic, most=min(left, _SEARCHED)) as taken:
+                outcomes += await self._settle(topic, taken, decide, policy)
+            if len(taken) < min(left, _SEARCHED):
+                break
+        return outcomes
+
+    async def _settle(self, topic: str, taken: list[Taken], decide: Decide, policy: Policy) -> list[Outcome]:
+        letters = [self._letters.of(topic, delivery, policy) for delivery in taken]
+        results = await self._succession.perform(
+            [sought(self._records, *letter, decide) for letter in zip(letters, taken, strict=True)]
+        )
+        return [named(result) for result in results]
 
     async def _may_have_letters(self, topic: str) -> bool:
         """Returns False while no letter of the topic has died. It asks over a channel of its own: RabbitMQ closes a
@@ -217,8 +243,10 @@ class Dead:
             raise _no_letter(topic, message_id)
         return message
 
-    def _find(self, record: Record) -> AbstractAsyncContextManager[Taken | None]:
-        queue = self._declared.dead_queue(record.topic)
+    def _find(self, message: Message) -> AbstractAsyncContextManager[Taken | None]:
+        record, envelope = message.record, message.envelope
+        targeted = envelope is not None and envelope.target is not None
+        queue = self._declared.unroutable_queue if targeted else self._declared.dead_queue(record.topic)
         return self._dead_letter_search.find(queue, lambda taken: self._letters.is_of(record, taken))
 
 

@@ -160,7 +160,8 @@ class SendGroups:
             if now_s >= request.until_s:  # the caller waits no more
                 steps.append(Step(name=self._records.withdraw(record) if send.claimed else None))
                 continue
-            if detour := due_at_once(record, request.policy) and self._detours.take(record.topic):
+            to_topic = request.draft.envelope.target is None
+            if detour := to_topic and due_at_once(record, request.policy) and self._detours.take(record.topic):
                 detours.append(at)
             steps.append(self._step(send, now_ms, detour=detour))
         results = await self._succession.perform(steps)

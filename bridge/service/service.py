@@ -33,6 +33,7 @@ from bridge.service.supervisor import Loop, supervise
 from bridge.service.timelines import Timelines
 from bridge.service.topics import Topics
 from bridge.service.unacked_leases import UnackedLeases
+from bridge.service.unroutable import Unroutable
 from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
@@ -74,7 +75,13 @@ class Service:
             timelines=settings.timeline,
         )
         policies = Policies(self._store, keys, self._broker.declared)
-        self.topics = Topics(self._store, records, self._broker.declared, policies)
+        self.topics = Topics(
+            self._store,
+            records,
+            self._broker.declared,
+            policies,
+            Unroutable(self._broker.declared, self._broker.dead_letter_search),
+        )
         self.context = context = Context(
             store=self._store,
             records=records,

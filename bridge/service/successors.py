@@ -32,15 +32,17 @@ def due_at_once(record: Record, policy: Policy) -> bool:
 
 
 def first(record: Record, envelope: Envelope, policy: Policy, left_ms: float, *, detour: bool) -> Publication:
-    """Returns the publication of a send's copy: into the ready queue if it is due at once, else into the wheel.
+    """Returns the publication of a send's copy: into the ready queue if it is due at once, else into the wheel. A
+    message with a target always passes the checkpoint, which alone publishes to targets.
 
     `left_ms`: until it is due. `detour`: it is due at once, and goes to the checkpoint all the same.
     """
     copy = first_copy(record, envelope)
-    if due_at_once(record, policy) and not detour:
+    to_topic = envelope.target is None
+    if due_at_once(record, policy) and to_topic and not detour:
         live_for_ms = record.expires_ms - record.created_ms if record.expires_ms else 0
         return Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
-    checked = detour or policy.release is Release.CHECKED
+    checked = detour or not to_topic or policy.release is Release.CHECKED
     # The topic may be direct when the copy leaves the wheel. A plain key would lead past the checkpoint then.
     kind = CopyKind.CHECKED if checked else CopyKind.PLAIN
     return Publication(

@@ -15,6 +15,7 @@ from bridge.model.values import Policy, Release, TopicInfo
 from bridge.service.maker import Maker
 from bridge.service.policies import Policies
 from bridge.service.topic_state import DUE_EDGES_MS, topic_state
+from bridge.service.unroutable import Unroutable
 from bridge.store import pages
 from bridge.store.client import Store
 from bridge.store.outcomes import read
@@ -42,19 +43,22 @@ _COUNTED_AT_ONCE = 100
 class Topics:
     """The topics of one pool."""
 
-    def __init__(self, store: Store, records: Records, declared: Declared, policies: Policies) -> None:
+    def __init__(
+        self, store: Store, records: Records, declared: Declared, policies: Policies, unroutable: Unroutable
+    ) -> None:
         self._store = store
         self._records = records
         self._keys = records.keys
         self._declared = declared
         self._policies = policies
+        self._unroutable = unroutable
         self._list = TopicList(store, records.keys)
         self._subscriptions = StoredSubscriptions(store, records.keys)
 
     def over(self, store: Store) -> Topics:
         """The same topics, asked for over the connections of another store. Each knows the policies that the other has
         read."""
-        return Topics(store, self._records, self._declared, self._policies.over(store))
+        return Topics(store, self._records, self._declared, self._policies.over(store), self._unroutable)
 
     async def policy(self, topic: str) -> Policy:
         """The topic's policy, as `Policies.seen`."""
@@ -186,6 +190,7 @@ class Topics:
         states = [State.WAITING, State.READY, State.LEASED]
         deleted = await self._end(topic, states, self._records.delete, release=True, even_releasing=True)
         deleted += await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
+        await self._unroutable.remove(topic)
         # The records expire themselves. Their entries would stay for ever: nobody counts a topic that is not listed.
         async for ids in self._listed(topic, [State.ACKED, State.EXPIRED, State.DELETED]):
             await self._unlist(topic, ids)

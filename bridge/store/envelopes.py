@@ -1,4 +1,7 @@
-"""Packs an envelope into bytes for Redis: one line of JSON (content type, headers, properties), then the kept body.
+"""Packs an envelope into bytes for Redis: one line of JSON, then the kept body.
+
+The line has content type, headers and properties, and behind them exchange and routing key of the target, if there is
+one.
 
 The line is empty where all its values are the defaults. Bytes over a kilobyte are deflated if that saves a quarter;
 they then begin with a `z`.
@@ -15,7 +18,7 @@ from typing import Final
 import orjson
 
 from bridge.model.header_values import as_text
-from bridge.model.message import JSON_TYPE, Envelope
+from bridge.model.message import JSON_TYPE, Envelope, Target
 
 _SHORT, _LONG = 1_024, 16 * 1_024  # only sizes between these are deflated, in bytes
 _PROBE: Final = 1_024  # bytes that are deflated first, to see whether the rest is worth it
@@ -26,10 +29,13 @@ def pack(envelope: Envelope, keep_body_max: int) -> bytes:
     """Returns the bytes to keep: empty for default values without a body. A body over the limit is left out."""
     body = envelope.body
     keeps_body = body is not None and 0 < keep_body_max >= len(body)
-    plain = not envelope.headers and not envelope.properties and envelope.content_type == JSON_TYPE
+    target = envelope.target
+    plain = not envelope.headers and not envelope.properties and envelope.content_type == JSON_TYPE and target is None
     if plain and not keeps_body:
         return b""
     parts = [envelope.content_type, dict(envelope.headers), dict(envelope.properties)]
+    if target is not None:
+        parts += (target.exchange, target.routing_key)
     head = b"" if plain else orjson.dumps(parts, default=as_text)
     return _smaller(head + b"\n" + body) if keeps_body and body is not None else head
 
@@ -42,8 +48,14 @@ def unpack(packed: bytes) -> Envelope:
     kept = body if newline else None
     if not head:
         return Envelope(body=kept)
-    content_type, headers, properties = orjson.loads(head)
-    return Envelope(content_type=content_type, headers=headers, properties=properties, body=kept)
+    content_type, headers, properties, *target = orjson.loads(head)
+    return Envelope(
+        content_type=content_type,
+        headers=headers,
+        properties=properties,
+        body=kept,
+        target=Target(*target) if target else None,
+    )
 
 
 def _smaller(packed: bytes) -> bytes:

@@ -4,6 +4,7 @@ after that."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any, cast
 from uuid import uuid4
 
 import aio_pika
@@ -140,7 +141,7 @@ async def test_topic_is_listed_once_its_queues_are_declared(
 ) -> None:
     keys = Keys(prefix)
     records = Records(keys=keys, retention_ms=1, tombstone_ms=1)
-    topics = Topics(store, records, objects, Policies(store, keys, objects))
+    topics = Topics(store, records, objects, Policies(store, keys, objects), cast("Any", None))
     apply = declare.apply
     listed: list[list[str]] = []
 

@@ -12,7 +12,7 @@ from pamqp import encode
 from pamqp.commands import Basic
 
 from bridge.broker.client import frames
-from bridge.broker.copies.copies import LONGEST_EXPIRATION_MS, OWN_PREFIX, to_properties
+from bridge.broker.copies.copies import LONGEST_EXPIRATION_MS, OWN_PREFIX, clients_id, to_properties
 from bridge.broker.copies.properties import Properties, WrittenValue
 from bridge.model.durations import LATEST_INSTANT_MS, format_instant
 from bridge.model.message import UNSET, Copy
@@ -37,18 +37,22 @@ class CopyProperties:
     that sort after it.
     """
 
-    __slots__ = ("_copy", "_live_for_ms", "_parked", "_reason")
+    __slots__ = ("_copy", "_live_for_ms", "_parked", "_reason", "_to_target")
 
-    def __init__(self, copy: Copy, *, parked: bool = False, live_for_ms: int = 0, reason: str = "") -> None:
+    def __init__(
+        self, copy: Copy, *, parked: bool = False, live_for_ms: int = 0, reason: str = "", to_target: bool = False
+    ) -> None:
         """Takes the arguments of `to_properties`."""
         self._copy = copy
         self._parked = parked
         self._live_for_ms = live_for_ms
         self._reason = reason
+        self._to_target = to_target
 
     @property
     def message_id(self) -> str:
-        return self._copy.id
+        copy = self._copy
+        return clients_id(copy) if self._to_target else copy.id
 
     def encode(self) -> bytes:
         """Returns the bytes that pamqp writes for `to_properties`.
@@ -58,7 +62,13 @@ class CopyProperties:
         """
         copy, seconds = self._copy, self._copy.created_ms // 1_000
         envelope = copy.envelope
-        if envelope.properties or not copy.id or copy.max_retry == UNSET or not 0 <= seconds <= _LATEST_S:
+        if (
+            envelope.properties
+            or envelope.target is not None
+            or not copy.id
+            or copy.max_retry == UNSET
+            or not 0 <= seconds <= _LATEST_S
+        ):
             return self._by_pamqp()
         before, after = b"", b""
         if envelope.headers:
@@ -100,7 +110,13 @@ class CopyProperties:
 
     def _by_pamqp(self) -> bytes:
         return encode_properties(
-            to_properties(self._copy, parked=self._parked, live_for_ms=self._live_for_ms, reason=self._reason)
+            to_properties(
+                self._copy,
+                parked=self._parked,
+                live_for_ms=self._live_for_ms,
+                reason=self._reason,
+                to_target=self._to_target,
+            )
         )
 
 

@@ -14,6 +14,7 @@ from time import monotonic
 
 from aiormq import Channel
 from aiormq.abc import ChannelFrame
+from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity
 
 from bridge.broker.client import frames
 from bridge.broker.client.confirms import Confirms
@@ -21,7 +22,7 @@ from bridge.broker.client.connection import BreakerOpen, BrokerConnection
 from bridge.broker.client.encode_properties import CopyProperties, encode_properties
 from bridge.broker.copies.properties import Properties
 from bridge.metrics.broker import CONFIRM_SECONDS, Failure, failed
-from bridge.model.errors import BrokerUnavailable, NotPublished, Unpublishable, Unroutable
+from bridge.model.errors import BrokerUnavailable, ExchangeRefused, NotPublished, Unpublishable, Unroutable
 from bridge.model.fast_dataclass import fast_dataclass
 from topology.closing import close_channel
 
@@ -54,8 +55,13 @@ class _Unwritable(Exception):
 class Publisher:
     """Publishes over a few channels of one connection, one burst at a time on each."""
 
-    def __init__(self, connection: BrokerConnection, *, timeout_ms: int, channels: int = 8) -> None:
+    def __init__(
+        self, connection: BrokerConnection, *, timeout_ms: int, channels: int = 8, to_others: bool = False
+    ) -> None:
+        """`to_others`: it publishes to exchanges that are not the bridge's own. One of these may be missing, or closed
+        to the bridge's user. RabbitMQ then closes the channel, and the connection stays open."""
         self._connection = connection
+        self._to_others = to_others
         self._timeout_s = timeout_ms / 1_000
         self._free: asyncio.Queue[_PublishingChannel | None] = asyncio.Queue()
         for _ in range(channels):
@@ -118,13 +124,13 @@ class Publisher:
                 await _write(free.channel, messages)
                 all_answered = free.confirms.begin([message.properties.message_id or "" for message in messages])
                 written, began_s = True, monotonic()
-                await _until_answered(free.channel, all_answered)
+                refusal = await _until_answered(free.channel, all_answered, to_others=self._to_others)
                 CONFIRM_SECONDS.observe(monotonic() - began_s)
-                if free.confirms.any_refused:
+                if free.confirms.any_refused and refusal is None:
                     # A channel whose first publish to a quorum queue found the leader's node down asks that node for
                     # ever, whoever is leader since (RabbitMQ 3.10). A new channel asks for the leader.
                     await close_channel(free.channel)
-            return _counted(free.confirms.errors())
+            return _counted(free.confirms.errors(refusal))
         except BreakerOpen as error:
             # The connection stays open: another call may be trying it.
             return _unpublished(messages, Failure.BREAKER, str(error))
@@ -210,8 +216,11 @@ def _frames(channel: Channel, message: Outgoing) -> list[bytes]:
     ]
 
 
-async def _until_answered(channel: Channel, all_answered: asyncio.Future[None]) -> None:
-    """Waits until RabbitMQ has answered for every message of a burst.
+async def _until_answered(
+    channel: Channel, all_answered: asyncio.Future[None], *, to_others: bool
+) -> ExchangeRefused | None:
+    """Waits until RabbitMQ has answered for every message of a burst. Returns the error of the messages without an
+    answer, if RabbitMQ closed the channel over the exchange of another application.
 
     Raises:
         BrokerUnavailable: the channel closed, and the other answers will never come.
@@ -219,8 +228,12 @@ async def _until_answered(channel: Channel, all_answered: asyncio.Future[None]) 
     closing = channel.closing
     try:
         await asyncio.wait((all_answered, closing), return_when=asyncio.FIRST_COMPLETED)
-        if not all_answered.done():
-            raise BrokerUnavailable("the channel closed before RabbitMQ confirmed")
+        if all_answered.done():
+            return None
+        why = None if closing.cancelled() else closing.exception()
+        if to_others and isinstance(why, ChannelNotFoundEntity | ChannelAccessRefused):
+            return ExchangeRefused(str(why), missing=isinstance(why, ChannelNotFoundEntity))
+        raise BrokerUnavailable("the channel closed before RabbitMQ confirmed")
     finally:
         if not closing.done():
             closing.cancel()

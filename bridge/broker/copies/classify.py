@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bridge.broker.copies import bundles
 from bridge.broker.copies.bundles import Entry
-from bridge.broker.copies.copies import from_properties
+from bridge.broker.copies.copies import from_properties, target_of
 from bridge.broker.copies.entries import decode
 from bridge.broker.copies.open_bundle import OpenBundle
 from bridge.broker.copies.properties import UNREADABLE, Message, Properties, deaths, latest_death
@@ -162,6 +162,7 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
             left_ms = left_of_key_ms(names, routing_key, deaths(headers)) or 0
         kind = bundles.kind_within(parsed.kind)
         return Bundle(tag, message, parsed.topic, kind, due_ms, bundles.count(properties), left_ms)
+    target_of(headers or {})  # refuses a client's that can't be read
     copy = from_properties(parsed.topic, properties, message.body, now_ms=now_ms)
     if copy.epoch and copy.due_ms - now_ms <= _ON_TIME_MS:
         return Due(tag, message, copy, kind=bundles.kind_of(parsed.kind))

@@ -11,7 +11,11 @@ x-delay-expires    when its time to live ends, in Unix ms; absent: never
 x-delay-asked      how often the checkpoint found it newer than its record; absent: never
 x-delay-reason     in a dead letter: why it is one
 x-delay-due-at     in a dead letter: `x-delay-due` as people read it, RFC 3339 in UTC
-x-delay-message-id the message_id that an AMQP client gave, if it can't be an id and a digest of it is the id
+x-delay-message-id the message_id that an AMQP client gave, if the message has another id
+x-delay-id         in a message that was published to its target: the id, as message_id is the client's own there
+x-delay-exchange, x-delay-routing-key    the target, if the message has one; not in a message published to it
+x-delay-expiration, x-delay-timestamp    what an AMQP client set, if it gave the delay in a header
+x-delay-user-id    the user_id of such a client, which RabbitMQ had verified
 """
 
 from __future__ import annotations
@@ -25,34 +29,59 @@ from ulid import ULID
 
 from bridge.broker.copies.properties import Properties
 from bridge.model.durations import LATEST_INSTANT_MS, format_instant
-from bridge.model.message import UNSET, Copy, Envelope, id_of
+from bridge.model.message import UNSET, Copy, Envelope, Target, id_of
 from topology.deaths import BROKER_HEADERS, strip
+from topology.names import LONGEST_NAME
 from topology.wheel import MAX_DELAY_MS
 
 OWN_PREFIX = "x-delay-"
 _CLIENTS_ID = "x-delay-message-id"
+_EXCHANGE, _ROUTING_KEY = "x-delay-exchange", "x-delay-routing-key"
 # CC and BCC of a producer would route a copy at once, without its delay. The broker alone writes deaths and counts.
 NEVER_RESTORED = BROKER_HEADERS | {"CC", "BCC"}
 _PERSISTENT = 2
 # Epoch and nonce are numbers that Lua holds exactly: anything else is no copy of ours.
 _COPY = re.compile(r"([1-9][0-9]{0,14})\.([0-9a-f]{1,12})")
+_MILLISECONDS = re.compile("[0-9]{1,10}")  # RabbitMQ refuses a longer expiration
 # The largest number of an AMQP client that is taken over: larger ones fit no answer and no bundle.
 _MOST = 2**31 - 1
 # The broker refuses a longer expiration. A longer time to live is checked only when the message is pulled over HTTP.
 LONGEST_EXPIRATION_MS = 2**32 - 1
-KEPT_PROPERTIES = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
+_AS_SENT = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
+# These can't travel as what they are: a slot would apply an expiration, and RabbitMQ refuses the user of another
+# connection. The checkpoint gives them back.
+_IN_HEADERS = {"expiration": "x-delay-expiration", "timestamp_ms": "x-delay-timestamp", "user_id": "x-delay-user-id"}
+KEPT_PROPERTIES = (*_AS_SENT, *_IN_HEADERS)
 
 
-def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, reason: str = "") -> Properties:
+def to_properties(
+    copy: Copy, *, parked: bool = False, live_for_ms: int = 0, reason: str = "", to_target: bool = False
+) -> Properties:
     """Returns the properties to publish a copy with.
 
     `parked`: into the wheel. `live_for_ms`: what is left of its time to live, 0 for none. `reason`: why it is a dead
-    letter.
+    letter. `to_target`: to its target, where no bridge reads it again.
     """
     headers: dict[str, Any] = dict(copy.envelope.headers)
     properties = dict(copy.envelope.properties)
     if parked and (priority := properties.pop("priority", None)) is not None:
         headers["x-delay-priority"] = priority
+    carried = {name: properties.pop(name) for name in _IN_HEADERS if name in properties}
+    message_id = copy.id
+    if to_target:
+        headers["x-delay-id"] = copy.id
+        message_id = clients_id(copy)
+        headers.pop(_CLIENTS_ID, None)
+    elif copy.envelope.target is not None:
+        headers[_EXCHANGE] = copy.envelope.target.exchange
+        headers[_ROUTING_KEY] = copy.envelope.target.routing_key
+    headers |= {
+        header: carried[name]
+        for name, header in _IN_HEADERS.items()
+        if name in carried and (name == "user_id" or not to_target)
+    }
+    if not parked and not reason:
+        live_for_ms = shorter(live_for_ms, carried.get("expiration"))
     headers["x-delay-topic"] = copy.topic
     headers["x-delay-due"] = copy.due_ms
     headers["x-delay-attempt"] = copy.attempt
@@ -69,14 +98,20 @@ def to_properties(copy: Copy, *, parked: bool = False, live_for_ms: int = 0, rea
         headers["x-delay-reason"] = reason
     return Properties(
         **properties,
-        message_id=copy.id,
+        message_id=message_id,
         content_type=copy.envelope.content_type or None,
         headers=headers,
         delivery_mode=_PERSISTENT,
-        timestamp_ms=copy.created_ms // 1_000 * 1_000,
+        timestamp_ms=carried.get("timestamp_ms", copy.created_ms // 1_000 * 1_000),
         expiration=str(live_for_ms) if 0 < live_for_ms <= LONGEST_EXPIRATION_MS else None,
         written=copy.envelope.written,
     )
+
+
+def clients_id(copy: Copy) -> str:
+    """Returns the message_id that the sender gave, or the id if that is the same, or if there was none."""
+    given = copy.envelope.headers.get(_CLIENTS_ID)
+    return given if isinstance(given, str) and given else copy.id
 
 
 def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: int) -> Copy:
@@ -107,16 +142,58 @@ def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: 
             content_type=properties.content_type or "",
             headers=restored,
             body=body,
-            properties=_kept(properties, headers),
+            properties=_kept(properties, headers, of_bridge=epoch > 0),
             written={name: raw for name, raw in written.items() if name in restored},
+            target=_target(headers),
         ),
     )
 
 
-def _kept(properties: Properties, headers: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name in KEPT_PROPERTIES if (value := getattr(properties, name, None)) is not None}
+def target_of(headers: Mapping[str, Any]) -> Target | None:
+    """Reads the target of a message out of its headers. None: it has none.
+
+    Raises:
+        ValueError: a header is no text.
+    """
+    exchange, routing_key = headers.get(_EXCHANGE), headers.get(_ROUTING_KEY, "")
+    if exchange is None:
+        return None
+    for name, value in ((_EXCHANGE, exchange), (_ROUTING_KEY, routing_key)):
+        if not isinstance(value, str) or len(value.encode()) > LONGEST_NAME:
+            raise ValueError(f"the header {name} is {value!r:.300}; it must be a text of {LONGEST_NAME} bytes at most")
+    return Target(exchange, routing_key)
+
+
+def _target(headers: Mapping[str, Any]) -> Target | None:
+    try:
+        return target_of(headers)
+    except ValueError:
+        return None  # of a client, as it can't be ours: only a checkpoint refuses a message
+
+
+def shorter(live_for_ms: int, expiration: str | None) -> int:
+    """Returns the time to live of a message that is released, in ms: the shorter of what is left of `live_for_ms` (0:
+    no end) and of the client's own, which begins now."""
+    if expiration is None:
+        return live_for_ms
+    own_ms = max(1, int(expiration))  # RabbitMQ drops a message of 0 unless a consumer waits
+    return min(live_for_ms, own_ms) if live_for_ms else own_ms
+
+
+def _kept(properties: Properties, headers: Mapping[str, Any], *, of_bridge: bool) -> dict[str, Any]:
+    kept = {name: value for name in _AS_SENT if (value := getattr(properties, name, None)) is not None}
     priority = _whole(headers, "x-delay-priority", -1)
-    return kept | {"priority": priority} if 0 <= priority <= 255 else kept
+    if 0 <= priority <= 255:
+        kept["priority"] = priority
+    if of_bridge:
+        expiration, user_id = headers.get("x-delay-expiration"), headers.get("x-delay-user-id")
+        if isinstance(expiration, str) and _MILLISECONDS.fullmatch(expiration):
+            kept["expiration"] = expiration
+        if isinstance(user_id, str):
+            kept["user_id"] = user_id
+        if 0 <= (timestamp_ms := _whole(headers, "x-delay-timestamp", -1)) <= LATEST_INSTANT_MS:
+            kept["timestamp_ms"] = timestamp_ms
+    return kept
 
 
 def as_refused(properties: Properties, reason: str) -> Properties:

@@ -5,7 +5,8 @@
 
 The line begins with the length of the body and the id. Then come epoch, nonce, attempt and retries, and three moments
 in Unix ms: when the copy is due, when it expires, and when it was made. The content type, the headers and the other
-AMQP properties follow if a message has more than a JSON body.
+AMQP properties follow if a message has more than a JSON body. Last come exchange and routing key of its target, if it
+has one.
 
 The topic is that of the bundle's key and never in the entry. RabbitMQ has checked the publisher's rights for the key.
 So a client that forges an entry can do no more than by publishing a forged copy alone.
@@ -20,7 +21,7 @@ import orjson
 
 from bridge.broker.copies.copies import KEPT_PROPERTIES, NEVER_RESTORED, OWN_PREFIX
 from bridge.model.durations import LATEST_INSTANT_MS
-from bridge.model.message import JSON_TYPE, Copy, Envelope, valid_id
+from bridge.model.message import JSON_TYPE, Copy, Envelope, Target, valid_id
 from topology.wheel import MAX_DELAY_MS
 
 # At the end each copy is published alone, and its headers have to fit one frame. Operators may set frames of 4 KiB.
@@ -45,10 +46,13 @@ def encode(copy: Copy) -> bytes | None:
     ]
     if copy.asked or not 0 < copy.epoch <= _LAST_EPOCH:
         return None
-    if envelope.headers or envelope.properties or envelope.content_type != JSON_TYPE:
+    target = envelope.target
+    if target is not None or envelope.headers or envelope.properties or envelope.content_type != JSON_TYPE:
         if not _fits_bundle(envelope):
             return None
         fields += (envelope.content_type, dict(envelope.headers), dict(envelope.properties))
+        if target is not None:
+            fields += (target.exchange, target.routing_key)
     try:
         line = orjson.dumps(fields)
     except TypeError:
@@ -122,10 +126,18 @@ def _copy(topic: str, fields: list[Any], body: bytes, latest_ms: int) -> Copy:
     )
 
 
-def _envelope(body: bytes, content_type: Any, headers: Any, properties: Any) -> Envelope:
+def _envelope(body: bytes, content_type: Any, headers: Any, properties: Any, *target: Any) -> Envelope:
     if type(content_type) is not str or type(headers) is not dict or type(properties) is not dict:
         raise TypeError("a copy in the bundle has no text and two tables for content type, headers and properties")
-    envelope = Envelope(content_type=content_type, headers=headers, body=body, properties=properties)
+    if target and [type(one) for one in target] != [str, str]:
+        raise TypeError("a copy in the bundle has a target that is not two texts, exchange and routing key")
+    envelope = Envelope(
+        content_type=content_type,
+        headers=headers,
+        body=body,
+        properties=properties,
+        target=Target(*target) if target else None,
+    )
     if not _fits_bundle(envelope):
         raise ValueError("a copy in the bundle has headers or properties that are never packed")
     return envelope

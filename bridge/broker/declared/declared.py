@@ -80,6 +80,16 @@ class Declared:
         """Returns the queue of the topic's dead letters."""
         return self._names.dead_queue(topic)
 
+    @property
+    def unroutable_queue(self) -> str:
+        """The queue of the dead letters that their targets did not take, of all topics."""
+        return self._names.unroutable
+
+    @property
+    def ingress_queue(self) -> str:
+        """The queue of messages whose delay is in a header."""
+        return self._names.ingress
+
     async def ensure_topic(self, topic: str) -> None:
         """Declares a topic's ready queue, unless this connection has done so.
 

@@ -10,9 +10,9 @@ from time import monotonic
 
 from bridge.broker.copies.classify import Due, Returned
 from bridge.broker.publications import Route
-from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Decision, after_fire, after_return
+from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Decision, after_fire, after_return, undelivered
 from bridge.metrics.messages import DEAD, EXPIRED, GHOSTS, LEASES_EXPIRED, RETRIED, released
-from bridge.model.errors import BrokerUnavailable, StoreUnavailable, Unavailable, Unpublishable
+from bridge.model.errors import BrokerUnavailable, StoreUnavailable, Unavailable, Unpublishable, Unroutable
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import CopyKind
 from bridge.model.values import Policy
@@ -100,6 +100,7 @@ class Batches:
                 await self._topics.used(topic)
         decisions = await self._buried_later(decisions)
         results = await self._perform(decisions, outcomes)
+        decisions, results = await self._undelivered(items, outcomes, decisions, results)
         done: list[int] = []
         held: list[tuple[Item, float]] = []
         refused: list[tuple[Item, str]] = []
@@ -137,6 +138,29 @@ class Batches:
             return await self._succession.perform([decision.step for decision in decisions])
         await asyncio.gather(*(perform(wait_ms, indexes) for wait_ms, indexes in by_wait.items()))
         return results
+
+    async def _undelivered(
+        self, items: Sequence[Item], outcomes: Sequence[Outcome], decisions: list[Decision], results: list[Result]
+    ) -> tuple[list[Decision], list[Result]]:
+        """Makes dead letters of the copies that their targets did not take. Returns what was decided and done instead.
+
+        A copy that its target has taken is done, also if Redis did not hear of it: otherwise it would go there twice.
+        """
+        decisions, results, dying = [*decisions], [*results], []
+        for at, (item, decision) in enumerate(zip(items, decisions, strict=True)):
+            if not _is_for_target(decision):
+                continue
+            result = results[at]
+            if isinstance(result, StoreUnavailable):
+                results[at] = None
+            elif isinstance(result, Unroutable):
+                decisions[at] = undelivered(self._records, item.copy, outcomes[at], str(result))
+                dying.append(at)
+        if dying:
+            performed = await self._succession.perform([decisions[at].step for at in dying])
+            for at, result in zip(dying, performed, strict=True):
+                results[at] = result
+        return decisions, results
 
     def _completed(self, item: Item, policy: Policy) -> Item:
         copy = completed(item.copy, policy, self._max_retry)
@@ -202,7 +226,7 @@ class Batches:
             case "expired":
                 EXPIRED.add(topic)
             case "dead":
-                DEAD.add(topic, item.reason if isinstance(item, Returned) else "lease_ended")
+                DEAD.add(topic, _cause(item))
             case "retried":
                 RETRIED.add(topic)
 
@@ -216,6 +240,17 @@ def _lease_ended(item: Item, outcome: Outcome) -> bool:
     return kind is CopyKind.LEASE
 
 
+def _cause(item: Item) -> str:
+    if isinstance(item, Returned):
+        return item.reason
+    return "lease_ended" if item.copy.envelope.target is None else "unroutable"
+
+
+def _is_for_target(decision: Decision) -> bool:
+    publication = decision.step.publication
+    return publication is not None and publication.route is Route.TARGET
+
+
 async def _reached(moment_s: float) -> None:
     """Returns at a moment of `monotonic()`, and never before it."""
     if (left_s := moment_s - monotonic()) > 0:
@@ -224,6 +259,8 @@ async def _reached(moment_s: float) -> None:
 
 
 def _dying(decision: Decision) -> str | None:
-    """Returns the topic of the dead letter that is to be published, if there is one."""
+    """Returns the topic of the dead letter that is to be published, if it has a queue of its own."""
     publication = decision.step.publication
-    return publication.copy.topic if publication is not None and publication.route is Route.DEAD else None
+    if publication is None or publication.route is not Route.DEAD or publication.copy.envelope.target is not None:
+        return None
+    return publication.copy.topic

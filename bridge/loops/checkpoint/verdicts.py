@@ -44,9 +44,7 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int)
     """Decides about a copy out of the wheel. `stranded_ms`: the rest of its delay where a slot was missing."""
     match outcome.verdict:
         case Verdict.RELEASE | Verdict.MADE:
-            record = outcome.found
-            publication = Publication(copy=as_recorded(copy, record), route=Route.READY, live_for_ms=int(outcome.extra))
-            return Decision(Step(publication=publication), counts="released")
+            return _released(records, as_recorded(copy, outcome.found), int(outcome.extra))
         case Verdict.HOLD | Verdict.BESIDE if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
             return Decision(hold_ms=outcome.extra)
         case Verdict.HOLD:
@@ -91,6 +89,22 @@ def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, po
             return Decision(counts="expired")
         case _:
             return Decision(counts="ghost")
+
+
+def undelivered(records: Records, copy: Copy, outcome: Outcome, reason: str) -> Decision:
+    """Decides about a released copy that its target did not take."""
+    return _bury(records, copy, outcome.found, copy.attempt, reason)
+
+
+def _released(records: Records, copy: Copy, live_for_ms: int) -> Decision:
+    """Releases a copy that is due, as its record says. A message that its target has taken has ended: no bridge sees
+    what becomes of it."""
+    if copy.envelope.target is None:
+        publication = Publication(copy=copy, route=Route.READY, live_for_ms=live_for_ms)
+        return Decision(Step(publication=publication), counts="released")
+    publication = Publication(copy=copy, route=Route.TARGET, live_for_ms=live_for_ms)
+    handed_over = records.ack(copy.topic, copy.id, epoch=None, copy_gone=True)
+    return Decision(Step(publication=publication, name=handed_over), counts="released")
 
 
 def _held(copy: Copy, outcome: Outcome, left_at_most_ms: int) -> Decision:

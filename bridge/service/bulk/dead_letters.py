@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from bridge.broker.ready.taken import Taken
@@ -114,7 +114,11 @@ class DeadLetters:
             found[target] = taken
             return True
 
-        async with self._search.find_many(self._declared.dead_queue(topic), is_wanted, most=len(letters)):
+        async with AsyncExitStack() as searches:
+            # Those with a target are in a queue that all topics share.
+            for queue in (self._declared.dead_queue(topic), self._declared.unroutable_queue):
+                if left := len(letters) - len(found):
+                    await searches.enter_async_context(self._search.find_many(queue, is_wanted, most=left))
             yield found
 
     async def _copies(

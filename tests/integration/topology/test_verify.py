@@ -78,9 +78,9 @@ async def test_policy_that_would_lose_messages_is_reported(broker: Broker, kind:
     assert not report.ok
     assert {f.name for f in report.findings} == {
         f"delay.{queue}: {word} limits: {key}"
-        for queue in ("000d-00h-00m-05s", "checkpoint", "acks", "refused")
+        for queue in ("000d-00h-00m-05s", "checkpoint", "acks", "refused", "unroutable")
         for key in ("message-ttl", "max-length")
-    }
+    } | {f"delay.in: {word} limits: max-length"}
 
 
 async def test_binding_that_leads_messages_past_the_checkpoint_is_reported(broker: Broker) -> None:

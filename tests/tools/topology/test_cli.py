@@ -25,7 +25,7 @@ def run(*arguments: str, code: int = 0) -> str:
 
 def test_apply_verify_and_drain_to_another_prefix_succeed() -> None:
     assert "error: exchange delay is missing" in run("verify", code=1)
-    assert "14 exchanges, 184 queues" in run("--topic", "orders", "--direct", "mails", "apply")
+    assert "15 exchanges, 186 queues" in run("--topic", "orders", "--direct", "mails", "apply")
     whole = run("--topic", "orders", "--direct", "mails", "verify", "--slots")
     assert whole.startswith("ok: checked version")
     assert "not checked" not in whole
@@ -36,11 +36,11 @@ def test_apply_verify_and_drain_to_another_prefix_succeed() -> None:
 
 
 def test_lanes_are_declared_verified_and_removed() -> None:
-    assert "34 exchanges, 538 queues" in run("--lanes", "3", "--topic", "orders", "apply")
+    assert "35 exchanges, 540 queues" in run("--lanes", "3", "--topic", "orders", "apply")
     assert run("--lanes", "3", "--topic", "orders", "verify", "--slots").startswith("ok: checked version")
     assert "error: queue delay.lane3.checkpoint is missing" in run("--lanes", "4", "verify", code=1)
     assert "0  messages moved; delay has 1 of its lanes left." in run("--topic", "orders", "drain", "delay")
-    assert json.loads(run("apply", "--json", "--no-slots"))["exchanges"] == 14
+    assert json.loads(run("apply", "--json", "--no-slots"))["exchanges"] == 15
     verified = json.loads(run("verify", "--json"))
     assert (verified["ok"], verified["findings"]) == (True, [])
     run("--lanes=2", "apply", "--no-slots")
@@ -55,7 +55,7 @@ def test_lanes_are_declared_verified_and_removed() -> None:
 def test_show_and_export_need_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_AMQP_URL", "amqp://127.0.0.1:1/")
     assert "delay.000d-00h-30m" in run("show")
-    assert len(json.loads(run("--topic", "orders", "export"))["queues"]) == 182
+    assert len(json.loads(run("--topic", "orders", "export"))["queues"]) == 184
     assert "Connect call failed" in run("apply", code=1)
 
 

@@ -16,7 +16,7 @@ from bridge.backup.lines import (
     read_message,
     read_topic,
 )
-from bridge.model.message import Envelope, Message, Record, State
+from bridge.model.message import Envelope, Message, Record, State, Target
 from bridge.model.values import Policy, Release
 from bridge.store.kept_fields import Field
 
@@ -28,7 +28,9 @@ ENVELOPE = Envelope(
 )
 
 
-@pytest.mark.parametrize("envelope", [ENVELOPE, Envelope(body=None), Envelope(body=b"")])
+@pytest.mark.parametrize(
+    "envelope", [ENVELOPE, Envelope(body=None), Envelope(body=b""), Envelope(target=Target("shop", "new"))]
+)
 def test_message_is_read_as_it_was_written(envelope: Envelope) -> None:
     message = Message(record=RECORD, envelope=envelope)
     assert read_message(read(message_line(message), 1), 1) == message
@@ -111,6 +113,10 @@ def test_field_that_no_backup_has_is_refused(change: dict[str, object]) -> None:
         read_field({"of": "tokens", "name": "a", "value": "1", **change}, 4)
 
 
+def test_former_format_is_read() -> None:
+    check_head({"kind": Kind.HEAD, "format": 1})
+
+
 def test_other_format_is_refused() -> None:
-    with pytest.raises(BadBackup, match="format 2, and this version reads 1"):
-        check_head({"kind": Kind.HEAD, "format": 2})
+    with pytest.raises(BadBackup, match="format 3, and this version reads 1 to 2"):
+        check_head({"kind": Kind.HEAD, "format": 3})

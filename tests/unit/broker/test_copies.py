@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bridge.broker.copies.copies import from_properties, to_properties
+from bridge.broker.copies.copies import from_properties, target_of, to_properties
 from bridge.broker.copies.properties import Properties
-from bridge.model.message import UNSET, Copy, Envelope, digest
+from bridge.model.message import UNSET, Copy, Envelope, Target, digest
 
 NOW_MS = 1_769_850_000_000
 COPY = Copy(
@@ -30,6 +30,8 @@ COPY = Copy(
     ),
 )
 
+CARRIED = {"priority": 3, "expiration": "60000", "user_id": "till-7", "timestamp_ms": NOW_MS - 7_000}
+
 
 def read(properties: Properties, body: bytes = b"hello") -> Copy:
     return from_properties("ns/orders", properties, body, now_ms=NOW_MS)
@@ -42,6 +44,9 @@ def read(properties: Properties, body: bytes = b"hello") -> Copy:
         replace(COPY, epoch=1, nonce=1, attempt=1, max_retry=0, expires_ms=0, asked=0),
         replace(COPY, epoch=0, nonce=0),
         replace(COPY, envelope=Envelope(body=b"")),
+        replace(COPY, envelope=Envelope(body=b"", target=Target("shop", "orders.new"))),
+        replace(COPY, envelope=Envelope(body=b"", target=Target("shop", ""))),
+        replace(COPY, envelope=Envelope(body=b"", properties=CARRIED)),
     ],
 )
 def test_copy_survives_the_way_to_properties_and_back(copy: Copy) -> None:
@@ -67,6 +72,62 @@ def test_copy_is_persistent_and_has_headers_for_consumers() -> None:
     }
     assert (properties.delivery_mode, properties.expiration, properties.message_id) == (2, "500", "o-1")
     assert properties.timestamp_ms == NOW_MS - 5_000
+
+
+def test_message_for_a_target_is_as_its_client_sent_it() -> None:
+    envelope = Envelope(
+        content_type="",
+        headers={"x-delay": -5_000, "x-delay-message-id": "a/b"},
+        body=b"",
+        properties=CARRIED,
+        target=Target("shop", "new"),
+    )
+    copy = replace(COPY, envelope=envelope)
+
+    parked, sent = to_properties(copy, parked=True), to_properties(copy, to_target=True)
+
+    assert (parked.message_id, parked.priority, parked.expiration, parked.timestamp_ms) == (
+        *("o-1", None, None),
+        NOW_MS - 7_000,
+    )
+    assert {"x-delay-exchange": "shop", "x-delay-routing-key": "new", "x-delay-priority": 3}.items() <= (
+        parked.headers or {}
+    ).items()
+    assert (sent.message_id, sent.priority, sent.expiration, sent.timestamp_ms, sent.user_id) == (
+        *("a/b", 3, "60000", NOW_MS - 7_000),
+        None,
+    )
+    left_out = ("exchange", "routing-key", "message-id", "expiration", "timestamp", "priority")
+    assert not {f"x-delay-{name}" for name in left_out} & (sent.headers or {}).keys()
+    assert {"x-delay": -5_000, "x-delay-id": "o-1", "x-delay-user-id": "till-7"}.items() <= (sent.headers or {}).items()
+
+
+@pytest.mark.parametrize(
+    ("live_for_ms", "expiration", "released_with"),
+    [(0, "500", "500"), (400, "500", "400"), (600, "500", "500"), (0, "0", "1"), (0, None, None)],
+)
+def test_clients_expiration_counts_from_the_release(
+    live_for_ms: int, expiration: str | None, released_with: str | None
+) -> None:
+    copy = replace(COPY, envelope=Envelope(properties={} if expiration is None else {"expiration": expiration}))
+
+    assert to_properties(copy, live_for_ms=live_for_ms).expiration == released_with
+    assert to_properties(copy, parked=True).expiration is None
+
+
+@pytest.mark.parametrize("header", ["x-delay-user-id", "x-delay-expiration", "x-delay-timestamp"])
+def test_clients_own_copy_has_no_properties_out_of_headers(header: str) -> None:
+    assert read(Properties(headers={header: "7"})).envelope.properties == {}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"x-delay-exchange": 5}, {"x-delay-exchange": "a" * 256}, {"x-delay-exchange": "a", "x-delay-routing-key": 5}],
+)
+def test_unreadable_target_is_refused_by_the_checkpoint_alone(headers: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="it must be a text of 255 bytes at most"):
+        target_of(headers)
+    assert read(Properties(headers=headers)).envelope.target is None
 
 
 def test_copy_without_time_to_live_has_no_expiration() -> None:

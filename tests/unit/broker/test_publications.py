@@ -9,7 +9,7 @@ from bridge.broker.copies.bundles import COUNT_HEADER, MOST_COPIES, Entry
 from bridge.broker.copies.properties import Properties
 from bridge.broker.copy_publisher import _sent_long_before
 from bridge.broker.publications import Publication, Route, messages, parked_again
-from bridge.model.message import Copy, CopyKind, Envelope
+from bridge.model.message import Copy, CopyKind, Envelope, Target
 from topology.names import Names
 
 NAMES = Names()
@@ -132,3 +132,15 @@ def _alone(digits: str) -> tuple[str, None]:
 )
 def test_copy_sent_seconds_before_due_shows_that_its_queues_are_old(epoch: int, delay_ms: int, long: bool) -> None:
     assert _sent_long_before(replace(copy(0), epoch=epoch, due_ms=NOW_MS + delay_ms)) is long
+
+
+def test_copy_with_a_target_is_published_to_it_or_to_the_queue_of_its_letters() -> None:
+    targeted = replace(copy(0), envelope=Envelope(body=b"1", target=Target("shop", "eu.new")))
+    ways = [
+        *(Publication(copy=targeted, route=Route.TARGET), Publication(copy=targeted, route=Route.DEAD, reason="no")),
+        Publication(copy=copy(1), route=Route.DEAD, reason="no"),
+    ]
+
+    found = [(outgoing.exchange, outgoing.routing_key) for _, outgoing in messages(NAMES, ways, bundled=True)]
+
+    assert found == [("shop", "eu.new"), ("", "delay.unroutable"), ("", "dead.orders")]

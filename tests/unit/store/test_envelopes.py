@@ -5,7 +5,7 @@ from random import Random
 import orjson
 import pytest
 
-from bridge.model.message import Envelope
+from bridge.model.message import Envelope, Target
 from bridge.store.envelopes import pack, unpack
 
 LIMIT = 16
@@ -21,6 +21,8 @@ LIMIT = 16
         Envelope(properties={"priority": 3, "app_id": "shop"}, body=b"\n"),
         Envelope(content_type="application/octet-stream"),
         Envelope(headers={"täg": "ü"}),
+        Envelope(target=Target("shop", "")),
+        Envelope(target=Target("shop", "new"), headers={"a": 1}, body=b"{}"),
     ],
 )
 def test_envelope_round_trips(envelope: Envelope) -> None:

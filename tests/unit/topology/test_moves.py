@@ -86,3 +86,34 @@ def test_other_queues_have_one_target_each() -> None:
     ready, dead = moved("ready.orders", "orders", new=RENAMED), moved("dead.orders", "dead.orders", new=RENAMED)
     assert (ready.exchange, ready.routing_key, ready.keeps_expiration) == ("", "r.orders", True)
     assert (dead.exchange, dead.routing_key, dead.keeps_expiration) == ("", "d.orders", False)
+
+
+@pytest.mark.parametrize(
+    ("queue", "headers"),
+    [
+        ("delay.in", {"x-delay": 5_000}),
+        ("delay.checkpoint", {"x-delay": 5_000, **died("delay.in"), "own": 1}),
+    ],
+)
+def test_message_of_the_ingress_moves_to_the_new_one(queue: str, headers: dict[str, Any]) -> None:
+    made = moved(queue, "orders", headers)
+
+    assert (made.exchange, made.routing_key, made.keeps_expiration) == ("delay2.in", "orders", True)
+    assert made.headers["x-delay"] == 5_000
+    assert "x-death" not in made.headers
+
+
+def test_message_of_another_exchanges_publisher_names_its_target_when_it_moves() -> None:
+    made = move(
+        OLD, NEW, queue="delay.in", key="eu.new", headers={"x-delay": 5}, now_ms=NOW_MS, exchange="delay.in.shop"
+    )
+
+    assert (made.exchange, made.routing_key) == ("delay2.in", "exchanges/shop")
+    assert made.headers == {"x-delay": 5, "x-delay-exchange": "shop", "x-delay-routing-key": "eu.new"}
+
+
+def test_unroutable_letter_keeps_its_headers() -> None:
+    made = moved("delay.unroutable", "delay.unroutable", {"x-delay-exchange": "shop", "x-delay-reason": "no queue"})
+
+    assert (made.exchange, made.routing_key) == ("", "delay2.unroutable")
+    assert made.headers == {"x-delay-exchange": "shop", "x-delay-reason": "no queue"}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from topology import plan
 from topology.former import FormerNames
-from topology.names import Names
+from topology.names import TOPIC, Names
 from topology.wheel import HANDS
 
 
@@ -48,8 +48,8 @@ def test_slots_of_an_earlier_version_keep_their_names() -> None:
 def test_no_two_objects_of_a_topology_share_a_name() -> None:
     whole = plan.whole(Names(), checked=["orders", "checkpoint"], direct=["due", "000d-00h-30m"])
 
-    assert len({queue.name for queue in whole.every_queue}) == len(whole.every_queue) == 177 + 3 + 8
-    assert len({exchange.name for exchange in whole.exchanges}) == len(whole.exchanges) == 14
+    assert len({queue.name for queue in whole.every_queue}) == len(whole.every_queue) == 177 + 5 + 8
+    assert len({exchange.name for exchange in whole.exchanges}) == len(whole.exchanges) == 15
 
 
 @given(st.from_regex(r"[A-Za-z0-9_.-]{1,100}(/[A-Za-z0-9_.-]{1,100})?", fullmatch=True))
@@ -88,3 +88,35 @@ def test_prefixes_that_could_collide_are_refused(prefix: str, ready: str, dead: 
 def test_unusable_prefixes_are_refused(prefix: str, ready: str, dead: str) -> None:
     with pytest.raises(ValueError, match="can't start a name"):
         Names(prefix=prefix, ready=ready, dead=dead)
+
+
+def test_exchange_for_the_publishers_of_another_one_names_it() -> None:
+    names = Names(prefix="d")
+
+    assert (names.ingress, names.ingress_of("shop.eu")) == ("d.in", "d.in.shop.eu")
+    assert names.delayed_exchange("d.in.shop.eu") == "shop.eu"
+    assert [names.delayed_exchange(other) for other in ("d.in", "d.in.", "shop", "d.done")] == [None] * 4
+    assert len(names.ingress_of("a" * 250)) == 255
+
+
+@pytest.mark.parametrize("exchange", ["", "a" * 251, "ä" * 126])
+def test_exchange_without_room_for_its_name_is_refused(exchange: str) -> None:
+    with pytest.raises(ValueError, match="at most 255 bytes"):
+        Names(prefix="d").ingress_of(exchange)
+
+
+@pytest.mark.parametrize("exchange", ["shop", "shop.eu-1", "a" * 100, "a" * 101, "shop/eu", "käse", "!"])
+def test_each_exchange_has_a_topic(exchange: str) -> None:
+    topic = Names().topic_of_exchange(exchange)
+
+    assert TOPIC.fullmatch(topic)
+    assert topic.startswith("exchanges/")
+    assert (topic == f"exchanges/{exchange}") == (TOPIC.fullmatch(f"exchanges/{exchange}") is not None)
+
+
+def test_own_exchanges_are_known() -> None:
+    whole, names = plan.whole(Names(lanes=3), checked=["orders"]), Names()
+
+    assert all(names.owns_exchange(exchange.name) for exchange in whole.exchanges)
+    assert names.owns_exchange(names.ingress_of("shop"))
+    assert not any(map(names.owns_exchange, ("", "shop", "delayed", "amq.topic", "ready.orders")))

@@ -1,0 +1,50 @@
+"""Takes a topic's letters out of the queue that all dead letters with a target share, `delay.unroutable`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+from bridge.broker.declared.declared import Declared
+from bridge.broker.ready.dead_letter_search import DeadLetterSearch
+from bridge.broker.ready.taken import Taken, ack_all
+from bridge.model.errors import QueueMissing
+
+_GROUP: Final = 1_000
+
+
+class Unroutable:
+    def __init__(self, declared: Declared, search: DeadLetterSearch) -> None:
+        self._declared = declared
+        self._search = search
+
+    async def is_empty(self) -> bool:
+        """Returns whether the queue is empty or missing.
+
+        Raises:
+            BrokerUnavailable
+        """
+        try:
+            return not await self._declared.depth(self._declared.unroutable_queue)
+        except QueueMissing:
+            return True
+
+    def of(self, topic: str, *, most: int) -> AbstractAsyncContextManager[list[Taken]]:
+        """Yields letters of the topic, the oldest first, as `DeadLetterSearch.find_many` does."""
+
+        def is_wanted(taken: Taken) -> bool:
+            return (taken.properties.headers or {}).get("x-delay-topic") == topic
+
+        return self._search.find_many(self._declared.unroutable_queue, is_wanted, most=most)
+
+    async def remove(self, topic: str) -> None:
+        """Deletes the topic's letters out of the queue, but not their records.
+
+        Raises:
+            BrokerUnavailable
+        """
+        while not await self.is_empty():
+            async with self.of(topic, most=_GROUP) as letters:
+                await ack_all(letters)
+            if len(letters) < _GROUP:
+                break
