@@ -35,6 +35,8 @@ class Size:
     burst_delay_ms: int = 60_000  # the least; the longest is twice as long
     topics: int = 1_000
     idle_s: float = 10
+    door_messages: int = 24_000
+    door_rounds: int = 5
     processes: tuple[int, ...] = (1, 2, 4)
     judged: bool = True
 
@@ -65,6 +67,8 @@ QUICK: Final = Size(
     burst_delay_ms=1_500,
     topics=20,
     idle_s=0.2,
+    door_messages=480,
+    door_rounds=1,
     processes=(1,),
     judged=False,
 )

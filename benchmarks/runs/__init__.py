@@ -12,6 +12,7 @@ from benchmarks.runs import (
     burst,
     checkpoint,
     cycle,
+    door,
     instant,
     lateness,
     lone,
@@ -51,6 +52,7 @@ RUNS: Final = (
     Run(name="outage", measure=outage.run, says=outage.SAYS, needs_own_servers=True),
     Run(name="memory", measure=memory.run, says=memory.SAYS, needs_own_servers=True),
     Run(name="topics", measure=topics.run, says=topics.SAYS, needs_own_servers=True),
+    Run(name="door", measure=door.run, says=door.SAYS, needs_own_servers=True),
     Run(name="peer", measure=peers.run, says=peers.SAYS, needs_own_servers=True, measures_the_bridge=False),
 )
 

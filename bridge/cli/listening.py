@@ -1,10 +1,14 @@
-"""Says where a bridge listens, and how many connections its open files allow. Pure."""
+"""Says where a bridge listens and how many connections its open files allow, and opens listening sockets."""
 
 from __future__ import annotations
 
 import resource
+import socket
+import sys
 from dataclasses import dataclass
 from typing import Final, Self
+
+import typer
 
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
@@ -52,3 +56,21 @@ def addresses_of(settings: Settings) -> list[tuple[str, int]]:
     if settings.lmstfy and settings.lmstfy_admin_port is not None:
         addresses.append((settings.lmstfy_admin_host, settings.lmstfy_admin_port))
     return addresses
+
+
+def listen(host: str, port: int, *, shared: bool) -> socket.socket:
+    """Opens a listening socket. `shared`: other processes may listen on the port too. Ends the command with code 1 if
+    the address can't be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        # Several processes share the port. The kernel spreads connections over them.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        print(f"can't listen on {host}:{port}: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    listening.set_inheritable(True)
+    return listening

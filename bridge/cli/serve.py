@@ -18,7 +18,7 @@ from bridge.access.access import Undecided, asks_for_tokens
 from bridge.cli.assembly import assemble
 from bridge.cli.groups import App
 from bridge.cli.joined_notices import JoinedNotices
-from bridge.cli.listening import Files, addresses_of
+from bridge.cli.listening import Files, addresses_of, listen
 from bridge.cli.logs import configure
 from bridge.cli.workers import Workers
 from bridge.http.app import served_app
@@ -58,7 +58,7 @@ def serve() -> None:
         raise typer.Exit(2) from None
     _collect_rarely()
     if settings.workers == 1:
-        sockets = [_listen(host, port, shared=settings.reuse_port) for host, port in addresses_of(settings)]
+        sockets = [listen(host, port, shared=settings.reuse_port) for host, port in addresses_of(settings)]
         code = _run(settings, sockets, WorkerRpc(), Notices.from_environment())
     else:
         code = _run_workers(settings)
@@ -152,7 +152,7 @@ def _listen_apart(settings: Settings, workers: Sequence[Process]) -> list[list[s
     answering = [worker for worker in workers if Role.API in worker.roles] or workers
     sockets: list[list[socket.socket]] = []
     for worker in workers:
-        own = [_listen(host, port, shared=True) for host, port in addresses] if worker in answering else []
+        own = [listen(host, port, shared=True) for host, port in addresses] if worker in answering else []
         if own:
             # Port 0 means any free port. All workers listen on the one that the first worker got.
             addresses = [
@@ -166,19 +166,3 @@ def _close(sockets: Iterable[Sequence[socket.socket]]) -> None:
     for own in sockets:
         for listening in own:
             listening.close()
-
-
-def _listen(host: str, port: int, *, shared: bool) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if shared:
-        # Several processes share the port. The kernel spreads connections over them.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        print(f"can't listen on {host}:{port}: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
-    listening.set_inheritable(True)
-    return listening

@@ -40,6 +40,12 @@ def amqp_endpoints(text: str) -> set[tuple[str, int, str]]:
     return {(url.host or "", url.port or 0, unquote(url.raw_path[1:]) or "/") for url in urls}
 
 
+def amqp_nodes(text: str) -> list[tuple[str, int, bool]]:
+    """Returns host and port of each URL, and whether it asks for TLS."""
+    urls = [URL(part.strip()) for part in text.split(",")]
+    return [(url.host or "", url.port or 0, url.scheme == "amqps") for url in urls]
+
+
 def queues_page(management_url: str, amqp_url: str) -> str:
     """Returns the address of a page of RabbitMQ's UI, to which the name of a queue is added."""
     url = URL(management_url).with_user(None)

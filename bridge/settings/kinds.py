@@ -48,6 +48,11 @@ PushAllow = Annotated[
     BeforeValidator(lambda value: parse_allowed(value) if isinstance(value, str) else value),
     Unit("hosts, addresses, networks"),
 ]
+ExchangeNames = Annotated[
+    tuple[Annotated[str, Field(min_length=1, max_length=255)], ...] | None,
+    BeforeValidator(lambda value: tuple(map(str.strip, value.split(","))) if isinstance(value, str) else value),
+    Unit("names"),
+]
 
 # Settings with `repr=False` hold passwords: no error, log or output shows their values.
 AmqpUrl = Annotated[str, AfterValidator(checked_amqp_url), Field(repr=False), Unit("URL")]

@@ -22,6 +22,7 @@ from bridge.settings.kinds import (
     AmqpUrl,
     Bytes,
     DurationMs,
+    ExchangeNames,
     ManagementUrl,
     PemFile,
     PoolsByName,
@@ -203,6 +204,20 @@ class Settings(BaseSettings):
     """lease of a consume that sets none"""
     lmstfy_timeout_seconds: Seconds = 0
     """wait of a consume that sets none"""
+    door_host: Address = "127.0.0.1"
+    """[`delaybridge door`](../migrating.md#the-door) listens here"""
+    door_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 5670
+    """AMQP clients connect to the door here"""
+    door_status_port: Annotated[int, Field(ge=0, le=65_535), Unit("port")] = 8670
+    """the door's health and metrics"""
+    door_cert: PemFile = None
+    """the certificate of the door, with its chain; the port for clients then speaks TLS"""
+    door_key: PemFile = None
+    """its key, if a separate file holds it"""
+    door_max_connections: Annotated[int, Field(ge=1, le=65_535), Unit("connections")] = 1_024
+    """clients of a door at most; further ones are closed at once"""
+    door_plain: ExchangeNames = None
+    """exchanges, with commas between them, to which publishes pass unchanged although they have an `x-delay`"""
     access_log: bool = False
     """logs one line for each request, see [the access log](runbook.md#the-access-log)"""
     metrics_topics: Annotated[int, Field(ge=0, le=10_000), Unit("topics")] = 200
@@ -225,7 +240,8 @@ class Settings(BaseSettings):
     def _files_can_be_used(self) -> Self:
         if self.tls_ca or self.tls_cert or self.tls_key:
             _ = self.tls
-        check_server_files(self.http_cert, self.http_key)
+        check_server_files("BRIDGE_HTTP", self.http_cert, self.http_key)
+        check_server_files("BRIDGE_DOOR", self.door_cert, self.door_key)
         return self
 
     @model_validator(mode="after")

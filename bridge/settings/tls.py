@@ -22,13 +22,20 @@ def client_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.
     return context
 
 
-def check_server_files(cert: Path | None, key: Path | None) -> None:
-    """Checks that the HTTP server can use its certificate and key.
+def check_server_files(settings: str, cert: Path | None, key: Path | None) -> None:
+    """Checks that a server can use its certificate and key. `settings`: how the names of both settings begin.
 
     Raises:
         ValueError: names the setting whose file can't be used.
     """
-    _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "BRIDGE_HTTP", cert, key)
+    _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings, cert, key)
+
+
+def server_context(cert: Path, key: Path | None) -> ssl.SSLContext:
+    """Makes the context of a server with this certificate. Its files have been checked."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert, key, password="")
+    return context
 
 
 def tls_failure(error: BaseException | None) -> str | None:

@@ -30,7 +30,7 @@ Client commands call the bridge of `--url`, or of the variable `BRIDGE_URL`. The
 `BRIDGE_TOKEN`. If none of them is given, they call the bridge of a running `make run`: its address is in
 `.local/run.json`. Otherwise they call `http://127.0.0.1:8080`. A token goes only to an address that you name.
 
-`serve`, `doctor`, `topology`, `token`, `config`, `audit`, `backup` and `restore` need the
+`serve`, `door`, `doctor`, `topology`, `token`, `config`, `audit`, `backup` and `restore` need the
 [settings](operating/settings.md) of a bridge, and `--config FILE` names a file of them. Of these only `doctor` calls
 the bridge, to ask for its health.
 

@@ -1,0 +1,191 @@
+"""Joins a client's connection with one to the broker, and passes on what each side sends.
+
+A side is read only while the other one drains, so both together hold little more than two buffers. Heartbeats, logins
+and everything else pass, so each side sees the other one's pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, cast
+
+import structlog
+
+from bridge.door import methods
+from bridge.door.answers import Answers
+from bridge.door.brokers import Brokers
+from bridge.door.methods import BadFrame
+from bridge.door.requests import Requests
+from bridge.metrics import door as metrics
+
+log = structlog.get_logger(__name__)
+
+BUFFER_BYTES: Final = 65_536
+"""A side that has not read this much is not sent more, until it has read most of it."""
+LINGER_S: Final = 10.0
+"""How long a closed connection may take to send what it holds."""
+_LEAVING: Final = methods.close(320, "CONNECTION_FORCED - the door is shutting down")
+_DONE: Final = methods.close(200, "the door is shutting down")
+
+
+class Connection(asyncio.Protocol):
+    """The client's side, which owns the broker's."""
+
+    def __init__(
+        self, brokers: Brokers, ingress_of: Callable[[bytes], bytes | None], left: Callable[[Connection], None]
+    ) -> None:
+        """`left` is called when the client has gone."""
+        self._brokers = brokers
+        self._left = left
+        self._requests = Requests(ingress_of)
+        self._answers = Answers()
+        self._client: asyncio.Transport | None = None
+        self._server: asyncio.Transport | None = None
+        self._early = b""  # what the client sent before the broker answered: one read, as it is not read further
+        self._connecting: asyncio.Task[None] | None = None
+        self._leaving = False
+        self._said_goodbye = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports have all its methods, and are no subclass.
+        self._client = client = cast(asyncio.Transport, transport)
+        client.set_write_buffer_limits(high=BUFFER_BYTES)
+        self._connecting = asyncio.create_task(self._connect())
+
+    async def _connect(self) -> None:
+        try:
+            transport = await self._brokers.connect(lambda: _ServerSide(self))
+        except OSError as error:
+            metrics.REFUSED.labels("broker").inc()
+            log.warning("door.broker_away", reason=str(error))
+            self.close()
+            return
+        transport.set_write_buffer_limits(high=BUFFER_BYTES)
+        self._server = transport
+        if self._client is None or self._client.is_closing():
+            transport.abort()
+        else:
+            early, self._early = self._early, b""
+            self.data_received(early)
+            self._client.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        if self._said_goodbye or self._client is None:
+            return
+        if self._server is None:
+            self._early += data
+            self._client.pause_reading()
+            return
+        try:
+            passed = self._requests.feed(data)
+        except BadFrame as error:
+            metrics.REFUSED.labels("frame").inc()
+            log.warning("door.bad_frame", client=self._client.get_extra_info("peername"), reason=str(error))
+            self.close()
+            return
+        self._count()
+        if passed:
+            metrics.SENT.inc(len(passed))
+            self._server.write(passed)
+
+    def _count(self) -> None:
+        requests = self._requests
+        if requests.delayed:
+            metrics.DELAYED.inc(requests.delayed)
+            requests.delayed = 0
+        if requests.made_passive:
+            metrics.MADE_PASSIVE.inc(requests.made_passive)
+            requests.made_passive = 0
+
+    def answered(self, data: bytes) -> None:
+        """Passes on what the broker sends."""
+        if self._client is None or self._said_goodbye:
+            return
+        self._answers.follow(data)
+        metrics.RECEIVED.inc(len(data))
+        self._client.write(data)
+        if self._leaving:
+            self._say_goodbye()
+
+    def pause_writing(self) -> None:
+        """The client does not drain: the broker is not read."""
+        if self._server is not None:
+            self._server.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._server is not None:
+            self._server.resume_reading()
+
+    def pause_requests(self) -> None:
+        """Reads no more of the client: the broker does not drain, or the door leaves."""
+        if self._client is not None:
+            with suppress(RuntimeError):  # it is closing
+                self._client.pause_reading()
+
+    def resume_requests(self) -> None:
+        """The broker drains again."""
+        if self._client is not None and not self._leaving:
+            self._client.resume_reading()
+
+    def leave(self) -> None:
+        """Closes the connection as RabbitMQ does when it shuts down, as soon as no frame has passed in part."""
+        self._leaving = True
+        self._say_goodbye()
+
+    def _say_goodbye(self) -> None:
+        if self._client is None or self._server is None:
+            self.close()
+        elif self._answers.is_whole:
+            self._client.write(_LEAVING)
+            self._client.resume_reading()  # the client answers, and closes
+            self._said_goodbye = True
+            if self._requests.is_whole:
+                self._server.write(_DONE)
+            self._close_server()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._client = None
+        self._close_server()
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self._left(self)
+
+    def server_lost(self) -> None:
+        """The broker has closed its side. What it sent still reaches the client."""
+        if not self._said_goodbye:
+            self._server = None
+            self.close()
+
+    def close(self) -> None:
+        """Closes both sides, once each has got what was sent to it."""
+        for transport in (self._client, self._server):
+            if transport is not None:
+                transport.close()
+                asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
+
+    def _close_server(self) -> None:
+        server, self._server = self._server, None
+        if server is not None and not server.is_closing():
+            server.close()
+            asyncio.get_running_loop().call_later(LINGER_S, server.abort)
+
+
+class _ServerSide(asyncio.Protocol):
+    """The broker's side of a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def data_received(self, data: bytes) -> None:
+        self._connection.answered(data)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_requests()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_requests()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connection.server_lost()
