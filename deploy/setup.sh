@@ -40,7 +40,7 @@ missing_packages() {
 
 # A checksum of all that decides what the environment holds. When it changes, the environment is made again.
 fingerprint() {
-    { pwd; "$python" -V; cat "$1" pyproject.toml; } | cksum
+    { pwd; "$python" -V; cat "$1" pyproject.toml clients/python/pyproject.toml; } | cksum
 }
 
 # Programs in .venv/bin hold its path, so a copied or moved .venv is made again.
@@ -57,7 +57,7 @@ install_environment() {
     venv_is_usable || "$python" -m venv --clear .venv
     pip="env PIP_DISABLE_PIP_VERSION_CHECK=1 .venv/bin/python -m pip --quiet install"
     $pip --require-hashes --only-binary :all: --requirement "$lock"
-    $pip --no-deps --no-build-isolation --editable .
+    $pip --no-deps --no-build-isolation --editable . --editable clients/python
 }
 
 python=$(find_python)

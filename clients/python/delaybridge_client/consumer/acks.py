@@ -1,0 +1,50 @@
+"""Acknowledges messages by receipt. Those that are acked while a call is on its way share the next call."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from delaybridge_client.errors import DelaybridgeError
+from delaybridge_client.operations import ack_many
+from delaybridge_client.sender import Sender
+from delaybridge_client.values.message import AckVerdict
+
+_MOST: Final = 1_000  # by one call
+
+
+class Acks:
+    """The acks of one topic. At most one call is on its way."""
+
+    def __init__(self, sender: Sender, topic: str) -> None:
+        self._sender = sender
+        self._topic = topic
+        self._waiting: list[tuple[str, asyncio.Future[AckVerdict]]] = []
+        self._working: asyncio.Task[None] | None = None
+
+    async def ack(self, receipt: str) -> AckVerdict:
+        """Acknowledges one message, with others.
+
+        Raises:
+            DelaybridgeError: the call failed, also after retries.
+        """
+        verdict: asyncio.Future[AckVerdict] = asyncio.get_running_loop().create_future()
+        self._waiting.append((receipt, verdict))
+        if self._working is None:
+            self._working = asyncio.create_task(self._work())
+        return await verdict
+
+    async def _work(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+            try:
+                results = await self._sender.call(ack_many(self._topic, receipts=[receipt for receipt, _ in batch]))
+            except DelaybridgeError as error:
+                for _, verdict in batch:
+                    if not verdict.done():
+                        verdict.set_exception(error)
+            else:
+                for (_, verdict), result in zip(batch, results, strict=True):
+                    if not verdict.done():
+                        verdict.set_result(result.result)
+        self._working = None

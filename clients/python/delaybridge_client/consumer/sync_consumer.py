@@ -1,0 +1,118 @@
+"""Consumes topics without asyncio: one message at a time. A thread extends its lease while it is handled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from delaybridge_client.consumer.reports import Counts, Late, Reports
+from delaybridge_client.consumer.terms import ONCE, STOPPED, Terms, reason_of
+from delaybridge_client.errors import Conflict, DelaybridgeError, NotFound, Problem
+from delaybridge_client.operations import ack_many, extend, nack
+from delaybridge_client.retries import is_temporary
+from delaybridge_client.sender import SyncSender
+from delaybridge_client.values.message import LeasedMessage
+
+
+def consume(
+    sender: SyncSender,
+    terms: Terms,
+    handle: Callable[[LeasedMessage], object],
+    stop: threading.Event,
+    on_late: Callable[[Late], None] | None = None,
+) -> Counts:
+    """Calls the handler for one message after the other until `stop` is set, and acks each. If the handler raises an
+    error, the message is nacked with the error as the reason.
+
+    Raises:
+        DelaybridgeError: the bridge refused a pull, such as for its token. An absent bridge is waited for.
+    """
+    reports, failed = Reports(on_late), 0
+    while not stop.is_set():
+        try:
+            messages = sender.call(terms.pull(1), retries=ONCE)
+        except DelaybridgeError as error:
+            if not is_temporary(error):
+                raise
+            failed += 1
+            reports.pull_failed(error)
+            asked_s = error.retry_after_s if isinstance(error, Problem) else None
+            stop.wait(max(sender.settings.retries.pause_s(failed), asked_s or 0.0))
+            continue
+        failed = 0
+        reports.pulled(len(messages))
+        for message in messages:
+            _settle(sender, terms, handle, message, reports)
+    return reports.counts
+
+
+def _settle(
+    sender: SyncSender,
+    terms: Terms,
+    handle: Callable[[LeasedMessage], object],
+    message: LeasedMessage,
+    reports: Reports,
+) -> None:
+    with _kept(sender, terms, message):
+        try:
+            handle(message)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next message goes on
+            reports.failed(message, error)
+            _nack(sender, message, reports, reason_of(error), None)
+        except BaseException:
+            _nack(sender, message, reports, STOPPED, timedelta())
+            raise
+        else:
+            _ack(sender, message, reports)
+
+
+def _ack(sender: SyncSender, message: LeasedMessage, reports: Reports) -> None:
+    try:
+        (result,) = sender.call(ack_many(message.topic, receipts=[message.receipt]))
+    except DelaybridgeError as error:
+        if not is_temporary(error):
+            raise
+        reports.late(message, str(error))
+        return
+    if result.result == "acked":
+        reports.counts.acked += 1
+    else:
+        reports.late(message, result.result)
+
+
+def _nack(sender: SyncSender, message: LeasedMessage, reports: Reports, reason: str, delay: timedelta | None) -> None:
+    try:
+        sender.call(nack(message.topic, message.id, receipt=message.receipt, reason=reason, delay=delay))
+    except DelaybridgeError as error:
+        if not is_temporary(error) and not isinstance(error, Conflict | NotFound):
+            raise
+        reports.late(message, str(error))
+    else:
+        reports.counts.nacked += 1
+
+
+@contextmanager
+def _kept(sender: SyncSender, terms: Terms, message: LeasedMessage) -> Iterator[None]:
+    """Extends the lease of the message during the block, for `longest` at most."""
+    done = threading.Event()
+    thread = threading.Thread(target=_keep, args=(sender, terms, message, done), name="delaybridge-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _keep(sender: SyncSender, terms: Terms, message: LeasedMessage, done: threading.Event) -> None:
+    extended = 0.0
+    while extended < terms.longest.total_seconds() and not done.wait(pause_s := terms.until_extension_s()):
+        extended += pause_s
+        operation = extend(message.topic, message.id, lease=terms.lease, receipt=message.receipt)
+        try:
+            sender.call(operation, retries=ONCE)
+        except DelaybridgeError as error:
+            if not is_temporary(error):
+                return  # the lease has ended: the ack will tell

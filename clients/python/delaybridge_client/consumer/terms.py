@@ -1,0 +1,68 @@
+"""Defines the terms on which a consumer takes messages."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from delaybridge_client.errors import InvalidArgument
+from delaybridge_client.operation import Operation
+from delaybridge_client.operations import pull, pull_by_priority
+from delaybridge_client.retries import Retries
+from delaybridge_client.values.message import LeasedMessage
+
+MOST_PULLED: Final = 100  # by one call
+ONCE: Final = Retries(attempts=1)  # a loop tries again itself
+STOPPED: Final = "the consumer stopped before it was done"
+_LONGEST_REASON: Final = 500  # characters
+_LEAST_LEASE: Final = timedelta(seconds=1)
+_MOST_LEASE: Final = timedelta(hours=12)
+_MOST_POLL: Final = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a consumer takes messages.
+
+    `topics`: the most urgent first. `concurrency`: the most messages held at once. `lease`: how soon a message comes
+    again if this process dies; the consumer extends the lease of a message that takes longer. `longest`: after this
+    time a lease is extended no more, so that a handler that hangs does not hold its message for ever. `poll`: how long
+    one pull waits for a message. `drain`: how long handlers may go on after a stop.
+    """
+
+    topics: tuple[str, ...]
+    concurrency: int = 10
+    lease: timedelta = timedelta(seconds=30)
+    longest: timedelta = timedelta(hours=1)
+    poll: timedelta = timedelta(seconds=20)
+    drain: timedelta = timedelta(seconds=30)
+
+    def __post_init__(self) -> None:
+        if not self.topics:
+            raise InvalidArgument("topics: give at least one topic")
+        if self.concurrency < 1:
+            raise InvalidArgument(f"concurrency: must be at least 1, not {self.concurrency}")
+        if not _LEAST_LEASE <= self.lease <= _MOST_LEASE:
+            raise InvalidArgument(f"lease: must be from {_LEAST_LEASE} to {_MOST_LEASE}, not {self.lease}")
+        if not timedelta() <= self.poll <= _MOST_POLL:
+            raise InvalidArgument(f"poll: must be from 0 to {_MOST_POLL}, not {self.poll}")
+
+    def pull(self, most: int) -> Operation[tuple[LeasedMessage, ...]]:
+        """The operation that takes up to this many messages."""
+        most = min(most, MOST_PULLED)
+        if len(self.topics) == 1:
+            return pull(self.topics[0], max=most, wait=self.poll, lease=self.lease)
+        return pull_by_priority(self.topics, max=most, wait=self.poll, lease=self.lease)
+
+    def until_extension_s(self) -> float:
+        """The time from the begin of a lease to its extension: about half of it. Chance keeps leases that began
+        together from being extended together."""
+        return self.lease.total_seconds() * random.uniform(0.4, 0.6)
+
+
+def reason_of(error: BaseException) -> str:
+    """The reason of a nack, as the message's timeline and a dead letter show it."""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return " ".join(text.split())[:_LONGEST_REASON]

@@ -1,0 +1,98 @@
+"""Describes one call of the bridge as a value: what to send, and how to read the answer. Nothing here does I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from delaybridge_client import decode
+from delaybridge_client.values.page import Page
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the bridge answered. The names of `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Generic[T]):
+    """One call. `path` is that of the OpenAPI document, and `names` has the values of its `{parameters}`.
+
+    `query` and `body` hold Python values, such as datetimes. `repeatable`: whether a second call after a lost answer
+    does no harm. `wait`: how long the bridge may wait before it answers. `accepts`: the statuses that are an answer.
+    """
+
+    method: str
+    path: str
+    read: Callable[[Answer], T]
+    names: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+    wait: timedelta = timedelta()
+    accepts: tuple[int, ...] = (200, 201, 202)
+
+
+def next_page(operation: Operation[Page[Item]], page: Page[Item]) -> Operation[Page[Item]] | None:
+    """The operation for the page after this one; None if this was the last."""
+    if page.next_cursor is None:
+        return None
+    return replace(operation, query={**operation.query, "cursor": page.next_cursor})
+
+
+def reads(cls: type[T]) -> Callable[[Answer], T]:
+    """Reads an answer as a value of the dataclass."""
+    return partial(_read, cls)
+
+
+def reads_page(cls: type[Item], key: str = "items") -> Callable[[Answer], Page[Item]]:
+    """Reads an answer as a page whose objects are in the member `key`."""
+    return partial(_read_page, cls, key)
+
+
+def reads_list(cls: type[Item], key: str) -> Callable[[Answer], tuple[Item, ...]]:
+    """Reads an answer as the objects in its member `key`."""
+    return partial(_read_list, cls, key)
+
+
+def reads_count(key: str) -> Callable[[Answer], int]:
+    """Reads an answer as the number in its member `key`."""
+    return partial(_read_count, key)
+
+
+def reads_nothing(_: Answer) -> None:
+    """Reads nothing: the answer only repeats the request."""
+
+
+def _read(cls: type[T], answer: Answer) -> T:
+    return decode.read(cls, answer.json)
+
+
+def _read_page(cls: type[Item], key: str, answer: Answer) -> Page[Item]:
+    members = answer.json
+    items = tuple(decode.read(cls, one) for one in members[key])
+    return Page(items=items, next_cursor=members["next_cursor"])
+
+
+def _read_list(cls: type[Item], key: str, answer: Answer) -> tuple[Item, ...]:
+    return tuple(decode.read(cls, one) for one in answer.json[key])
+
+
+def _read_count(key: str, answer: Answer) -> int:
+    return int(answer.json[key])

@@ -1,0 +1,92 @@
+"""Makes operations, one function for each of the OpenAPI document, with its name. Nothing here does I/O.
+
+Each function is a method of `Client` and `SyncClient` too. `client.every(list_messages("orders"))` takes the operation
+itself.
+"""
+
+from delaybridge_client.operations.bulk import (
+    cancel_operation,
+    delete_many,
+    list_operations,
+    look_at_operation,
+    move_many,
+    replay_matching,
+    run_many_now,
+)
+from delaybridge_client.operations.consuming import ack, ack_many, extend, nack, pull, pull_by_priority
+from delaybridge_client.operations.dead import drop, drop_many, list_dead, replay, replay_many
+from delaybridge_client.operations.health import live, metrics, ready
+from delaybridge_client.operations.messages import delete, list_messages, look_at_timeline, look_up, move, search
+from delaybridge_client.operations.operators import (
+    close_session,
+    list_actions,
+    list_slots,
+    look_at_session,
+    open_session,
+    overview,
+)
+from delaybridge_client.operations.sending import send, send_many
+from delaybridge_client.operations.subscriptions import (
+    list_subscriptions,
+    look_at_subscription,
+    subscribe,
+    unsubscribe,
+)
+from delaybridge_client.operations.topics import (
+    list_topics,
+    look_at_topic,
+    patch_policy,
+    pause,
+    put_policy,
+    remove_topic,
+    resume,
+)
+
+__all__ = [
+    "ack",
+    "ack_many",
+    "cancel_operation",
+    "close_session",
+    "delete",
+    "delete_many",
+    "drop",
+    "drop_many",
+    "extend",
+    "list_actions",
+    "list_dead",
+    "list_messages",
+    "list_operations",
+    "list_slots",
+    "list_subscriptions",
+    "list_topics",
+    "live",
+    "look_at_operation",
+    "look_at_session",
+    "look_at_subscription",
+    "look_at_timeline",
+    "look_at_topic",
+    "look_up",
+    "metrics",
+    "move",
+    "move_many",
+    "nack",
+    "open_session",
+    "overview",
+    "patch_policy",
+    "pause",
+    "pull",
+    "pull_by_priority",
+    "put_policy",
+    "ready",
+    "remove_topic",
+    "replay",
+    "replay_many",
+    "replay_matching",
+    "resume",
+    "run_many_now",
+    "search",
+    "send",
+    "send_many",
+    "subscribe",
+    "unsubscribe",
+]

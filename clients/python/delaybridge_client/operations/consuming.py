@@ -1,0 +1,95 @@
+"""Makes the operations of consumers: pull, ack, nack and extend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from delaybridge_client.encode import given
+from delaybridge_client.operation import Operation, reads, reads_list
+from delaybridge_client.values.message import AckResult, LeasedMessage, Message
+
+_MESSAGE: Final = "/v1/topics/{topic}/messages/{id}"
+
+
+def pull(
+    topic: str, *, max: int = 1, wait: timedelta = timedelta(), lease: timedelta | None = None
+) -> Operation[tuple[LeasedMessage, ...]]:
+    """Takes up to `max` ready messages, and waits up to `wait` for the first. Ack each before its `lease` ends.
+
+    A pull whose answer was lost may have leased messages. They come again when that lease ends.
+    """
+    return Operation(
+        method="POST",
+        path="/v1/topics/{topic}/pull",
+        names={"topic": topic},
+        body=given(max=max, wait=wait, lease=lease),
+        read=reads_list(LeasedMessage, "messages"),
+        wait=wait,
+    )
+
+
+def pull_by_priority(
+    topics: Sequence[str], *, max: int = 1, wait: timedelta = timedelta(), lease: timedelta | None = None
+) -> Operation[tuple[LeasedMessage, ...]]:
+    """Pulls from several topics, the most urgent first."""
+    return Operation(
+        method="POST",
+        path="/v1/pull",
+        body=given(topics=list(topics), max=max, wait=wait, lease=lease),
+        read=reads_list(LeasedMessage, "messages"),
+        wait=wait,
+    )
+
+
+def ack_many(
+    topic: str, *, receipts: Sequence[str] | None = None, ids: Sequence[str] | None = None
+) -> Operation[tuple[AckResult, ...]]:
+    """Acks up to 1000 messages, by receipts or by ids. The results are in the same order."""
+    return Operation(
+        method="POST",
+        path="/v1/topics/{topic}/ack",
+        names={"topic": topic},
+        body=given(
+            receipts=None if receipts is None else list(receipts),
+            ids=None if ids is None else list(ids),
+        ),
+        read=reads_list(AckResult, "results"),
+    )
+
+
+def ack(topic: str, id: str, *, receipt: str | None = None) -> Operation[Message]:
+    """Ends the message: it is not delivered again. With a receipt, only during the lease of that receipt."""
+    return Operation(
+        method="POST",
+        path=f"{_MESSAGE}/ack",
+        names={"topic": topic, "id": id},
+        body=given(receipt=receipt),
+        read=reads(Message),
+    )
+
+
+def nack(
+    topic: str, id: str, *, receipt: str | None = None, delay: timedelta | None = None, reason: str | None = None
+) -> Operation[Message]:
+    """Gives back a message that could not be processed. It comes again after `delay`, else after the topic's
+    back-off."""
+    return Operation(
+        method="POST",
+        path=f"{_MESSAGE}/nack",
+        names={"topic": topic, "id": id},
+        body=given(receipt=receipt, delay=delay, reason=reason),
+        read=reads(Message),
+    )
+
+
+def extend(topic: str, id: str, *, lease: timedelta, receipt: str | None = None) -> Operation[Message]:
+    """Makes a lease last at least for `lease` from now."""
+    return Operation(
+        method="POST",
+        path=f"{_MESSAGE}/extend",
+        names={"topic": topic, "id": id},
+        body=given(lease=lease, receipt=receipt),
+        read=reads(Message),
+    )

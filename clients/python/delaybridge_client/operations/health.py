@@ -1,0 +1,25 @@
+"""Makes the operations on the health of a bridge."""
+
+from __future__ import annotations
+
+from delaybridge_client.operation import Answer, Operation, reads
+from delaybridge_client.values.operators import Live, Ready
+
+
+def live() -> Operation[Live]:
+    """Tells that the process runs. It asks neither RabbitMQ nor Redis."""
+    return Operation(method="GET", path="/health/live", read=reads(Live))
+
+
+def ready() -> Operation[Ready]:
+    """Returns the state of RabbitMQ, Redis and each loop. If a part does not work, it raises `Unavailable` at once."""
+    return Operation(method="GET", path="/health/ready", read=reads(Ready), repeatable=False)
+
+
+def metrics() -> Operation[str]:
+    """Returns the metrics in Prometheus' text format."""
+    return Operation(method="GET", path="/metrics", read=_text)
+
+
+def _text(answer: Answer) -> str:
+    return answer.content.decode()

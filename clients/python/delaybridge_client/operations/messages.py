@@ -1,0 +1,90 @@
+"""Makes the operations that look up, list, move and delete messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from delaybridge_client.encode import given
+from delaybridge_client.operation import Operation, reads, reads_page
+from delaybridge_client.values.message import Filter, Message, State, Timeline
+from delaybridge_client.values.page import Page
+
+_MESSAGE: Final = "/v1/topics/{topic}/messages/{id}"
+
+
+def look_up(topic: str, id: str) -> Operation[Message]:
+    """Returns the message with its state. An ended message is kept for the retention time, by default one hour."""
+    return Operation(method="GET", path=_MESSAGE, names={"topic": topic, "id": id}, read=reads(Message))
+
+
+def look_at_timeline(topic: str, id: str) -> Operation[Timeline]:
+    """Returns the last steps of the message's life."""
+    path = f"{_MESSAGE}/timeline"
+    return Operation(method="GET", path=path, names={"topic": topic, "id": id}, read=reads(Timeline))
+
+
+def list_messages(
+    topic: str,
+    *,
+    state: Sequence[State] = (),
+    due_after: datetime | None = None,
+    due_before: datetime | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Operation[Page[Message]]:
+    """Returns a page of the topic's messages, by due time."""
+    return Operation(
+        method="GET",
+        path="/v1/topics/{topic}/messages",
+        names={"topic": topic},
+        query=given(state=state, due_after=due_after, due_before=due_before, limit=limit, cursor=cursor),
+        read=reads_page(Message),
+    )
+
+
+def search(
+    filter: Filter = Filter(),  # noqa: B008 - it can't change
+    *,
+    order: Literal["asc", "desc"] | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Operation[Page[Message]]:
+    """Returns a page of the messages of all topics that the filter matches, by due time."""
+    members = filter.members()
+    labels = members.pop("labels", None)
+    return Operation(
+        method="GET",
+        path="/v1/messages",
+        query=members | given(label=labels, order=order, limit=limit, cursor=cursor),
+        read=reads_page(Message),
+    )
+
+
+def move(
+    topic: str, id: str, *, delay: timedelta | None = None, deliver_at: datetime | None = None
+) -> Operation[Message]:
+    """Changes when a waiting message is due: in `delay` from now, or at `deliver_at`. `timedelta(0)` makes it due
+    now."""
+    return Operation(
+        method="PATCH",
+        path=_MESSAGE,
+        names={"topic": topic, "id": id},
+        body=given(delay=delay, deliver_at=deliver_at),
+        read=reads(Message),
+    )
+
+
+def delete(topic: str, id: str, *, release: bool = False) -> Operation[Message]:
+    """Deletes a message. If this returns before the message is due, no consumer gets it.
+
+    `release`: also deletes the stored body and headers, so that only a tombstone is left.
+    """
+    return Operation(
+        method="DELETE",
+        path=_MESSAGE,
+        names={"topic": topic, "id": id},
+        query=given(release=release or None),
+        read=reads(Message),
+    )

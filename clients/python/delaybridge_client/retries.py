@@ -1,0 +1,161 @@
+"""Decides after each try of a call: done, another try after a pause, or an error. Pure, apart from clock and chance."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Generic, TypeVar
+
+import httpx2
+
+from delaybridge_client.errors import DelaybridgeError, Problem, Unanswered, UnexpectedAnswer, problem_of
+from delaybridge_client.operation import Answer, Operation
+
+T = TypeVar("T")
+_PROBLEM: Final = "application/problem+json"
+_TOO_MANY: Final = 429
+_TEMPORARY: Final = (429, 500, 502, 503, 504)  # a proxy answers with some of them, without a problem
+_NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """How long and how often a call is tried again.
+
+    `attempts`: tries in all. `first`: the pause after the first failed one; each further pause is twice as long, up to
+    `longest`. Chance takes up to half of it away. `Retry-After` makes it longer. `patience`: no try begins later than
+    this after the first one.
+    """
+
+    attempts: int = 8
+    first: timedelta = timedelta(milliseconds=100)
+    longest: timedelta = timedelta(seconds=5)
+    patience: timedelta = timedelta(seconds=30)
+
+    def pause_s(self, failed: int, chance: Callable[[], float] = random.random) -> float:
+        """The pause after this many failed tries in a row."""
+        longest = min(self.first * (1 << min(failed - 1, 20)), self.longest).total_seconds()
+        return longest * (1 - chance() / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    """The call succeeded."""
+
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Try again after this pause."""
+
+    pause_s: float
+
+
+class Tries(Generic[T]):
+    """The tries of one call. `where`: the address, for error messages.
+
+    Raises:
+        DelaybridgeError: by both methods, if no other try is worth it.
+    """
+
+    def __init__(
+        self,
+        operation: Operation[T],
+        retries: Retries,
+        where: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._operation = operation
+        self._retries = retries
+        self._where = where
+        self._clock = clock
+        self._chance = chance
+        self._failed = 0
+        self._give_up_at = clock() + (retries.patience + operation.wait).total_seconds()
+
+    @property
+    def left_s(self) -> float:
+        """The time that is left for tries."""
+        return max(self._give_up_at - self._clock(), 0.0)
+
+    def after_error(self, error: httpx2.TransportError) -> Again:
+        """Decides after a try without an answer."""
+        never_sent = isinstance(error, _NEVER_SENT)
+        what = "was not reached" if never_sent else "did not answer"
+        failure = Unanswered(
+            f"{self._where} {what}: {error or type(error).__name__} "
+            f"({self._operation.method} {self._operation.path}, {self._failed + 1} tries)",
+            never_sent=never_sent,
+        )
+        return self._again(failure, may_repeat=never_sent or self._operation.repeatable)
+
+    def after_answer(self, answer: Answer) -> Done[T] | Again:
+        """Decides after an answer."""
+        if answer.status in self._operation.accepts:
+            try:
+                return Done(self._operation.read(answer))
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                raise self._unexpected(answer, f"which can't be read: {error!r}") from error
+        failure = self._failure(answer)
+        may_repeat = answer.status == _TOO_MANY or (self._operation.repeatable and is_temporary(failure))
+        return self._again(failure, may_repeat=may_repeat, at_least_s=retry_after_s(answer.headers) or 0.0)
+
+    def _again(self, failure: DelaybridgeError, *, may_repeat: bool, at_least_s: float = 0.0) -> Again:
+        self._failed += 1
+        # Chance also spreads the clients that a bridge has asked to wait equally long.
+        pause_s = max(self._retries.pause_s(self._failed, self._chance), at_least_s * (1 + self._chance() / 10))
+        if not may_repeat or self._failed >= self._retries.attempts or pause_s > self.left_s:
+            raise failure
+        return Again(pause_s)
+
+    def _failure(self, answer: Answer) -> Problem | UnexpectedAnswer:
+        if answer.headers.get("content-type", "").partition(";")[0] != _PROBLEM:
+            return self._unexpected(answer, "which is no answer of a bridge")
+        try:
+            members: Mapping[str, Any] = json.loads(answer.content)
+            return problem_of({"status": answer.status, **members}, retry_after_s=retry_after_s(answer.headers))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            return self._unexpected(answer, f"whose problem can't be read: {error!r}")
+
+    def _unexpected(self, answer: Answer, why: str) -> UnexpectedAnswer:
+        kind = answer.headers.get("content-type") or "no content type"
+        return UnexpectedAnswer(
+            f"{self._where} answered {self._operation.method} {self._operation.path} with {answer.status} and {kind}, "
+            f"{why}",
+            status=answer.status,
+        )
+
+
+def is_temporary(error: DelaybridgeError) -> bool:
+    """Whether the same call may succeed later."""
+    if isinstance(error, Problem | UnexpectedAnswer):
+        return error.status in _TEMPORARY
+    return isinstance(error, Unanswered)
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """The seconds of `Retry-After`: a number, or a date, which is compared with the answer's own `Date`."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    until = _date(text)
+    if until is None:
+        return None
+    now = _date(headers.get("date", "")) or datetime.now(UTC)
+    return max((until - now).total_seconds(), 0.0)
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment

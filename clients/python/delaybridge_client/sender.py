@@ -1,0 +1,178 @@
+"""Sends operations over HTTP: one sender for asyncio, one without. They differ in nothing but `await`."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from importlib.metadata import version
+from typing import Any, Final, Self, TypeVar
+
+import httpx2
+
+from delaybridge_client import encode
+from delaybridge_client.errors import InvalidArgument
+from delaybridge_client.operation import Answer, Operation, next_page
+from delaybridge_client.retries import Again, Done, Retries, Tries
+from delaybridge_client.values.page import Page
+
+T = TypeVar("T")
+USER_AGENT: Final = (
+    f"delaybridge-client/{version('delaybridge-client')} "
+    f"(python/{platform.python_version()}; httpx2/{httpx2.__version__})"
+)
+_CONNECT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where a bridge is, and how it is called.
+
+    `url`: its address, also with a path: `https://host/delay`. `token`: as `delaybridge token create` prints it.
+    `timeout`: for one answer, besides the time that a pull asks to wait. `connections`: the most at once.
+    `ssl_context`: for own authorities or client certificates.
+    """
+
+    url: str
+    token: str | None = None
+    timeout: timedelta = timedelta(seconds=10)
+    retries: Retries = field(default_factory=Retries)
+    connections: int = 100
+    ssl_context: ssl.SSLContext | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            url = httpx2.URL(self.url)
+        except (httpx2.InvalidURL, TypeError) as error:
+            raise InvalidArgument(f"url: {self.url!r} is no URL: {error}") from None
+        if url.scheme not in {"http", "https"} or not url.host or url.query or url.fragment:
+            raise InvalidArgument(
+                f"url: {self.url!r} must be http:// or https:// with a host, and may have a path: http://127.0.0.1:8080"
+            )
+
+    @property
+    def base(self) -> str:
+        """The address without a slash at its end."""
+        return self.url.rstrip("/")
+
+    def http_arguments(self) -> dict[str, Any]:
+        """The arguments of an HTTP client, which reuses connections."""
+        headers = {"User-Agent": USER_AGENT, "Accept": "application/json, application/problem+json, text/plain"}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        # Plain HTTP needs no authorities, and loading them takes long.
+        verify = self.ssl_context or self.base.startswith("https:")
+        limits = httpx2.Limits(max_connections=self.connections, max_keepalive_connections=self.connections)
+        return {"headers": headers, "limits": limits, "verify": verify}
+
+    def request(self, operation: Operation[Any], left_s: float) -> dict[str, Any]:
+        """The arguments of one request. `left_s`: an answer later than this is of no use."""
+        answer_s = min((self.timeout + operation.wait).total_seconds(), left_s)
+        body = None if operation.body is None else encode.document(operation.body)
+        return {
+            "method": operation.method,
+            "url": self.base + encode.path(operation.path, operation.names),
+            "params": encode.parameters(operation.query),
+            "content": body,
+            "headers": {**({} if body is None else {"Content-Type": "application/json"}), **operation.headers},
+            "timeout": httpx2.Timeout(answer_s, connect=min(_CONNECT_S, answer_s)),
+        }
+
+
+class Sender:
+    """Calls a bridge with asyncio. `retries` of a call: others than the client's."""
+
+    def __init__(self, settings: Settings, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+        self.settings = settings
+        self._http = httpx2.AsyncClient(transport=transport, **settings.http_arguments())
+
+    async def call(self, operation: Operation[T], *, retries: Retries | None = None) -> T:
+        """Makes one call, with retries.
+
+        Raises:
+            DelaybridgeError: the bridge refused it, or nobody answered in time.
+        """
+        tries = Tries(operation, retries or self.settings.retries, self.settings.base)
+        while True:
+            request = self.settings.request(operation, tries.left_s)
+            try:
+                response = await self._http.request(**request)
+            except httpx2.TransportError as error:
+                step: Done[T] | Again = tries.after_error(error)
+            else:
+                step = tries.after_answer(_answer(response))
+            if isinstance(step, Done):
+                return step.value
+            await asyncio.sleep(step.pause_s)
+
+    async def every(self, operation: Operation[Page[T]]) -> AsyncIterator[T]:
+        """Goes through the items of all pages, from the operation's page on."""
+        following: Operation[Page[T]] | None = operation
+        while following is not None:
+            page = await self.call(following)
+            for item in page.items:
+                yield item
+            following = next_page(following, page)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class SyncSender:
+    """Calls a bridge without asyncio. Threads may share it."""
+
+    def __init__(self, settings: Settings, transport: httpx2.BaseTransport | None = None) -> None:
+        self.settings = settings
+        self._http = httpx2.Client(transport=transport, **settings.http_arguments())
+
+    def call(self, operation: Operation[T], *, retries: Retries | None = None) -> T:
+        """Makes one call, with retries.
+
+        Raises:
+            DelaybridgeError: the bridge refused it, or nobody answered in time.
+        """
+        tries = Tries(operation, retries or self.settings.retries, self.settings.base)
+        while True:
+            request = self.settings.request(operation, tries.left_s)
+            try:
+                response = self._http.request(**request)
+            except httpx2.TransportError as error:
+                step: Done[T] | Again = tries.after_error(error)
+            else:
+                step = tries.after_answer(_answer(response))
+            if isinstance(step, Done):
+                return step.value
+            time.sleep(step.pause_s)
+
+    def every(self, operation: Operation[Page[T]]) -> Iterator[T]:
+        """Goes through the items of all pages, from the operation's page on."""
+        following: Operation[Page[T]] | None = operation
+        while following is not None:
+            page = self.call(following)
+            yield from page.items
+            following = next_page(following, page)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _answer(response: httpx2.Response) -> Answer:
+    return Answer(response.status_code, response.headers, response.content)

@@ -1,0 +1,1 @@
+"""Holds the values that calls take and answer with: messages, topics, policies and others."""

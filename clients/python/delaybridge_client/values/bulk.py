@@ -1,0 +1,46 @@
+"""Defines what changed many messages: the result of a bulk action, and an operation that works on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A message that could not be changed."""
+
+    topic: str
+    id: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkOperation:
+    """Work on many messages that the bridge does by itself. `look_at_operation` tells how far it is."""
+
+    id: str
+    action: Literal["delete", "move", "run-now", "replay"]
+    filter: Mapping[str, Any]
+    state: Literal["running", "done", "cancelled", "failed"]
+    matched: int
+    done: int
+    failed: int
+    created_at: datetime
+    ended_at: datetime | None
+    token_id: str
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkResult:
+    """What a bulk action did. `operation`: changes the messages, if they are too many for one call."""
+
+    matched: int
+    done: int
+    failed: int
+    dry_run: bool
+    operation: BulkOperation | None
+    failures: tuple[Failure, ...]

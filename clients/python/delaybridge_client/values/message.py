@@ -1,0 +1,190 @@
+"""Defines messages: as they are sent, as the bridge knows them, and as a pull hands them out."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal, Self
+
+from delaybridge_client import decode
+from delaybridge_client.encode import Verbatim, given
+from delaybridge_client.errors import Problem, problem_of
+
+State = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
+AckVerdict = Literal["acked", "stale", "not_leased", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message as the bridge knows it.
+
+    `body`: the JSON value; text for a text content type; bytes for all else. It is None if `body_kept` is false: then
+    Redis did not keep it. `attempts`: deliveries so far.
+    """
+
+    topic: str
+    id: str
+    state: State
+    body: Any
+    body_kept: bool
+    content_type: str
+    headers: Mapping[str, Any]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    created_at: datetime
+    due_at: datetime
+    expires_at: datetime | None
+    attempts: int
+    max_retry: int
+    lease_until: datetime | None
+    ended_at: datetime | None
+    reason: str | None
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Any]) -> Self:
+        encoded = members.get("body_base64")
+        body = members.get("body") if encoded is None else base64.b64decode(encoded)
+        kept = encoded is not None or "body" in members
+        return cls(**decode.read_fields(cls, {**members, "body": body, "body_kept": kept}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentMessage(Message):
+    """The answer to a send. `replayed`: a live message had the id already, and this is that message."""
+
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeasedMessage(Message):
+    """A pulled message. `receipt` names its lease, for ack, nack and extend."""
+
+    receipt: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message to send. Without `delay` and `deliver_at` it is due now; give at most one of them.
+
+    `body`: a JSON value, or bytes. With a text content type it is a string. `id`: without one, the client makes one.
+    `ttl`: how long the message lives from its due moment on. `labels`: up to four names with values, for searches.
+    """
+
+    body: Any
+    id: str = field(default="", kw_only=True)
+    delay: timedelta | None = field(default=None, kw_only=True)
+    deliver_at: datetime | None = field(default=None, kw_only=True)
+    ttl: timedelta | None = field(default=None, kw_only=True)
+    max_retry: int | None = field(default=None, kw_only=True)
+    headers: Mapping[str, str | int | float | bool] | None = field(default=None, kw_only=True)
+    labels: Mapping[str, str] | None = field(default=None, kw_only=True)
+    content_type: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            object.__setattr__(self, "id", new_id())
+
+    def members(self) -> dict[str, Any]:
+        """The message as a request has it."""
+        body, content_type = self.body, self.content_type
+        if isinstance(body, bytes | bytearray | memoryview):
+            content: dict[str, Any] = {"body_base64": base64.b64encode(body).decode()}
+            content_type = content_type or "application/octet-stream"
+        else:
+            content = {"body": Verbatim(body)}
+        return content | given(
+            id=self.id,
+            delay=self.delay,
+            deliver_at=self.deliver_at,
+            ttl=self.ttl,
+            max_retry=self.max_retry,
+            headers=self.headers,
+            labels=self.labels,
+            content_type=content_type,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendResult:
+    """The result for one message of many. `message` if it was accepted, else `error`."""
+
+    status: int
+    message: SentMessage | None
+    error: Problem | None
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Any]) -> Self:
+        status, message, error = members["status"], members.get("message"), members.get("error")
+        sent = None if message is None else decode.read(SentMessage, {**message, "replayed": status == 200})
+        return cls(status=status, message=sent, error=None if error is None else problem_of(error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckResult:
+    """The result of one receipt or id. `id` is None if the receipt is malformed.
+
+    `stale`: the lease or the message has ended. `not_leased`: nobody has received the message yet. `unknown`: there is
+    no such message.
+    """
+
+    id: str | None
+    result: AckVerdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One step of a message's life. `slot`: the queue in which it waits then. `late`: how late a release was."""
+
+    at: datetime
+    what: str
+    attempt: int
+    slot: str | None
+    late: timedelta | None
+    token_id: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """The last steps of a message. `complete`: these are all of them."""
+
+    topic: str
+    id: str
+    items: tuple[Transition, ...]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which messages a search or a bulk action is about. All fields must match; a field left out matches all.
+
+    `topic` and `reason` may be patterns, in which `*` is any text. The topic `*` is all topics.
+    """
+
+    topic: str | None = None
+    state: Sequence[State] = ()
+    due_after: datetime | None = None
+    due_before: datetime | None = None
+    id_prefix: str | None = None
+    labels: Mapping[str, str] | None = None
+    reason: str | None = None
+
+    def members(self) -> dict[str, Any]:
+        """The filter as a request has it."""
+        return given(
+            topic=self.topic,
+            state=list(self.state) or None,
+            due_after=self.due_after,
+            due_before=self.due_before,
+            id_prefix=self.id_prefix,
+            labels=self.labels,
+            reason=self.reason,
+        )
+
+
+def new_id() -> str:
+    """A new id of a message. Ids sort by the millisecond in which they were made."""
+    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"

@@ -1,0 +1,141 @@
+"""Defines what operators look at: health, overview, slots, actions and sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """`status` is `ok` as long as the process runs."""
+
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a check of the servers found. `remedy`: what an operator can do."""
+
+    severity: Literal["error", "warning"]
+    says: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """The state of RabbitMQ, Redis and each loop. `status`: `ok` or `degraded`."""
+
+    status: str
+    parts: Mapping[str, str]
+    policies: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """Waiting messages by due moment: counts of the next minute, hour and day, twelve each."""
+
+    overdue: int
+    minute: tuple[int, ...]
+    hour: tuple[int, ...]
+    day: tuple[int, ...]
+    later: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lateness:
+    """How late releases were. `late`: how many were more than 100 ms late."""
+
+    released: int
+    late: int
+    p50: timedelta | None
+    p99: timedelta | None
+    over: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstTopic:
+    """A topic with overdue, old or dead messages."""
+
+    topic: str
+    overdue: int
+    oldest_overdue: timedelta
+    ready: int
+    oldest_ready: timedelta
+    dead: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The figures of all topics together. Those that no Redis answered for are None."""
+
+    at: datetime
+    ok: bool
+    parts: Mapping[str, str]
+    findings: tuple[Finding, ...]
+    missing: tuple[str, ...]
+    topics: int | None
+    paused: int | None
+    counts: Mapping[str, int] | None
+    due: Due | None
+    oldest_overdue: timedelta | None
+    oldest_ready: timedelta | None
+    rates: Mapping[str, float] | None
+    lateness: Lateness | None
+    queues: Mapping[str, int] | None
+    worst: tuple[WorstTopic, ...]
+    queues_pages: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A queue of the wheel: its wait, its AMQP messages, and the messages in them."""
+
+    pool: str
+    slot: str
+    wait: timedelta
+    in_rabbitmq: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slots:
+    """Where waiting messages are in RabbitMQ."""
+
+    slots: tuple[Slot, ...]
+    overdue: int
+    soon: int
+    in_checkpoint: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What an operator did. `who`: the id of the token."""
+
+    at: datetime
+    what: str
+    who: str
+    name: str | None
+    topic: str | None
+    target: str | None
+    count: int | None
+    done: bool
+    request_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What the token of the request allows. `ends_at`: when a session of a browser ends."""
+
+    token_required: bool
+    token_id: str | None
+    name: str | None
+    scopes: tuple[str, ...]
+    every_topic: bool
+    namespaces: tuple[str, ...]
+    bare_topics: bool
+    ends_at: datetime | None
