@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent.parent
-DOCUMENTS = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
+DOCUMENTS = sorted(
+    [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "clients").glob("*/README.md")]
+)
 
 _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
