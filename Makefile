@@ -9,7 +9,7 @@ BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 .DEFAULT_GOAL := run
 .PHONY: help run all check lint types imports guard fmt test test-all test-unit test-clusters test-tools \
     test-upgrade test-manifests test-redis-cluster test-matrix \
-    coverage fuzz bench torture soak setup lock docs swagger vendor clean
+    coverage fuzz bench torture soak setup lock docs clients swagger vendor clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-20s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,9 @@ docs: setup ## Write the generated pages again: of commands, settings and checks
 	@$(PYTHON) -m tests.docs.settings_page
 	@$(PYTHON) -m tests.docs.doctor_page
 
+clients: setup ## Write the types of the TypeScript client again, from the OpenAPI document
+	@$(PYTHON) -m tests.clients.typescript.schema
+
 swagger: ## Replace the files of Swagger UI, which /docs loads, by those of VERSION=number
 	@sh deploy/swagger.sh $(VERSION)
 
@@ -110,5 +113,6 @@ vendor: ## Bring back the console's files of npm's packages, as their lock file 
 	@sh deploy/vendor.sh $(ARGS)
 
 clean: ## Remove all that make has made
-	rm -rf .venv .local .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* build dist
+	rm -rf .venv .local .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* build dist clients/typescript/build
+	find . -name node_modules -type d -prune -exec rm -rf {} +
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent.parent
-DOCUMENTS = sorted(
-    [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "clients").glob("*/README.md")]
-)
+_FOLDERS = ("*.md", "docs/**/*.md", "clients/*.md", "clients/*/README.md", "clients/*/*/README.md")
+DOCUMENTS = sorted(document for pattern in _FOLDERS for document in PROJECT.glob(pattern))
 
 _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)

@@ -1,0 +1,174 @@
+/** The client: a method for each call that applications make often, and `api` for every call there is. */
+
+import { randomUUID } from "node:crypto";
+import createClient, { type Client as OpenApiClient } from "openapi-fetch";
+import { Consumer, type ConsumerOptions, type Handler } from "./consumer.js";
+import type { components, paths } from "./schema.js";
+import { transport } from "./transport.js";
+
+type Schemas = components["schemas"];
+/** Milliseconds, or a text such as `"1500ms"`, `"15m"`, `"7d"` or `"PT1H30M"`. */
+export type Duration = number | string;
+/** A date, an RFC 3339 text with an offset, or Unix milliseconds. */
+export type Instant = Date | string | number;
+export type Message = Schemas["MessageOut"];
+export type Leased = Schemas["LeasedOut"];
+export type BatchItem = Schemas["BatchItem"];
+export type Send = Omit<Schemas["SendRequest"], "deliver_at"> & { deliver_at?: Instant | null };
+export type Moment = { delay: Duration } | { deliver_at: Instant };
+export type Pull = Omit<Schemas["PullRequest"], "max"> & { max?: number };
+
+export interface ClientOptions {
+  /** The address of a bridge, such as `http://127.0.0.1:8080`; it may have a path. */
+  url: string;
+  token?: string | undefined;
+  /** How often a request is repeated when the bridge is away or asks to wait. Default: 5. */
+  retries?: number | undefined;
+  /** The time limit of one try in milliseconds. Default: 30,000. */
+  timeoutMs?: number | undefined;
+}
+
+export interface CallOptions {
+  signal?: AbortSignal | undefined;
+}
+
+/** Names a leased message: its topic, its id, and the receipt of this lease. */
+export type LeaseOf = Pick<Leased, "topic" | "id" | "receipt">;
+
+export class Client {
+  /**
+   * Every operation of the OpenAPI document by its method and path, with types for all it takes and answers.
+   * A failure is thrown, so `data` is always there: `(await client.api.GET("/v1/overview")).data`.
+   */
+  readonly api: OpenApiClient<paths>;
+
+  constructor(options: ClientOptions) {
+    this.api = createClient<paths>({
+      baseUrl: options.url.replace(/\/+$/, ""),
+      headers: options.token ? { authorization: `Bearer ${options.token}` } : {},
+      fetch: transport({ most: options.retries ?? 5, timeoutMs: options.timeoutMs ?? 30_000 }),
+    });
+  }
+
+  /** Sends a message. It gets an id if it has none, so that a retry can't make a second message. */
+  async send(topic: string, message: Send, options: CallOptions = {}): Promise<Message> {
+    return given(
+      await this.api.POST("/v1/topics/{topic}/messages", {
+        params: { path: { topic } },
+        body: sendable(message),
+        signal: options.signal ?? null,
+      }),
+    );
+  }
+
+  /** Sends up to 1,000 messages. Each has its own result, in order: one that is refused harms no other. */
+  async sendMany(topic: string, messages: readonly Send[], options: CallOptions = {}): Promise<BatchItem[]> {
+    const { results } = given(
+      await this.api.POST("/v1/topics/{topic}/messages/batch", {
+        params: { path: { topic } },
+        body: { messages: messages.map(sendable) },
+        signal: options.signal ?? null,
+      }),
+    );
+    return results;
+  }
+
+  async lookUp(topic: string, id: string, options: CallOptions = {}): Promise<Message> {
+    const path = { topic, id };
+    return given(
+      await this.api.GET("/v1/topics/{topic}/messages/{id}", { params: { path }, signal: options.signal ?? null }),
+    );
+  }
+
+  /** Deletes a message. If this returns before the due moment, the message is never delivered. */
+  async delete(topic: string, id: string, options: CallOptions = {}): Promise<Message> {
+    const path = { topic, id };
+    return given(
+      await this.api.DELETE("/v1/topics/{topic}/messages/{id}", { params: { path }, signal: options.signal ?? null }),
+    );
+  }
+
+  /** Moves a waiting message to another moment. `{ delay: 0 }` makes it due now. */
+  async move(topic: string, id: string, moment: Moment, options: CallOptions = {}): Promise<Message> {
+    const path = { topic, id };
+    const body = "delay" in moment ? moment : { deliver_at: wireInstant(moment.deliver_at) };
+    return given(
+      await this.api.PATCH("/v1/topics/{topic}/messages/{id}", {
+        params: { path },
+        body,
+        signal: options.signal ?? null,
+      }),
+    );
+  }
+
+  /** Leases ready messages. With several topics, the first ones come first. */
+  async pull(topics: string | readonly string[], wanted: Pull = {}, options: CallOptions = {}): Promise<Leased[]> {
+    const body = { ...wanted, max: wanted.max ?? 1 };
+    const answer =
+      typeof topics === "string"
+        ? await this.api.POST("/v1/topics/{topic}/pull", {
+            params: { path: { topic: topics } },
+            body,
+            signal: options.signal ?? null,
+          })
+        : await this.api.POST("/v1/pull", { body: { ...body, topics: [...topics] }, signal: options.signal ?? null });
+    return given(answer).messages;
+  }
+
+  /** Ends a leased message. 409 `lease-ended`: the lease is over, and the message may be delivered again. */
+  async ack(leased: LeaseOf, options: CallOptions = {}): Promise<Message> {
+    const call = settling(leased);
+    return given(
+      await this.api.POST("/v1/topics/{topic}/messages/{id}/ack", { ...call, signal: options.signal ?? null }),
+    );
+  }
+
+  /** Gives a leased message back: it is delivered again, or becomes a dead letter when its retries are used up. */
+  async nack(
+    leased: LeaseOf,
+    wanted: { delay?: Duration; reason?: string } = {},
+    options: CallOptions = {},
+  ): Promise<Message> {
+    const call = settling(leased, wanted);
+    return given(
+      await this.api.POST("/v1/topics/{topic}/messages/{id}/nack", { ...call, signal: options.signal ?? null }),
+    );
+  }
+
+  /** Makes the lease last at least `lease` from now. */
+  async extend(leased: LeaseOf, lease: Duration, options: CallOptions = {}): Promise<Message> {
+    const call = settling(leased, { lease });
+    return given(
+      await this.api.POST("/v1/topics/{topic}/messages/{id}/extend", { ...call, signal: options.signal ?? null }),
+    );
+  }
+
+  /**
+   * Calls the handler for each message, up to `concurrency` at once, until `signal` is aborted; then it waits for the
+   * handlers that run. It acks a message when its handler returns, and nacks it when the handler throws.
+   */
+  async consume(topics: string | readonly string[], handler: Handler, options: ConsumerOptions = {}): Promise<void> {
+    await new Consumer(this, topics, handler, options).run();
+  }
+}
+
+function given<T>(answer: { data?: T }): T {
+  return answer.data as T; // the transport throws for every answer without data
+}
+
+function sendable(message: Send): Schemas["SendRequest"] {
+  const { deliver_at, ...rest } = message;
+  return {
+    ...rest,
+    id: message.id ?? randomUUID(),
+    ...(deliver_at == null ? {} : { deliver_at: wireInstant(deliver_at) }),
+  };
+}
+
+function wireInstant(instant: Instant): string | number {
+  return instant instanceof Date ? instant.toISOString() : instant;
+}
+
+function settling<T extends object>({ topic, id, receipt }: LeaseOf, wanted?: T) {
+  return { params: { path: { topic, id } }, body: { ...(wanted as T), receipt } };
+}

@@ -1,0 +1,20 @@
+/** The client of delaybridge for Node. */
+
+export type {
+  BatchItem,
+  CallOptions,
+  ClientOptions,
+  Duration,
+  Instant,
+  Leased,
+  LeaseOf,
+  Message,
+  Moment,
+  Pull,
+  Send,
+} from "./client.js";
+export { Client } from "./client.js";
+export type { ConsumerOptions, Handler } from "./consumer.js";
+export { DelaybridgeError, type Problem, ProblemError, RetryLater, UnreachableError, WebhookError } from "./errors.js";
+export type { components, operations, paths } from "./schema.js";
+export { type Callback, verifyCallback } from "./webhooks.js";
