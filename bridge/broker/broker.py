@@ -14,11 +14,12 @@ from bridge.broker.client import pamqp_patch
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.publisher import Publisher
 from bridge.broker.copies.classify import Arrival, classify
-from bridge.broker.copy_publisher import CopyPublisher, Existing
+from bridge.broker.copy_publisher import CopyPublisher
 from bridge.broker.declared.declare import NotAllowed
 from bridge.broker.declared.declared import Declared
 from bridge.broker.declared.findings import Finding, in_words, not_empty, undeclared
 from bridge.broker.declared.refused import oldest_reason
+from bridge.broker.declared.topic_queues import Existing, everything
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.feed import Feeds
 from bridge.broker.ready.taker import Taker
@@ -92,11 +93,15 @@ class Broker:
         self._releasing = connection("releasing")
         self._polling = connection("polling")
         self.declared = Declared(
-            self._publishing, self._names, delivery_limit=settings.delivery_limit, publishers=(self._releasing,)
+            self._publishing,
+            self._names,
+            delivery_limit=settings.delivery_limit,
+            publishers=(self._releasing,),
+            listed=listed,
         )
         to_others = Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS, to_others=True)
         self._targets = TargetPublisher(self._names, to_others)
-        self.copy_publisher = self._copy_publisher(Publisher(self._publishing, timeout_ms=timeout_ms), _all)
+        self.copy_publisher = self._copy_publisher(Publisher(self._publishing, timeout_ms=timeout_ms), everything)
         self.releases = self._copy_publisher(Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS), listed)
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
         self.feeds = Feeds(self._polling, timeout_ms=timeout_ms)
@@ -217,8 +222,3 @@ class Broker:
         await self._polling.drop()
         await self._releasing.drop()
         await self._publishing.drop()
-
-
-async def _all(topics: Collection[str]) -> Collection[str]:
-    """Calls of clients may make topics."""
-    return topics

@@ -13,6 +13,7 @@ from bridge.broker.copies.bundles import Entry
 from bridge.broker.copies.copies import as_refused
 from bridge.broker.copies.properties import Message, Properties
 from bridge.broker.declared.declared import Declared
+from bridge.broker.declared.topic_queues import Existing
 from bridge.broker.publications import Carrying, Publication, Route, messages, parked_again
 from bridge.broker.target_publisher import TargetPublisher
 from bridge.model.errors import BrokerUnavailable, NotPublished, Unavailable, Unpublishable, Unroutable
@@ -20,9 +21,6 @@ from bridge.model.message import Copy, CopyKind
 from topology.names import Names
 
 _OLD_AFTER_MS = 3_000  # twice what a new queue takes to settle; a copy's `created_ms` is in whole seconds
-
-Existing = Callable[[Collection[str]], Awaitable[Collection[str]]]
-"""Returns those of the topics whose queues may be declared. Raises Unavailable."""
 
 
 class CopyPublisher:

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bridge.broker.client.publisher import Publisher
-from bridge.broker.copy_publisher import CopyPublisher, Existing
+from bridge.broker.copy_publisher import CopyPublisher
 from bridge.broker.declared.declared import Declared
+from bridge.broker.declared.topic_queues import Existing
 from bridge.broker.publications import Publication, Route
 from bridge.broker.target_publisher import TargetPublisher
 from bridge.model.errors import BrokerUnavailable

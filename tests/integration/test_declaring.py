@@ -3,7 +3,8 @@ after that."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Collection
 from typing import Any, cast
 from uuid import uuid4
 
@@ -13,9 +14,10 @@ import pytest_asyncio
 
 from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.declared.declared import Declared
+from bridge.broker.declared.topic_queues import everything
 from bridge.local.rabbitmq import RabbitNode
 from bridge.model.breaker import Breaker
-from bridge.model.errors import BrokerUnavailable, BrokerUnfit
+from bridge.model.errors import BrokerUnavailable, BrokerUnfit, NotPublished
 from bridge.service.policies import Policies
 from bridge.service.topics import Topics
 from bridge.store.client import Store
@@ -53,7 +55,7 @@ async def link(rabbit: RabbitNode) -> AsyncIterator[BrokerConnection]:
 async def objects(link: BrokerConnection, amqp: Amqp, prefix: str) -> AsyncIterator[Declared]:
     """Declares the wheel and a topic's queues."""
     names = Names(prefix=prefix, ready=f"{prefix}-ready.", dead=f"{prefix}-dead.")
-    objects = Declared(link, names, delivery_limit=20, publishers=())
+    objects = Declared(link, names, delivery_limit=20, publishers=(), listed=everything)
     await objects.ensure_topic("orders")
     yield objects
     await declare.remove(amqp.connection, objects.wanted(["orders"]))
@@ -88,7 +90,7 @@ async def test_wheel_is_not_declared_beside_slots_of_an_earlier_version(link: Br
     names = Names(prefix=f"d{uuid4().hex[:12]}")
     former = plan.Plan(queues=plan.slots(FormerNames.of(names)).queues[-1:])
     await declare.apply(amqp.connection, former)
-    objects = Declared(link, names, delivery_limit=20, publishers=())
+    objects = Declared(link, names, delivery_limit=20, publishers=(), listed=everything)
     with pytest.raises(BrokerUnfit, match=rf"the queue {names.prefix}\.900ms of an earlier version .* topology drain"):
         await objects.wheel.ensure()
     assert await amqp.count(names.checkpoint) is None
@@ -134,6 +136,34 @@ async def test_inspection_declares_no_queues_of_a_topic_that_is_removed_meanwhil
     assert await objects.mend(objects.wanted(["orders", "removed"]), listed) == [objects.ready_queue("orders")]
     assert await amqp.count(objects.ready_queue("orders")) == 0
     assert [await amqp.count(of("removed")) for of in (objects.ready_queue, objects.dead_queue)] == [None, None]
+
+
+async def test_dead_queue_of_a_removed_topic_is_not_declared(
+    objects: Declared, amqp: Amqp, link: BrokerConnection
+) -> None:
+    async def listed(_: Collection[str]) -> list[str]:
+        return []
+
+    objects = Declared(link, objects._names, delivery_limit=20, publishers=(), listed=listed)
+    with pytest.raises(NotPublished, match="there is no topic 'invoices'"):
+        await objects.ensure_dead("invoices")
+    assert await amqp.count(objects.dead_queue("invoices")) is None
+
+
+async def test_dead_queue_that_is_declared_during_the_removal_of_its_topic_is_deleted(
+    objects: Declared, amqp: Amqp, link: BrokerConnection
+) -> None:
+    removing: list[asyncio.Task[None]] = []
+
+    async def listed(topics: Collection[str]) -> Collection[str]:
+        removing.append(asyncio.create_task(objects.remove_topic("invoices")))
+        await asyncio.wait(removing, timeout=0.5)
+        return topics
+
+    objects = Declared(link, objects._names, delivery_limit=20, publishers=(), listed=listed)
+    await objects.ensure_dead("invoices")
+    await removing[0]
+    assert await amqp.count(objects.dead_queue("invoices")) is None
 
 
 async def test_topic_is_listed_once_its_queues_are_declared(

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bridge.broker.client.connection import BrokerConnection
 from bridge.broker.declared.declare import Declarer, NotAllowed
-from bridge.broker.declared.topic_queues import TopicQueues
+from bridge.broker.declared.topic_queues import Existing, TopicQueues, everything
 from bridge.broker.declared.wheel import Wheel
 from bridge.broker.declared.young_queues import WHEEL, YoungQueues
 from topology import plan
@@ -35,8 +35,13 @@ class Declared:
         *,
         delivery_limit: int,
         publishers: Collection[BrokerConnection],
+        listed: Existing,
     ) -> None:
-        """Declares over `connection`. One of `publishers` that was lost may have been closed over a deleted object."""
+        """Declares over `connection`. One of `publishers` that was lost may have been closed over a deleted object.
+
+        `listed`: returns those of the topics that are on the list. Only these get a dead queue: a letter may come while
+        its topic is removed.
+        """
         self._names = names
         self._declarer = Declarer(connection, lanes=names.lanes)
         self._one_at_a_time = asyncio.Lock()
@@ -45,8 +50,10 @@ class Declared:
         self._direct: set[str] = set()  # topics on direct release
         self._delivery_limit = delivery_limit
         self._ready, self._dead = (
-            TopicQueues(self._declarer, self._young, self._one_at_a_time, planned=planned, group=group)
-            for planned, group in ((self._plan, str), (self._dead_plan, _letters))
+            TopicQueues(
+                self._declarer, self._young, self._one_at_a_time, planned=planned, group=group, existing=existing
+            )
+            for planned, group, existing in ((self._plan, str, everything), (self._dead_plan, _letters, listed))
         )
         self.wheel = Wheel(
             connection,
@@ -103,7 +110,8 @@ class Declared:
         """Declares a topic's dead queue, unless this connection has done so.
 
         Raises:
-            BrokerUnavailable
+            NotPublished: the topic was removed.
+            Unavailable
         """
         await self.wheel.ensure()
         await self._dead.declare(topic)
@@ -238,16 +246,18 @@ class Declared:
         await (self._declarer.apply(binding) if direct else self._declarer.remove(binding))
 
     async def remove_topic(self, topic: str) -> None:
-        """Deletes a topic's queues, with their messages.
+        """Deletes a topic's queues, with their messages. The topic is off the list by then.
 
         Raises:
             BrokerUnavailable
         """
         await self.wheel.ensure()
-        for queues in (self._ready, self._dead):
-            queues.forget(topic)
-        self._direct.discard(topic)
-        await self._declarer.remove(plan.topic(self._names, topic, direct=True))
+        # A dead queue whose topic was still on the list is declared by then, and none is declared meanwhile.
+        async with self._one_at_a_time:
+            for queues in (self._ready, self._dead):
+                queues.forget(topic)
+            self._direct.discard(topic)
+            await self._declarer.remove(plan.topic(self._names, topic, direct=True))
 
     def _plan(self, topic: str) -> plan.Plan:
         return plan.topic(self._names, topic, direct=topic in self._direct, delivery_limit=self._delivery_limit)

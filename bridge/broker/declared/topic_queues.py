@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Final
 
 from bridge.broker.declared.declare import Declarer, NotAllowed, once_more
 from bridge.broker.declared.young_queues import WHEEL, YoungQueues
-from bridge.model.errors import BrokerUnavailable
+from bridge.model.errors import BrokerUnavailable, NotPublished
 from bridge.model.group_commit import GroupCommit
 from topology import plan
 
@@ -19,6 +19,14 @@ MOST_TOPICS = 20_000
 """The declared topics that a process remembers. Beyond that it forgets all, and declares each again when needed."""
 
 _TOGETHER: Final = 32
+
+Existing = Callable[[Collection[str]], Awaitable[Collection[str]]]
+"""Returns those of the topics whose queues may be declared. Raises Unavailable."""
+
+
+async def everything(topics: Collection[str]) -> Collection[str]:
+    """Lets any topic have its queues: calls of clients may make topics."""
+    return topics
 
 
 class TopicQueues:
@@ -32,22 +40,25 @@ class TopicQueues:
         *,
         planned: Callable[[str], plan.Plan],
         group: Callable[[str], str],
+        existing: Existing,
     ) -> None:
         """`turn`: held during each declare. `planned`: returns the plan of one topic, with one queue. `group`: returns
-        the name under which the queue's age is noted."""
+        the name under which the queue's age is noted. `existing`: asked before a missing queue is declared."""
         self.declared: set[str] = set()
         self._declarer = declarer
         self._young = young
         self._turn = turn
         self._planned = planned
         self._group = group
+        self._existing = existing
         self._declaring = GroupCommit(self._declare, most=_TOGETHER, at_once=1)
 
     async def declare(self, topic: str) -> None:
         """Declares a topic's queue, unless it is declared, together with those that others declare meanwhile.
 
         Raises:
-            BrokerUnavailable
+            NotPublished: the queue is missing, and the topic was removed.
+            Unavailable
         """
         if topic not in self.declared and (error := await self._declaring.submit(topic)) is not None:
             raise copy(error)  # several callers may get it
@@ -78,6 +89,8 @@ class TopicQueues:
         plans = {topic: self._planned(topic) for topic in topics}
         missing = (await self._declarer.missing(plan.merged(plans.values()))).queues
         new = [topic for topic in topics if plans[topic].queues[0] in missing]
+        if new and (removed := set(new).difference(await self._existing(new))):
+            raise NotPublished(f"there is no topic {min(removed)!r}")
         for topic in new:
             self._young.declaring(self._group(topic))
         if new:

@@ -10,6 +10,7 @@ import pytest
 
 from bridge.broker.declared import topic_queues as module
 from bridge.broker.declared.declared import Declared
+from bridge.broker.declared.topic_queues import everything
 from bridge.model.errors import BrokerUnavailable
 from topology.names import Names
 from topology.plan import Plan
@@ -49,7 +50,7 @@ def declarer() -> Declarer:
 @pytest.fixture
 def declared(declarer: Declarer) -> Declared:
     connection: Any = SimpleNamespace(generation=1, raw_connection=nothing)
-    declared = Declared(connection, Names(), delivery_limit=20, publishers=())
+    declared = Declared(connection, Names(), delivery_limit=20, publishers=(), listed=everything)
     declared._declarer = declared._ready._declarer = declared.wheel._declarer = declarer  # type: ignore[assignment]
     declared.wheel.lanes.refresh = nothing  # type: ignore[method-assign]
     return declared
