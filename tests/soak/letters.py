@@ -27,6 +27,18 @@ async def dead(calls: Calls, number: int) -> None:
             await calls.ask("DELETE", path, expect=(200, 404, 409))
 
 
+async def buried(calls: Calls, topic: str) -> None:
+    """Makes one dead letter in a topic that nobody else takes messages of, and drops it."""
+    sent = {"body": "buried", "max_retry": 0}
+    message = await calls.ask("POST", at(topic, "/messages"), sent, expect=(201,))
+    while (await calls.ask("GET", at(topic, f"/messages/{message['id']}")))["state"] != "dead":
+        pulled = await calls.ask("POST", at(topic, "/pull"), {"wait": "2s", "lease": "2s"})
+        for one in pulled["messages"]:
+            path = at(topic, f"/messages/{one['id']}/nack")
+            await calls.ask("POST", path, {"receipt": one["receipt"]}, expect=(200, 409))
+    await calls.ask("DELETE", at(topic, f"/dead/{message['id']}"))
+
+
 async def passing(calls: Calls, number: int) -> None:
     """Makes a topic with a policy, and removes it with its messages: waiting, ready, leased, dead."""
     topic = f"{PASSING}{calls.mark}-{number}"

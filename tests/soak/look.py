@@ -21,22 +21,25 @@ _TOPIC: Final = re.compile(r'topic="([^"]*)"')
 
 
 async def look(stage: Stage) -> State:
-    """Returns the state now. Its own connections are closed by then, or not yet open."""
+    """Returns the state now. What the bridge's process holds is read first, as a scrape would be among its tasks and
+    open files."""
+    inside = await stage.bridge.inside()
+    ports = {stage.rabbit.port: "RabbitMQ", stage.redis.port: "Redis", stage.bridge.port: "a client"}
+    files = await asyncio.to_thread(open_files, stage.bridge.pid, ports)
+    resident = _resident(stage.bridge.pid)
     # The scrape makes Redis count each topic, which removes expired messages from its indexes.
     async with httpx2.AsyncClient(timeout=60) as client:
         scraped = (await client.get(f"{stage.bridge.url}/metrics", headers={"connection": "close"})).raise_for_status()
-    inside = await stage.bridge.inside()
-    ports = {stage.rabbit.port: "RabbitMQ", stage.redis.port: "Redis", stage.bridge.port: "a client"}
     return {
         Kind.KEY: await _keys(stage.redis.url),
         **await _of_rabbit(stage.rabbit.management_url),
-        Kind.FILE: await asyncio.to_thread(open_files, stage.bridge.pid, ports),
+        Kind.FILE: files,
         Kind.THREAD: inside["threads"],
         Kind.TASK: inside["tasks"],
         Kind.LABELS: labels(scraped.text),
         Kind.ENTRIES: inside["entries"],
         Kind.OBJECTS: inside["objects"],
-        Kind.MEMORY: {"resident": _resident(stage.bridge.pid), **inside["memory"]},
+        Kind.MEMORY: {"resident": resident, **inside["memory"]},
     }
 
 

@@ -36,6 +36,7 @@ Allowed = Callable[[Kind, str, int], int]
 """Returns how much more there may be of a name that was there so many times. Above 0: it may also be less."""
 
 _SHOWN: Final = 20  # names of a kind
+_OF_MESSAGES: Final = ("/m/", "/b/", "/places/")  # in the names of keys
 
 
 def remainders(before: State, after: State, allowed: Allowed) -> list[str]:
@@ -63,9 +64,9 @@ def _of_kind(kind: Kind, before: Counter[str], after: Counter[str], allowed: All
 
 
 def unfinished(state: State) -> list[str]:
-    """Returns a line for each record, each queue's messages and each queue of a removed topic. None of them exists
-    after everything has expired."""
-    records = [f"{Kind.KEY} {name}" for name in state[Kind.KEY] if "/m/" in name or "/b/" in name]
+    """Returns a line for each record, each note about an id, each queue's messages and each queue of a removed topic.
+    None of them exists after everything has expired."""
+    records = [f"{Kind.KEY} {name}" for name in state[Kind.KEY] if any(part in name for part in _OF_MESSAGES)]
     queued = [f"{Kind.QUEUE} {name}: {count - 1:,} messages" for name, count in state[Kind.QUEUE].items() if count > 1]
     removed = [f"{Kind.QUEUE} {name} of a removed topic" for name in state[Kind.QUEUE] if f".{PASSING}" in name]
     return [*records[:_SHOWN], *queued, *removed]

@@ -9,5 +9,7 @@ CONSUMED: Final = "consumed"  # over AMQP
 LETTERS: Final = "letters"  # each message becomes a dead letter
 QUIET: Final = "quiet"  # gets no message, so that polls wait
 NAMESPACE, JOBS = "soak", "jobs"  # of lmstfy
-WIRED: Final = "wired"  # of the other wires
 PASSING: Final = "passing-"  # begins the names of topics that are removed
+
+STAYING: Final = (PULLED, CONSUMED, LETTERS, QUIET, f"{QUIET}-2", f"{NAMESPACE}/{JOBS}")
+"""The topics that no round removes."""

@@ -7,7 +7,7 @@ from typing import Any
 from bridge.http.wires.digested_names import topic_of
 from tests.soak.calls import Calls
 from tests.soak.letters import remove
-from tests.soak.topics import JOBS, NAMESPACE, PASSING, WIRED
+from tests.soak.topics import JOBS, NAMESPACE, PASSING
 from tests.waiting import pause
 
 _LMSTFY = f"/api/{NAMESPACE}/{JOBS}"
@@ -43,15 +43,19 @@ async def camellia(calls: Calls, number: int) -> None:
 
 
 async def ouqiang(calls: Calls, number: int) -> None:
-    """Pushes a job under an id that an earlier round used, and finishes it by its id."""
-    job_id = f"job-{number}"
+    """Pushes a job under an id that an earlier round used in another topic, pops it, and finishes it by its id.
+
+    The topic is its own: a pop in a shared one may take the job of another call, which then waits for none.
+    """
+    name, job_id = f"{PASSING}{calls.mark}-{number}-jobs", f"job-{number}"
 
     async def post(path: str, **given: Any) -> None:
         while (await calls.ask("POST", path, given))["code"] != 0:  # the wire answers every failure with HTTP 200
             calls.busy += 1
             await pause()
 
-    await post("/push", topic=WIRED, id=job_id, delay=1, ttr=2, body="over ouqiang")
+    await post("/push", topic=name, id=job_id, delay=1, ttr=2, body="over ouqiang")
     await post("/get", id=job_id)
-    await post("/pop", topic=WIRED)
+    await post("/pop", topic=name)
     await post("/finish", id=job_id)
+    await remove(calls, topic_of(name))

@@ -56,9 +56,11 @@ def test_memory_may_grow_by_its_allowance(kind: Kind, name: str, growth: int, le
 
 def test_records_queued_messages_and_removed_topics_are_unfinished() -> None:
     queues = {"ready.a": 3, "dead.a": 1, "dead.passing-1": 1}
-    state = {**NOTHING, Kind.KEY: {"delay/{a}/m/1": 1, "delay/topics a": 1}, Kind.QUEUE: queues}
+    keys = {"delay/{a}/m/1": 1, "delay/places/1": 1, "delay/topics a": 1}
+    state = {**NOTHING, Kind.KEY: keys, Kind.QUEUE: queues}
     assert unfinished(state) == [
         "Redis key delay/{a}/m/1",
+        "Redis key delay/places/1",
         "queue ready.a: 2 messages",
         "queue dead.passing-1 of a removed topic",
     ]
