@@ -23,6 +23,7 @@ from tests.fault.api import Api
 from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.load import Load
 from tests.fault.stage import killed, start_all, started
+from tests.fault.whereabouts import whereabouts
 from tests.forked_bridge import ForkedBridge
 from tests.history import History
 from tests.matrix.servers import Servers
@@ -159,7 +160,7 @@ async def test_loss_of_one_node_delays_sends_and_loss_of_two_refuses_them_withou
     finally:
         await ended(sending, *consumers)
     assert history.accepted_count == len(history.counts(What.SENDING)) > 10 * RATE_PER_S
-    assert history.verdict().wrong == {}
+    assert history.verdict().wrong == {}, await whereabouts(history, apis[0], [PULLED, CONSUMED], *scene.cluster.nodes)
 
 
 @pytest.mark.timeout(300)

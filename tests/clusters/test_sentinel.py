@@ -15,6 +15,7 @@ from tests.fault.api import Api
 from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.load import Load
 from tests.fault.stage import Stage, killed, started
+from tests.fault.whereabouts import whereabouts
 from tests.history import History
 from tests.matrix.servers import Servers
 
@@ -57,5 +58,6 @@ async def test_kill_of_the_redis_master_loses_no_message_and_the_replica_takes_o
         await ended(sending, *consumers)
     assert max(history.counts(What.SENDING).values()) > 1  # some sends were refused during the failover
     verdict = history.verdict()
-    assert (verdict.lost, verdict.early) == ((), ())
+    broken = verdict.lost, verdict.early
+    assert broken == ((), ()), await whereabouts(history, api, [PULLED, CONSUMED], stage.rabbit)
     assert bridge.running

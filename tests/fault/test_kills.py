@@ -12,6 +12,7 @@ from tests.fault.api import Api
 from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.load import Load
 from tests.fault.stage import Stage, killed, started
+from tests.fault.whereabouts import whereabouts
 from tests.history import History
 
 pytestmark = pytest.mark.private_rabbit
@@ -56,5 +57,5 @@ async def test_kill_9_of_each_process_loses_no_message_and_delivers_none_early(
     assert any(count > 1 for count in sends.values())  # some sends were refused during the kills
     undelivered = sends.keys() - set(history.verdict().delivered)
     assert len(undelivered & history.counts(What.DELETED).keys()) > 25
-    assert history.verdict().wrong == {}
+    assert history.verdict().wrong == {}, await whereabouts(history, sender, [PULLED, CONSUMED], stage.rabbit)
     assert any(event.attempt > 1 for event in history.events)  # some were delivered again
