@@ -26,6 +26,7 @@ USER_AGENT: Final = (
     f"(python/{platform.python_version()}; httpx2/{httpx2.__version__})"
 )
 _CONNECT_S: Final = 5.0
+_LEAST_ANSWER_S: Final = 1.0  # a shorter last try would hide the error of the one before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ class Settings:
 
     def request(self, operation: Operation[Any], left_s: float) -> dict[str, Any]:
         """The arguments of one request. `left_s`: an answer later than this is of no use."""
-        answer_s = min((self.timeout + operation.wait).total_seconds(), left_s)
+        answer_s = max(min((self.timeout + operation.wait).total_seconds(), left_s), _LEAST_ANSWER_S)
         body = None if operation.body is None else encode.document(operation.body)
         return {
             "method": operation.method,

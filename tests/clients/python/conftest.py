@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 import pytest_asyncio
-from delaybridge_client import Client
 
+from delaybridge_client import Client
 from tests.clients.python.scripted import Scripted
 
 _TOPICS = 16

@@ -19,7 +19,6 @@ from datetime import timedelta
 from uuid import uuid4
 
 from delaybridge_client import Backoff, Client, Delivery, NewMessage, operations
-
 from tests.waiting import pause
 
 MAX_RETRY = 8

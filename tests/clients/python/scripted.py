@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import httpx2
+
 from delaybridge_client import Client, Retries, SyncClient
 
 URL = "http://bridge.test/delay"

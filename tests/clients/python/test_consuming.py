@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
+
 from delaybridge_client import (
     Backoff,
     Client,
@@ -20,7 +21,6 @@ from delaybridge_client import (
     NewMessage,
     SyncClient,
 )
-
 from tests.clients.python.scripted import MESSAGE, Scripted, answer, problem
 from tests.waiting import pause
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from delaybridge_client import Client, NewMessage
 
 from bridge.model.webhooks import key_of, signatures
+from delaybridge_client import Client, NewMessage
 from tests.docs.documents import PROJECT, blocks
 
 pytestmark = pytest.mark.timeout(60)

@@ -11,13 +11,13 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+
+from bridge.http.app import create_app
 from delaybridge_client import Client, SyncClient, operations
 from delaybridge_client.methods import Method, Methods
 from delaybridge_client.operation import Answer, Operation
 from delaybridge_client.values.message import Filter, NewMessage
 from delaybridge_client.values.page import Page
-
-from bridge.http.app import create_app
 from tests.unit.http.conftest import StandIn
 
 

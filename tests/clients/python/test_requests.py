@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+
 from delaybridge_client import UNSET, Backoff, Filter, InvalidArgument, NewMessage, encode, operations
 from delaybridge_client.sender import USER_AGENT, Settings
-
 from tests.clients.python.scripted import URL, Scripted
 
 MS = timedelta(milliseconds=1)

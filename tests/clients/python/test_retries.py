@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
+
 from delaybridge_client import (
     BodyNotKept,
     BridgeFailed,
@@ -32,7 +33,6 @@ from delaybridge_client import (
 )
 from delaybridge_client.operation import Answer, Operation
 from delaybridge_client.retries import Again, Done, Tries, retry_after_s
-
 from tests.clients.python.scripted import MESSAGE, Scripted, answer, problem
 
 LOST = httpx2.ReadTimeout("timed out")

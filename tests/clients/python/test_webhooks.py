@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import standardwebhooks
-from delaybridge_client import InvalidArgument, RefusedCallback, Webhook
 
 from bridge.model.webhooks import key_of, signatures
+from delaybridge_client import InvalidArgument, RefusedCallback, Webhook
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY="
 OTHER = "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY="

@@ -40,7 +40,6 @@ class Consumer:
         self._arrived: asyncio.Queue[Delivery | None] = asyncio.Queue()
         self._place_is_free = asyncio.Event()
         self._pulling: asyncio.Task[None] | None = None
-        self._refused: DelaybridgeError | None = None
 
     @property
     def counts(self) -> Counts:
@@ -81,6 +80,7 @@ class Consumer:
         self.stop()
         if self._pulling is not None:
             await asyncio.wait((self._pulling,))
+            self._failure()  # an iteration has raised it, if there was one
         given_back = (delivery.give_back() for delivery in tuple(self._held))
         await asyncio.gather(*given_back, return_exceptions=True)
 
@@ -89,12 +89,10 @@ class Consumer:
 
     async def __anext__(self) -> Delivery:
         delivery = await self._arrived.get()
-        if delivery is None or (self._pulling is not None and self._pulling.done()):
-            self._arrived.put_nowait(None)  # for the next call
-            if self._refused is not None:
-                raise self._refused
-            raise StopAsyncIteration
-        return delivery
+        if delivery is not None and self._pulling is not None and not self._pulling.done():
+            return delivery
+        self._arrived.put_nowait(None)  # for the next call
+        raise self._failure() or StopAsyncIteration
 
     async def _pull(self) -> None:
         failed = 0
@@ -106,8 +104,7 @@ class Consumer:
                 messages = await self._sender.call(self._terms.pull(free), retries=ONCE)
             except DelaybridgeError as error:
                 if not is_temporary(error):
-                    self._refused = error
-                    return
+                    raise
                 failed += 1
                 self._reports.pull_failed(error)
                 asked_s = error.retry_after_s if isinstance(error, Problem) else None
@@ -117,6 +114,12 @@ class Consumer:
                 self._reports.pulled(len(messages))
                 for message in messages:
                     self._take(message)
+
+    def _failure(self) -> BaseException | None:
+        """Why it pulls no more; None if it was stopped."""
+        if self._pulling is None or not self._pulling.done() or self._pulling.cancelled():
+            return None
+        return self._pulling.exception()
 
     def _take(self, message: LeasedMessage) -> None:
         delivery = Delivery(
