@@ -7,6 +7,7 @@ TopologyError
  +- ConnectionFailed    the broker refused a connection, or a call over it
  |   +- LoginRefused    it does not know the user, or the password is another
  |   +- VhostRefused    the virtual host does not exist, or the user has no rights in it
+ +- ManagementRefused   the management API refused a change
  +- BrokerUnsuitable    the broker is too old, is a broken version, or lacks a capability
 """
 
@@ -25,6 +26,10 @@ class LoginRefused(ConnectionFailed):
 
 class VhostRefused(ConnectionFailed):
     """The virtual host does not exist, or the user has no rights in it. AMQP does not tell these two apart."""
+
+
+class ManagementRefused(TopologyError):
+    """The management API refused a change."""
 
 
 class TopologyMissing(TopologyError):

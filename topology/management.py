@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from ssl import SSLContext
 from typing import Any
 
 import httpx2
+
+from topology.errors import ManagementRefused
 
 
 class Management:
@@ -28,6 +30,24 @@ class Management:
         response = await self._client.get(self._base.join(f"/api/{path}"))
         response.raise_for_status()
         return response.json()
+
+    async def change(self, method: str, path: str, content: Mapping[str, Any] | None = None) -> None:
+        """Changes something at `/api/<path>`.
+
+        Raises:
+            ManagementRefused: it refused the change.
+            httpx2.HTTPError: it did not answer.
+        """
+        response = await self._client.request(method, self._base.join(f"/api/{path}"), json=content)
+        if response.is_error:
+            raise ManagementRefused(f"{method} /api/{path}: {response.status_code} {_reason(response)}")
+
+
+def _reason(response: httpx2.Response) -> str:
+    try:
+        return str(response.json()["reason"])
+    except (ValueError, KeyError, TypeError):
+        return response.text[:300]
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     WRONG: "an option, an argument or a setting is wrong",
     UNFIT: "only `serve`: a server can't keep the promises",
     NOT_FOUND: "the bridge has no such topic, message or subscription",
-    FORBIDDEN_BY_STATE: "the state of the message or topic forbids it",
+    FORBIDDEN_BY_STATE: "the state of the message, topic or exchange forbids it",
     NOT_ALLOWED: "the token is missing, is not valid, or does not allow it",
     UNAVAILABLE: "the bridge did not answer, or can't do it now: try again",
     INTERRUPTED: "interrupted by Ctrl-C",

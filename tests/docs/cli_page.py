@@ -32,7 +32,7 @@ Client commands call the bridge of `--url`, or of the variable `BRIDGE_URL`. The
 
 `serve`, `door`, `doctor`, `topology`, `token`, `config`, `audit`, `backup` and `restore` need the
 [settings](operating/settings.md) of a bridge, and `--config FILE` names a file of them. Of these only `doctor` calls
-the bridge, to ask for its health.
+the bridge, to ask for its health. `migrate` asks RabbitMQ's management API.
 
 ## Options of every client command
 

@@ -1,0 +1,115 @@
+"""Keeps the definitions of exchanges that are being replaced in a file, so that an interrupted command can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from topology.errors import TopologyError
+from topology.migration.facts import OldExchange
+from topology.migration.steps import Unsettled
+
+_VERSION: Final = 1
+
+
+class FileUnreadable(TopologyError):
+    """The file is not one of these, or can't be read or written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What the file says of one virtual host. `begun`: exchanges that may not exist, as a command deleted them last.
+    `held`: by exchange, how many messages the plugin held when it was replaced."""
+
+    begun: Mapping[str, Unsettled]
+    held: Mapping[str, int | None]
+
+
+class KeptFile:
+    """The file, with one entry for each virtual host."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, vhost: str) -> Kept:
+        """Returns nothing if there is no file. Raises FileUnreadable."""
+        entry = self._all().get(vhost, {})
+        try:
+            begun = {
+                name: Unsettled(
+                    exchange=OldExchange(
+                        name=name,
+                        kind=None,
+                        definition=one["exchange"],
+                        bindings=tuple(one["bindings"]),
+                        has_ingress=one["has_ingress"],
+                    ),
+                    towards=one["towards"],
+                )
+                for name, one in entry.get("begun", {}).items()
+            }
+            return Kept(begun=begun, held=dict(entry.get("held", {})))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FileUnreadable(f"{self.path} is no file of a migration: {error!r}") from error
+
+    def begin(self, vhost: str, exchange: OldExchange, towards: str) -> None:
+        """Notes an exchange before it is deleted. The file is on the disk when this returns."""
+        kept = self.read(vhost)
+        begun = {**kept.begun, exchange.name: Unsettled(exchange=exchange, towards=towards)}
+        self._write(vhost, replace(kept, begun=begun))
+
+    def end(self, vhost: str, name: str, held: int | None = 0) -> None:
+        """Notes that the exchange exists again, and how many messages the plugin held for it."""
+        kept = self.read(vhost)
+        begun = {other: one for other, one in kept.begun.items() if other != name}
+        counts = {other: count for other, count in kept.held.items() if other != name}
+        self._write(vhost, Kept(begun=begun, held=counts if held == 0 else {**counts, name: held}))
+
+    def _all(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.path.read_text())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise FileUnreadable(f"{self.path} can't be read: {error}") from error
+        if not isinstance(found, dict) or found.get("version") != _VERSION or not isinstance(found.get("vhosts"), dict):
+            raise FileUnreadable(f"{self.path} is no file of a migration of version {_VERSION}")
+        return dict(found["vhosts"])
+
+    def _write(self, vhost: str, kept: Kept) -> None:
+        entry = {
+            "begun": {
+                name: {
+                    "towards": one.towards,
+                    "has_ingress": one.exchange.has_ingress,
+                    "exchange": dict(one.exchange.definition),
+                    "bindings": [dict(binding) for binding in one.exchange.bindings],
+                }
+                for name, one in kept.begun.items()
+            },
+            "held": dict(kept.held),
+        }
+        vhosts = {name: one for name, one in self._all().items() if name != vhost}
+        if entry["begun"] or entry["held"]:
+            vhosts[vhost] = entry
+        try:
+            self._replace(json.dumps({"version": _VERSION, "vhosts": vhosts}, indent=2) + "\n")
+        except OSError as error:
+            raise FileUnreadable(f"{self.path} can't be written: {error}") from error
+
+    def _replace(self, text: str) -> None:
+        draft = self.path.with_name(f"{self.path.name}.draft")
+        with draft.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

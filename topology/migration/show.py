@@ -1,0 +1,78 @@
+"""Writes the steps of a migration, and where each exchange is in it, for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from topology.migration.facts import DELAYED, Facts, OldExchange
+from topology.migration.steps import Step, Unsettled, refusal, with_missing
+from topology.names import Names
+
+LONGEST_DELAY: Final = "49.7 days"
+
+
+def as_text(steps: Sequence[Step]) -> str:
+    """The steps of each exchange, each with its risk and the way back."""
+    return "\n".join(line for name, group in groupby(steps, lambda step: step.exchange) for line in _lines(name, group))
+
+
+def _lines(name: str, steps: Iterator[Step]) -> Iterator[str]:
+    yield f"{name}"
+    for number, step in enumerate(steps, start=1):
+        state = "done" if step.is_done else f"waits: {step.waits_for}" if step.waits_for else "next"
+        yield f"  {number}. {step.what}"
+        yield f"     state: {state}"
+        yield f"     risk:  {step.risk}"
+        yield f"     back:  {step.back}"
+
+
+def stage(exchange: OldExchange, begun: Mapping[str, Unsettled], names: Names) -> str:
+    """Where the exchange is."""
+    if exchange.name in begun:
+        return "interrupted: run the last command again"
+    if exchange.is_plain:
+        return "replaced" if exchange.has_ingress else "replaced, but without its ingress: run apply"
+    if exchange.has_ingress:
+        return "prepared"
+    refused = refusal(exchange, names)
+    return f"refused: {refused}" if refused else "not begun"
+
+
+def status(
+    facts: Facts, begun: Mapping[str, Unsettled], held: Mapping[str, int | None], names: Names
+) -> list[dict[str, object]]:
+    """A row for each exchange."""
+    return [
+        {
+            "exchange": exchange.name,
+            "type": exchange.kind,
+            "plain_type": exchange.plain_type,
+            "bindings": len(exchange.bindings),
+            "ingress": exchange.has_ingress,
+            "messages_delayed": exchange.held if exchange.is_delayed else None,
+            "held_when_replaced": held.get(exchange.name, 0) if exchange.is_plain else None,
+            "stage": stage(exchange, begun, names),
+        }
+        for exchange in with_missing(facts, begun)
+    ]
+
+
+def of_plugin(facts: Facts, begun: Mapping[str, Unsettled], held: Mapping[str, int | None]) -> str:
+    """Whether the plugin may be switched off."""
+    if facts.plugin_is_on is None:
+        return "plugin: unknown, as a file does not say whether it is on. --management-url asks RabbitMQ."
+    if not facts.plugin_is_on:
+        return f"plugin: off. RabbitMQ has no type {DELAYED}."
+    if begun or any(exchange.is_delayed for exchange in facts.exchanges):
+        return f"plugin: on, and needed. Never switch it off while an exchange is of type {DELAYED}."
+    if facts.elsewhere:
+        return f"plugin: on, and needed by the virtual hosts {', '.join(facts.elsewhere)}."
+    if held:
+        counts = ", ".join(f"{name} {'?' if count is None else count}" for name, count in sorted(held.items()))
+        return (
+            f"plugin: on, and it may hold messages: {counts} when they were replaced. RabbitMQ no longer counts them."
+            f" Leave it on until the longest of their delays has passed, {LONGEST_DELAY} at most."
+        )
+    return "plugin: on, and no longer needed: it holds no message. Switch it off."

@@ -1,0 +1,214 @@
+"""Decides the steps of a migration, and of the way back. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal
+
+from topology.migration.facts import DELAYED, Facts, OldExchange
+from topology.names import Names
+
+LONGEST_NAME: Final = 127
+"""The longest name that clients and a bridge can publish to: AMQP allows no more, and libraries check it."""
+
+Held = Literal["wait", "deliver", "lose"]
+"""What becomes of messages that wait in the plugin when their exchange is replaced."""
+
+
+class Do(Enum):
+    """What `apply` or `rollback` does in a step. LOOK is for people alone."""
+
+    DECLARE_INGRESS = "declare ingress"
+    MAKE_PLAIN = "make plain"
+    MAKE_DELAYED = "make delayed"
+    DELETE_INGRESS = "delete ingress"
+    LOOK = "look"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step for one exchange. `risk` says what may go wrong in it, and `back` how to undo it. `waits_for`: why it
+    can't be done now; empty: it can be done, or is done."""
+
+    exchange: str
+    do: Do
+    what: str
+    risk: str
+    back: str
+    is_done: bool = False
+    waits_for: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What the operator has said."""
+
+    publishers_moved: bool = False
+    publishers_back: bool = False
+    held: Held = "wait"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unsettled:
+    """A replacement that a file says was begun. `towards`: the type that the exchange gets."""
+
+    exchange: OldExchange
+    towards: str
+
+
+def forward(
+    facts: Facts, names: Names, choices: Choices, unsettled: Mapping[str, Unsettled] | None = None
+) -> tuple[Step, ...]:
+    """Returns the steps of the migration in their order, first all of one exchange."""
+    begun = unsettled or {}
+    return tuple(
+        step
+        for exchange in with_missing(facts, begun)
+        for step in _forward(exchange, facts, names, choices, is_begun=exchange.name in begun)
+    )
+
+
+def back(
+    facts: Facts, names: Names, choices: Choices, unsettled: Mapping[str, Unsettled] | None = None
+) -> tuple[Step, ...]:
+    """Returns the steps of the way back."""
+    begun = unsettled or {}
+    return tuple(
+        step
+        for exchange in with_missing(facts, begun)
+        for step in _back(exchange, facts, names, choices, is_begun=exchange.name in begun)
+    )
+
+
+def with_missing(facts: Facts, begun: Mapping[str, Unsettled]) -> Sequence[OldExchange]:
+    """The exchanges, and those that an interrupted command has deleted and not declared again."""
+    present = {exchange.name for exchange in facts.exchanges}
+    missing = [one.exchange for name, one in sorted(begun.items()) if name not in present]
+    return [*facts.exchanges, *missing]
+
+
+def refusal(exchange: OldExchange, names: Names) -> str:
+    """Why the exchange can't be migrated; empty if it can."""
+    ingress = f"{names.ingress}.{exchange.name}"
+    if not exchange.plain_type:
+        return "it has no argument x-delayed-type, so its plain type is unknown"
+    if exchange.definition.get("internal"):
+        return "it is internal: neither clients nor a bridge can publish to it"
+    if len(ingress.encode()) > LONGEST_NAME:
+        return f"{ingress} has {len(ingress.encode())} bytes; clients can publish to names of up to {LONGEST_NAME}"
+    return ""
+
+
+def _forward(exchange: OldExchange, facts: Facts, names: Names, choices: Choices, *, is_begun: bool) -> Iterator[Step]:
+    name, ingress = exchange.name, f"{names.ingress}.{exchange.name}"
+    replaced = exchange.is_plain and not is_begun
+    refused = refusal(exchange, names)
+    missing = f"the virtual host {facts.vhost} has no queue {names.ingress}: run a bridge there first"
+    yield Step(
+        exchange=name,
+        do=Do.DECLARE_INGRESS,
+        what=f"Declare the exchange {ingress}, and bind it to the queue {names.ingress}.",
+        risk="None: nobody publishes to it yet.",
+        back="`rollback` deletes it.",
+        is_done=exchange.has_ingress,
+        waits_for=refused or ("" if facts.has_queue else missing),
+    )
+    yield Step(
+        exchange=name,
+        do=Do.LOOK,
+        what=f"Let publishers send messages with x-delay to {ingress}, or through `delaybridge door`.",
+        risk=" ".join(_risks_of_publishers(exchange, ingress)),
+        back=f"Send to {name} again: nothing else has changed.",
+        is_done=replaced or choices.publishers_moved,
+        waits_for=refused or f"say --publishers-moved when no publisher sends x-delay to {name} any more",
+    )
+    held = "an unknown number of" if exchange.held is None else str(exchange.held)
+    if not replaced:
+        yield Step(
+            exchange=name,
+            do=Do.LOOK,
+            what=f"Let the plugin deliver what it holds: {held} messages.",
+            risk="None while the plugin is on. Switched off, it delivers none of them, nor when it is on again.",
+            back="Nothing has changed.",
+            is_done=not (waits := _held_waits(exchange, facts, choices)),
+            waits_for=waits,
+        )
+    yield Step(
+        exchange=name,
+        do=Do.MAKE_PLAIN,
+        what=_replacing(exchange, exchange.plain_type or "?"),
+        risk=(
+            f"For some milliseconds {name} does not exist: a publish or a bind then fails with 404. What a bridge"
+            f" can't publish goes to {names.unroutable}. From then on RabbitMQ refuses declares of {name} as {DELAYED}"
+            " (406, or 503 without the plugin, which closes the connection). Such clients declare it passive, or use"
+            " the door."
+        ),
+        back="`rollback`, while the plugin is on.",
+        is_done=replaced,
+        waits_for=refused
+        or ("" if facts.has_queue else missing)
+        or ("" if choices.publishers_moved or is_begun else "publishers go first")
+        or ("" if is_begun else _held_waits(exchange, facts, choices)),
+    )
+
+
+def _risks_of_publishers(exchange: OldExchange, ingress: str) -> Iterator[str]:
+    yield f"A publish with x-delay to {exchange.name} is delivered at once when that is plain."
+    if exchange.users:
+        yield f"These users may not write to {ingress}: {', '.join(exchange.users)}. Grant it first."
+    for feeder in exchange.feeders:
+        yield f"Messages come from {feeder}: their x-delay counts no more."
+    if exchange.policies:
+        yield f"Policies apply to it, and go on: {', '.join(exchange.policies)}."
+
+
+def _held_waits(exchange: OldExchange, facts: Facts, choices: Choices) -> str:
+    if facts.plugin_is_on is False and exchange.is_delayed:
+        if choices.held == "lose":
+            return ""
+        return "the plugin is off and delivers nothing: switch it on, or say --held lose"
+    if exchange.held == 0 or choices.held != "wait" or exchange.kind is None:
+        return ""
+    if exchange.held is None:
+        return "nobody has asked the plugin what it holds"
+    return (
+        f"{exchange.held} messages wait in the plugin: wait until it has delivered them, or say --held deliver; they"
+        f" then come through the plain {exchange.name}, if the plugin stays on"
+    )
+
+
+def _back(exchange: OldExchange, facts: Facts, names: Names, choices: Choices, *, is_begun: bool) -> Iterator[Step]:
+    name, ingress = exchange.name, f"{names.ingress}.{exchange.name}"
+    yield Step(
+        exchange=name,
+        do=Do.MAKE_DELAYED,
+        what=_replacing(exchange, DELAYED),
+        risk=f"For some milliseconds {name} does not exist: a publish or a bind then fails with 404.",
+        back="`apply`.",
+        is_done=exchange.is_delayed and not is_begun,
+        waits_for="" if facts.plugin_is_on else f"RabbitMQ has no type {DELAYED}: switch the plugin on",
+    )
+    yield Step(
+        exchange=name,
+        do=Do.LOOK,
+        what=f"Let publishers send messages with x-delay to {name} again, without the door.",
+        risk=f"None: {ingress} still takes them. A bridge publishes waiting messages to {name} as before.",
+        back=f"Send to {ingress}.",
+        is_done=choices.publishers_back or not exchange.has_ingress,
+        waits_for=f"say --publishers-back when no publisher sends to {ingress} any more",
+    )
+    yield Step(
+        exchange=name,
+        do=Do.DELETE_INGRESS,
+        what=f"Delete the exchange {ingress}.",
+        risk="A publish to it fails with 404 from then on.",
+        back="`apply`.",
+        is_done=not exchange.has_ingress,
+        waits_for="" if choices.publishers_back else "publishers go first",
+    )
+
+
+def _replacing(exchange: OldExchange, kind: str) -> str:
+    return f"Delete {exchange.name}, and declare it as {kind} with its {len(exchange.bindings)} bindings."
