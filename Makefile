@@ -7,7 +7,7 @@ UV ?= uv
 BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 
 .DEFAULT_GOAL := run
-.PHONY: help run all check lint types imports guard fmt test test-all test-unit test-clusters test-tools \
+.PHONY: help run all check lint types imports guard fmt test test-all test-unit test-clusters test-clients test-tools \
     test-upgrade test-manifests test-redis-cluster test-matrix \
     coverage fuzz bench torture soak setup lock docs clients swagger vendor clean
 
@@ -50,6 +50,10 @@ test-unit: setup ## Run the tests that need no server, in seconds
 
 test-clusters: setup ## Run the tests that kill nodes of RabbitMQ and Redis clusters
 	@$(PYTHON) -m pytest tests/clusters $(ARGS)
+
+test-clients: setup ## Install Go, Java, Node, PHP and their AMQP libraries, and run the tests of all clients and examples
+	@sh deploy/setup.sh clients >&2
+	@$(PYTHON) -m pytest tests/clients $(ARGS)
 
 test-tools: setup ## Run the tests of commands: benchmark, torture, soak, guard, local servers, topology's drain
 	@$(PYTHON) -m pytest tests/tools $(ARGS)

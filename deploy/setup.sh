@@ -2,6 +2,7 @@
 # Makes this checkout ready: it installs the lock file into .venv, and the RabbitMQ and Redis programs.
 #   setup.sh run      what `make run` needs (no servers when BRIDGE_AMQP_URL and BRIDGE_REDIS_URL are set)
 #   setup.sh develop  what tests, checks and benchmarks need
+#   setup.sh clients  what the clients and examples of other languages need; by apt alone
 # As root on Debian it installs missing packages. Otherwise it prints the command and ends with code 1.
 # PYTHON chooses the interpreter. A second run changes nothing and takes a moment.
 set -eu
@@ -11,7 +12,12 @@ purpose=${1:-develop}
 case $purpose in
 run) lock=deploy/requirements.lock ;;
 develop) lock=tests/requirements.lock ;;
-*) echo "usage: setup.sh run|develop" >&2; exit 2 ;;
+clients)
+    packages=$(sh deploy/client-packages.sh | tr '\n' ' ')
+    [ -z "$packages" ] || exec sh deploy/install-packages.sh $packages
+    exit 0
+    ;;
+*) echo "usage: setup.sh run|develop|clients" >&2; exit 2 ;;
 esac
 
 fail() {

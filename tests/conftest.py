@@ -63,6 +63,8 @@ LONGEST = (
     "fault/test_crash",
     "tools/torture/test_run.py",
     "tools/local",
+    "clients/typescript",
+    "clients/examples",
     "tools/test_make.py",
     "fault",
     "integration",

@@ -8,12 +8,15 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 OLDEST_NODE: Final = 20
+_FEW_RETRIES = ("--fetch-retries=2", "--fetch-retry-mintimeout=500")
+_OPTIONS: Final = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", *_FEW_RETRIES)
 _AWAY = re.compile(r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT|ERR_SOCKET_TIMEOUT")
 
 
@@ -32,6 +35,7 @@ def why_no_node() -> str | None:
     return None
 
 
+@cache
 def install(folder: Path) -> str | None:
     """Makes `node_modules` of the folder as its lock file says. Returns why that is impossible here, else None.
 
@@ -43,7 +47,7 @@ def install(folder: Path) -> str | None:
     if made_from.exists() and made_from.read_text() == wanted:
         return None
     try:
-        run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", folder=folder)
+        run("npm", "ci", *_OPTIONS, folder=folder)
     except Failed as failure:
         if away := _AWAY.search(str(failure)):
             return f"npm's registry is away ({away[0]}), so the packages of {folder.name} can't be installed: npm ci"
