@@ -83,6 +83,10 @@ RUN_FOLDER = pytest.StashKey[Path]()
 EARLY = pytest.StashKey[ExitStack]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full-size", action="store_true", help="run long proofs in full in place of their short forms")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Chooses the folder of the run's servers: the process that starts the workers names it to them."""
     given = getattr(config, "workerinput", {}).get("run_folder")

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from bridge.broker.client import pamqp_patch
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.publisher import Publisher
-from bridge.broker.copies.classify import Arrival, classify
+from bridge.broker.copies.classify import Arrival, Unusable, classify, submitted
+from bridge.broker.copies.properties import Message
+from bridge.broker.copies.submissions import Submission
 from bridge.broker.copy_publisher import CopyPublisher
 from bridge.broker.declared.declare import NotAllowed
 from bridge.broker.declared.declared import Declared
@@ -132,6 +134,10 @@ class Broker:
         """Returns `classify` for the deliveries of a lane's checkpoint; call it with the message and `now_ms`."""
         return partial(classify, self._names.in_lane(lane))
 
+    def submitted(self, message: Message, *, now_ms: int) -> Submission | Unusable:
+        """Reads a delivery of the ingress queue."""
+        return submitted(self._names, message, now_ms=now_ms)
+
     async def inspect(
         self, topics: Sequence[str], listed: Callable[[], Awaitable[Collection[str]]], *, whole: bool
     ) -> Inspection:
@@ -191,7 +197,7 @@ class Broker:
 
     async def depths(self) -> dict[str, int]:
         """Counts the messages in the bridge's own queues, without those that bridges hold: `checkpoint` of all lanes,
-        `acks` and `refused`. Leaves out queues that are missing.
+        `acks`, `refused`, `ingress` and `unroutable`. Leaves out queues that are missing.
 
         Raises:
             BrokerUnavailable
@@ -199,7 +205,9 @@ class Broker:
         depths: dict[str, int] = {}
         with suppress(QueueMissing):
             depths["checkpoint"] = await self.declared.checkpoint_depth()
-        for name, queue in (("acks", self._names.acks), ("refused", self._names.refused)):
+        names = self._names
+        own = {"acks": names.acks, "refused": names.refused, "ingress": names.ingress, "unroutable": names.unroutable}
+        for name, queue in own.items():
             with suppress(QueueMissing):
                 depths[name] = await self.declared.depth(queue)
         return depths

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from bridge.loops.audit import Audit
 from bridge.loops.callbacks.loop import Loop as Callbacks
 from bridge.loops.checkpoint.lanes import Checkpoints
+from bridge.loops.ingress import Ingress
 from bridge.loops.operations import Operations
 from bridge.loops.recorded_acks import AckListener
 from bridge.loops.watch import Watch
@@ -49,6 +50,7 @@ def _service(settings: Settings, pool: str, tracing: Deliveries | None) -> Servi
         checkpoint = Checkpoints(service.loops_context)
         service.add(checkpoint)
         service.add(AckListener(service.loops_context))
+        service.add(Ingress(service.loops_context))
         if settings.audit_every:
             service.add(Audit(service.loops_context, checkpoint))
     if Role.PUSH in settings.roles:

@@ -22,6 +22,9 @@
     <prefix>/{:bulk}/leases         zset    those that run, by the ends of their leases
     <prefix>/{:bulk}/operations/<id>
                                     hash    a bulk operation: what is asked, its counts, and where to go on
+    <prefix>/{:ingress}/sessions    zset    the sessions of the ingress, by when each last wrote
+    <prefix>/{:ingress}/intents/<id>
+                                    hash    the ids that a session gave to messages it has not acknowledged yet
     <prefix>/places/<id>            set     the topics in which an id may have a message, for wires whose ids have no
                                             topic
     <prefix>/rates/<id>/<direction> string  the recent requests of a token (lua/admit.lua)
@@ -104,6 +107,13 @@ class Keys:
 
     def operation(self, operation_id: str) -> str:
         return f"{self.operations}/{operation_id}"
+
+    @property
+    def ingress_sessions(self) -> str:
+        return f"{self.prefix}/{{:ingress}}/sessions"
+
+    def ingress_intents(self, session: str) -> str:
+        return f"{self.prefix}/{{:ingress}}/intents/{session}"
 
     def place(self, message_id: str) -> str:
         return f"{self.prefix}/places/{message_id}"

@@ -117,7 +117,8 @@ class Records:
         return self._call_with("fire", copy.topic, copy.id, (*_facts(copy), paused_ms, int(adopt), AHEAD_MS, self.by()))
 
     def returned(self, copy: Copy, *, by_ttl: bool) -> Call:
-        return self._call_with("returned", copy.topic, copy.id, (*_facts(copy), int(by_ttl), self.by()))
+        of_client = by_ttl and "expiration" in copy.envelope.properties
+        return self._call_with("returned", copy.topic, copy.id, (*_facts(copy), by_ttl + of_client, self.by()))
 
     def lease(
         self,

@@ -14,7 +14,15 @@ from tests.docs.documents import DOCUMENTS, PROJECT, rows, section, text
 ARCHITECTURE = text("docs/architecture.md")
 _NAMED = re.compile(r"`((?:bridge|topology|benchmarks)/[\w/]+\.(?:py|lua))::([\w.]+)`")
 _PATH = re.compile(r"`((?:bridge|topology|benchmarks|clients|deploy|tests|docs)/[\w/.-]*)(?:::[\w.]+)?`")
-_WAYS = ("A send", "A release", "A pull", "An ack", "A publish through the door", "A lmstfy publish")
+_WAYS = (
+    "A send",
+    "A release",
+    "A pull",
+    "An ack",
+    "A message with its delay in a header",
+    "A publish through the door",
+    "A lmstfy publish",
+)
 
 
 def way(title: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from bridge.broker.publications import Publication, Route
 from bridge.loops.checkpoint.lanes import Checkpoints
+from bridge.loops.ingress import Ingress
 from bridge.loops.recorded_acks import AckListener
 from bridge.model.errors import BrokerUnavailable, Unavailable
 from bridge.model.message import CopyKind, Envelope, State
@@ -48,6 +49,7 @@ class Mortal:
         # Without the watch and the audit: their first passes would take most of the CPU of a start.
         service.add(Checkpoints(service.loops_context))
         service.add(AckListener(service.loops_context))
+        service.add(Ingress(service.loops_context))
         await service.start()
         return self.service
 

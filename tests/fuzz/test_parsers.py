@@ -10,12 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bridge.broker.copies.classify import Due, Returned, Unusable, classify
+from bridge.broker.copies.classify import Due, Returned, Unusable, classify, submitted
 from bridge.broker.copies.copies import from_properties, to_properties
 from bridge.broker.copies.properties import Properties
+from bridge.broker.copies.submissions import Submission
 from bridge.http import exact_json
 from bridge.http.v1 import queries
-from bridge.model.durations import parse_duration_ms, parse_instant_ms
+from bridge.model.durations import LATEST_INSTANT_MS, parse_duration_ms, parse_instant_ms
 from bridge.model.errors import InvalidRequest
 from bridge.model.message import Copy, Envelope, valid_id
 from bridge.service import receipts
@@ -38,7 +39,14 @@ FIELDS = st.recursive(
     max_leaves=8,
 )
 OURS = st.sampled_from(
-    [f"x-delay-{what}" for what in ("topic", "due", "attempt", "max-retry", "copy", "expires", "asked", "priority")]
+    [
+        *(
+            f"x-delay-{what}"
+            for what in ("topic", "due", "attempt", "max-retry", "copy", "expires", "asked", "priority")
+        ),
+        *(f"x-delay-{what}" for what in ("exchange", "routing-key", "expiration", "timestamp", "user-id")),
+        *("x-delay", "x-deliver-at"),
+    ]
 )
 DEATH = st.fixed_dictionaries(
     {},
@@ -63,6 +71,8 @@ class Delivered:
     properties: Properties
     body: bytes
     delivery_tag: int = 7
+    exchange: str = "delay"
+    redelivered: bool = False
 
 
 @given(KEYS, TABLES, st.none() | st.text(max_size=80), st.binary(max_size=20))
@@ -73,8 +83,8 @@ def test_any_table_of_headers_is_due_returned_or_unusable(
     message = Delivered(key, Properties(message_id=message_id, headers=headers), body)
     found = classify(NAMES, message, now_ms=NOW_MS)
 
-    assert isinstance(found, Due | Returned | Unusable)
-    if not isinstance(found, Unusable):
+    assert isinstance(found, Due | Returned | Submission | Unusable)
+    if isinstance(found, Due | Returned):
         assert valid_id(found.copy.id)
         assert found.copy.attempt >= 1
         assert found.copy.envelope.body == body
@@ -85,6 +95,20 @@ def test_any_table_of_headers_is_due_returned_or_unusable(
         }
         clients_id = headers.get("x-delay-message-id") if valid_id(message_id or "") else message_id
         assert ours == ({"x-delay-message-id": clients_id} if clients_id else {})
+
+
+@given(KEYS, TABLES, st.none() | st.text(max_size=80), st.sampled_from(["delay.in", "delay.in.shop", "delay"]))
+@examples(300)
+def test_any_table_of_headers_is_accepted_or_unusable(
+    key: str, headers: dict[str, Any], message_id: str | None, exchange: str
+) -> None:
+    message = Delivered(key, Properties(message_id=message_id, headers=headers), b"", exchange=exchange)
+    found = submitted(NAMES, message, now_ms=NOW_MS)
+
+    assert isinstance(found, Submission | Unusable)
+    if isinstance(found, Submission):
+        assert not found.message_id or valid_id(found.message_id)
+        assert 0 <= (found.delay_ms or found.deliver_at_ms or 0) <= LATEST_INSTANT_MS
 
 
 @given(TABLES)

@@ -26,6 +26,8 @@ class Delivery:
     properties: Properties
     body: bytes
     acknowledger: Acknowledger | None = None
+    exchange: str = ""
+    redelivered: bool = False
 
 
 async def acknowledge(deliveries: Iterable[Delivery]) -> None:

@@ -23,6 +23,8 @@ from bridge.broker.client.delivery import Delivery
 from bridge.broker.client.gets import Gets
 
 Received = Callable[[Delivery], None]
+_Came = tuple[int, str, str, bool]
+"""Delivery tag, exchange and routing key of a delivery, and whether it is a redelivery."""
 
 _CHUNK = 65_536  # bytes per read: some 100 deliveries, after which other tasks run
 _HEARTBEAT_EVERY_S = 1.0
@@ -188,8 +190,10 @@ class Reader:
         if consumer not in self._consumers:
             return False
         (tag,) = _U64.unpack_from(data, end)
-        key, _ = _routing_key(data, end + _U64.size)
-        self._incomplete[number] = _Incomplete(partial(self._delivered, consumer, tag, key))
+        flags = end + _U64.size
+        exchange, key, _ = _addresses(data, flags)
+        came = (tag, exchange, key, bool(data[flags]))
+        self._incomplete[number] = _Incomplete(partial(self._delivered, consumer, came))
         return True
 
     def _got(self, number: int, data: bytes, at: int, *, empty: bool) -> bool:
@@ -200,7 +204,7 @@ class Reader:
             gets.answered(None, 0)
             return True
         (tag,) = _U64.unpack_from(data, at)
-        key, end = _routing_key(data, at + _U64.size)
+        _, key, end = _addresses(data, at + _U64.size)
         (behind,) = _U32.unpack_from(data, end)
 
         def complete(content: bytes, body: bytes) -> None:
@@ -218,22 +222,25 @@ class Reader:
 
         self._incomplete[number] = _Incomplete(returned)
 
-    def _delivered(self, consumer: bytes, tag: int, key: str, content: bytes, body: bytes) -> None:
+    def _delivered(self, consumer: bytes, came: _Came, content: bytes, body: bytes) -> None:
         self._took_out = True
         if consumer not in self._consumers:
             return
         channel, received = self._consumers[consumer]
+        tag, exchange, key, redelivered = came
         try:
-            received(Delivery(channel, tag, key, decode_properties(content), body))
+            received(Delivery(channel, tag, key, decode_properties(content), body, None, exchange, redelivered))
         except Exception as error:  # noqa: BLE001 - it would end the connection, and with it all other consumers
             asyncio.get_running_loop().call_exception_handler(
                 {"message": "A delivery's consumer failed", "exception": error}
             )
 
 
-def _routing_key(data: bytes, at: int) -> tuple[str, int]:
-    """Reads a message's routing key, and where it ends. `at`: where the bits behind the delivery tag are."""
+def _addresses(data: bytes, at: int) -> tuple[str, str, int]:
+    """Reads a message's exchange and routing key, and where they end. `at`: where the bits behind the delivery tag
+    are."""
     at += 1
-    at += 1 + data[at]  # the exchange
-    end = at + 1 + data[at]
-    return data[at + 1 : end].decode(errors="replace"), end
+    key_at = at + 1 + data[at]
+    end = key_at + 1 + data[key_at]
+    exchange = data[at + 1 : key_at].decode(errors="replace")
+    return exchange, data[key_at + 1 : end].decode(errors="replace"), end

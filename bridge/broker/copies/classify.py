@@ -1,4 +1,7 @@
-"""Decides what a delivery at the checkpoint is: due, returned from its ready queue, a bundle, or unusable. Pure."""
+"""Decides what a delivery at the checkpoint is. Pure.
+
+It is due, returned from its ready queue, a bundle, a message whose delay is in a header, or unusable.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,14 @@ from bridge.broker.copies.copies import from_properties, target_of
 from bridge.broker.copies.entries import decode
 from bridge.broker.copies.open_bundle import OpenBundle
 from bridge.broker.copies.properties import UNREADABLE, Message, Properties, deaths, latest_death
+from bridge.broker.copies.submissions import (
+    DELAY,
+    Submission,
+    Unacceptable,
+    expired_in_ingress,
+    is_submission,
+    submission,
+)
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind
 from topology.deaths import left_of_key_ms
@@ -17,8 +28,6 @@ from topology.names import Names
 from topology.wheel import parse_key
 
 _ON_TIME_MS = 1_000  # a copy that is due sooner has missed no slot worth declaring again, so its deaths are not read
-
-_OF_PLUGIN = "; the header x-delay has no effect here: put its delay into the key"
 
 # The errors of malformed properties and bodies. Raised in the consumer's callback, they would lose the delivery.
 _FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, OSError)
@@ -116,9 +125,11 @@ class _UnreadableEntry:
     routing_key: str
     properties: Properties
     body: bytes
+    exchange: str = ""
+    redelivered: bool = False
 
 
-Arrival = Due | Returned | Bundle | OpenBundle | Unusable
+Arrival = Due | Returned | Bundle | OpenBundle | Submission | Unusable
 
 
 def due_of(bundle: OpenBundle, entry: Entry, *, now_ms: int) -> Due | Unusable:
@@ -129,6 +140,16 @@ def due_of(bundle: OpenBundle, entry: Entry, *, now_ms: int) -> Due | Unusable:
         properties = Properties(content_type=bundles.CONTENT_TYPE, headers={"x-delay-topic": bundle.topic})
         return _unreadable(_UnreadableEntry(bundle.tag, "", properties, entry.data), error)
     return Due(bundle.tag, copy, copy, bundle.stranded_ms, bundle.kind)
+
+
+def submitted(names: Names, message: Message, *, now_ms: int) -> Submission | Unusable:
+    """Reads a message whose delay is in a header."""
+    try:
+        return submission(names, message, now_ms=now_ms)
+    except Unacceptable as error:
+        return Unusable(message.delivery_tag, message, str(error))
+    except _FAULTS as error:
+        return _unreadable(message, error)
 
 
 def classify(names: Names, message: Message, *, now_ms: int) -> Arrival:
@@ -152,10 +173,14 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
     if death is not None and (topic := names.topic_of_ready_queue(death[0])) is not None:
         copy = from_properties(topic, properties, message.body, now_ms=now_ms)
         return Returned(tag, message, copy, death[1])
+    if expired_in_ingress(names, properties):
+        return submitted(names, message, now_ms=now_ms)
     parsed = parse_key(routing_key)
     if parsed is None:
+        if is_submission(names, message):
+            return submitted(names, message, now_ms=now_ms)
         reason = f"{routing_key!r} is not a key of the wheel: seven digits and a topic, 0.0.0.0.30.5.2.orders"
-        return Unusable(tag, message, reason + (_OF_PLUGIN if headers and "x-delay" in headers else ""))
+        return Unusable(tag, message, f"{reason}; without such a key the message needs the header {DELAY}")
     if bundles.is_of_bundle(parsed.kind):
         due_ms, left_ms = bundles.due_ms(properties), 0
         if due_ms - now_ms > _ON_TIME_MS:

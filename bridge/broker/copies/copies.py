@@ -35,7 +35,7 @@ from topology.names import LONGEST_NAME
 from topology.wheel import MAX_DELAY_MS
 
 OWN_PREFIX = "x-delay-"
-_CLIENTS_ID = "x-delay-message-id"
+CLIENTS_ID = "x-delay-message-id"
 _EXCHANGE, _ROUTING_KEY = "x-delay-exchange", "x-delay-routing-key"
 # CC and BCC of a producer would route a copy at once, without its delay. The broker alone writes deaths and counts.
 NEVER_RESTORED = BROKER_HEADERS | {"CC", "BCC"}
@@ -47,11 +47,11 @@ _MILLISECONDS = re.compile("[0-9]{1,10}")  # RabbitMQ refuses a longer expiratio
 _MOST = 2**31 - 1
 # The broker refuses a longer expiration. A longer time to live is checked only when the message is pulled over HTTP.
 LONGEST_EXPIRATION_MS = 2**32 - 1
-_AS_SENT = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
+PROPERTIES_AS_SENT = ("content_encoding", "priority", "correlation_id", "reply_to", "message_type", "app_id")
 # These can't travel as what they are: a slot would apply an expiration, and RabbitMQ refuses the user of another
 # connection. The checkpoint gives them back.
 _IN_HEADERS = {"expiration": "x-delay-expiration", "timestamp_ms": "x-delay-timestamp", "user_id": "x-delay-user-id"}
-KEPT_PROPERTIES = (*_AS_SENT, *_IN_HEADERS)
+KEPT_PROPERTIES = (*PROPERTIES_AS_SENT, *_IN_HEADERS)
 
 
 def to_properties(
@@ -71,7 +71,7 @@ def to_properties(
     if to_target:
         headers["x-delay-id"] = copy.id
         message_id = clients_id(copy)
-        headers.pop(_CLIENTS_ID, None)
+        headers.pop(CLIENTS_ID, None)
     elif copy.envelope.target is not None:
         headers[_EXCHANGE] = copy.envelope.target.exchange
         headers[_ROUTING_KEY] = copy.envelope.target.routing_key
@@ -110,7 +110,7 @@ def to_properties(
 
 def clients_id(copy: Copy) -> str:
     """Returns the message_id that the sender gave, or the id if that is the same, or if there was none."""
-    given = copy.envelope.headers.get(_CLIENTS_ID)
+    given = copy.envelope.headers.get(CLIENTS_ID)
     return given if isinstance(given, str) and given else copy.id
 
 
@@ -124,8 +124,8 @@ def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: 
     restored = {
         name: value for name, value in headers.items() if not name.startswith(OWN_PREFIX) and name not in NEVER_RESTORED
     }
-    if clients_id := headers.get(_CLIENTS_ID) if message_id == given_id else given_id:
-        restored[_CLIENTS_ID] = clients_id
+    if clients_id := headers.get(CLIENTS_ID) if message_id == given_id else given_id:
+        restored[CLIENTS_ID] = clients_id
     written = properties.written or {}
     return Copy(
         topic=topic,
@@ -149,13 +149,13 @@ def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: 
     )
 
 
-def target_of(headers: Mapping[str, Any]) -> Target | None:
-    """Reads the target of a message out of its headers. None: it has none.
+def target_of(headers: Mapping[str, Any], routing_key: str = "") -> Target | None:
+    """Reads the target of a message out of its headers. None: it has none. `routing_key`: if the headers have none.
 
     Raises:
         ValueError: a header is no text.
     """
-    exchange, routing_key = headers.get(_EXCHANGE), headers.get(_ROUTING_KEY, "")
+    exchange, routing_key = headers.get(_EXCHANGE), headers.get(_ROUTING_KEY, routing_key)
     if exchange is None:
         return None
     for name, value in ((_EXCHANGE, exchange), (_ROUTING_KEY, routing_key)):
@@ -181,7 +181,7 @@ def shorter(live_for_ms: int, expiration: str | None) -> int:
 
 
 def _kept(properties: Properties, headers: Mapping[str, Any], *, of_bridge: bool) -> dict[str, Any]:
-    kept = {name: value for name in _AS_SENT if (value := getattr(properties, name, None)) is not None}
+    kept = {name: value for name in PROPERTIES_AS_SENT if (value := getattr(properties, name, None)) is not None}
     priority = _whole(headers, "x-delay-priority", -1)
     if 0 <= priority <= 255:
         kept["priority"] = priority

@@ -42,10 +42,17 @@ class Properties:
 
 
 class Message(Protocol):
-    """A message as it was delivered. `delivery_tag` is the number by which its channel acknowledges it."""
+    """A message as it was delivered. `delivery_tag` is the number by which its channel acknowledges it. `exchange`: the
+    one it was published to, or by which it was dead-lettered. `redelivered`: RabbitMQ has delivered it before."""
 
     @property
     def delivery_tag(self) -> int: ...
+
+    @property
+    def exchange(self) -> str: ...
+
+    @property
+    def redelivered(self) -> bool: ...
 
     @property
     def routing_key(self) -> str: ...

@@ -13,6 +13,7 @@ import structlog
 from bridge.broker.client.consumer import Consumer, Delivery
 from bridge.broker.copies.classify import Arrival, Bundle, Due, Returned, Unusable
 from bridge.broker.copies.open_bundle import OpenBundle
+from bridge.broker.copies.submissions import Submission
 from bridge.loops.checkpoint.batches import RETRY_MS, Batches
 from bridge.loops.checkpoint.due_queue import DueQueue
 from bridge.loops.checkpoint.flight import Flight
@@ -23,6 +24,7 @@ from bridge.loops.checkpoint.verdicts import HELD_AT_MOST_MS
 from bridge.metrics.loops import BATCH, PARKED_AGAIN, REFUSED
 from bridge.model.errors import BrokerUnavailable, QueueMissing, Unavailable
 from bridge.model.message import Copy
+from bridge.service.acceptance import Acceptance
 from bridge.service.context import Context
 from bridge.service.supervisor import waiting
 
@@ -33,7 +35,7 @@ _FAILED_AGAIN_MS = 5_000  # after a fault of ours with one message
 # For copies out of bundles when the process stops: they are due by then, and have been asked about once more.
 _ENDED_WITHIN_MS = HELD_AT_MOST_MS + RETRY_MS
 
-_Unpacked = Due | Returned | Unusable
+_Unpacked = Due | Returned | Submission | Unusable
 
 
 class Session:
@@ -53,6 +55,7 @@ class Session:
         self._prefetch = context.settings.checkpoint_prefetch
         self._batch = context.settings.checkpoint_batch
         self._batches = Batches(context, lane)
+        self._acceptance = Acceptance(context)
         self._held: DueQueue[Arrival] = DueQueue()
         self._parking = Parking(context, lane)
         self._opened = OpenedBundles(context.settings, self._parking)
@@ -109,6 +112,8 @@ class Session:
             working.cancel()
             parking.cancel()
             self._flight.cancel()
+            with suppress(Unavailable):
+                await self._acceptance.end()
             with suppress(BrokerUnavailable):
                 await consumer.close()
 
@@ -128,6 +133,8 @@ class Session:
         """Returns a key on the Redis server that is asked about the arrival."""
         if isinstance(arrival, Unusable):
             return self._keys.topics
+        if isinstance(arrival, Submission):
+            return self._keys.home(arrival.topic, arrival.message_id)
         return self._keys.home(arrival.topic, arrival.copy.id)
 
     async def _finish_opened(self, consumer: Consumer, parking: asyncio.Task[None]) -> None:
@@ -195,8 +202,12 @@ class Session:
         """Processes a batch, and holds again what could not be done."""
         left: list[_Unpacked]
         unusable = [arrival for arrival in batch if isinstance(arrival, Unusable)]
-        items = [arrival for arrival in batch if not isinstance(arrival, Unusable)]
+        items = [arrival for arrival in batch if isinstance(arrival, Due | Returned)]
+        submissions = [arrival for arrival in batch if isinstance(arrival, Submission)]
         try:
+            if submissions:
+                await self._accept(consumer, submissions)
+                submissions = []
             for refused in unusable[:]:
                 await self._refuse(consumer, refused)
                 unusable.remove(refused)
@@ -212,11 +223,11 @@ class Session:
         except Unavailable as error:
             # Nothing was acknowledged, so the next try decides the same.
             self.state = waiting(error)
-            left = [*unusable, *items]
+            left = [*submissions, *unusable, *items]
             for arrival in left:
                 self._hold(arrival, RETRY_MS)
         except Exception:
-            left = [*unusable, *items]
+            left = [*submissions, *unusable, *items]
             if len(left) > 1:
                 # One message is at fault. It must not hold up the others.
                 for arrival in left:
@@ -226,6 +237,19 @@ class Session:
                 self._hold(left[0], _FAILED_AGAIN_MS)
             else:
                 raise
+
+    async def _accept(self, consumer: Consumer, submissions: Sequence[Submission]) -> None:
+        """Accepts messages whose delay is in a header, as the ingress does. They came over the exchange `delay`, or
+        their own expiration passed in the ingress' queue."""
+        accepted = await self._acceptance.accept(submissions)
+        for submission in accepted.later:
+            self._hold(submission, RETRY_MS)
+        for submission, reason in accepted.refused:
+            self._hold(Unusable(submission.tag, submission.original, reason), 0)
+        await consumer.ack(self._bundles.done(accepted.done))
+        await self._acceptance.acknowledged(accepted)
+        for error in accepted.errors:
+            self.state = waiting(error)
 
     async def _refuse(self, consumer: Consumer, arrival: Unusable) -> None:
         await self._copy_publisher.refuse(arrival.original, arrival.reason)
@@ -239,6 +263,8 @@ def _own_ms() -> float:
 
 
 def _id(arrival: _Unpacked) -> str:
+    if isinstance(arrival, Submission):
+        return arrival.message_id
     if not isinstance(arrival, Unusable):
         return arrival.copy.id
     original = arrival.original

@@ -1,7 +1,8 @@
 -- Decides about a copy that came back from its ready queue: rejected over AMQP, over the delivery limit, or expired.
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms by_ttl by
---       by_ttl '1': RabbitMQ says that the copy's time to live has passed. by: as in _record.lua.
+--       by_ttl '1': RabbitMQ says that the copy's time to live has passed. '2': the same, and the AMQP client has set one
+--       that counts from the release, so the record does not have it. by: as in _record.lua.
 -- Returns: retry (publish a successor, then run `retry`) | bury (its retries are used up)
 --       | delivered (as in lease.lua) | expired | ahead | ghost
 -- Promise: an existing record changes only where the message expires, or where an AMQP client's own copy, of epoch 0,
@@ -33,7 +34,7 @@ elseif r[EPOCH] < epoch then
 end
 -- RabbitMQ and Redis have different clocks, so an expiry that RabbitMQ reports counts up to a second early.
 local SKEW_MS = 1000
-if expired(r) or (ARGV[13] == '1' and r[EXPIRES] > 0 and r[EXPIRES] <= now + SKEW_MS) then
+if expired(r) or ARGV[13] == '2' or (ARGV[13] == '1' and r[EXPIRES] > 0 and r[EXPIRES] <= now + SKEW_MS) then
   expire(r, ARGV[14])
   return answer('expired', r)
 end

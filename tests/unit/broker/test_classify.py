@@ -25,6 +25,8 @@ class Delivered:
     properties: Properties
     body: bytes
     delivery_tag: int = 7
+    exchange: str = "delay"
+    redelivered: bool = False
 
 
 def expired(*queues: str) -> list[dict[str, Any]]:

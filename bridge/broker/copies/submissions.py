@@ -1,0 +1,188 @@
+"""Reads messages whose delay is in a header, as RabbitMQ's delayed-message plugin takes them. Pure.
+
+x-delay            milliseconds from now: an integer, or digits as text; 0, a negative number or none: now
+x-deliver-at       an instant in Unix milliseconds, in place of x-delay
+x-delay-exchange, x-delay-routing-key    the target; without them the message goes to the topic in its routing key
+
+A message came over the exchange `delay.in`, over `delay.in.E`, whose target is the exchange E, or over `delay` with a
+key that is none of the wheel. Headers with our prefix are the bridge's. A consumer that passes a delivery on, with all
+its headers, sets none of them by that.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from hashlib import sha256
+from math import ceil, isfinite
+from typing import Any, Final
+
+import orjson
+
+from bridge.broker.copies.copies import CLIENTS_ID, NEVER_RESTORED, OWN_PREFIX, PROPERTIES_AS_SENT, target_of
+from bridge.broker.copies.properties import UNREADABLE, Message, Properties, deaths, latest_death
+from bridge.model.durations import LATEST_INSTANT_MS, format_instant
+from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.header_values import as_text
+from bridge.model.message import Envelope, Target, id_of, valid_topic
+from topology.names import LONGEST_NAME, Names
+from topology.wheel import MAX_DELAY_MS
+
+DELAY: Final = "x-delay"
+DELIVER_AT: Final = "x-deliver-at"
+_MOST_DIGITS: Final = 20
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Submission:
+    """A message to accept. `tag` acknowledges the delivery, and `original` is put aside if it can't be accepted.
+
+    `message_id` empty: the client gave none. It has at most one of `delay_ms` and `deliver_at_ms`. `again`: RabbitMQ
+    may have delivered it before. `fingerprint`: of all that the client sent; equal messages have equal ones.
+    """
+
+    tag: int
+    original: Message
+    topic: str
+    message_id: str
+    envelope: Envelope
+    delay_ms: int | None
+    deliver_at_ms: int | None
+    again: bool
+    fingerprint: str
+
+    @property
+    def count(self) -> int:
+        return 1
+
+
+class Unacceptable(Exception):
+    """The message can't be accepted. The text is for an operator."""
+
+
+def is_submission(names: Names, message: Message) -> bool:
+    """Returns whether a delivery at a checkpoint that no key of the wheel led there is one."""
+    headers = message.properties.headers or {}
+    exchange = message.exchange
+    return (
+        DELAY in headers
+        or DELIVER_AT in headers
+        or exchange == names.ingress
+        or names.delayed_exchange(exchange) is not None
+    )
+
+
+def expired_in_ingress(names: Names, properties: Properties) -> bool:
+    """Returns whether the delivery left the ingress because the client's `expiration` passed there."""
+    death = latest_death(properties.headers)
+    return death is not None and death[0] == names.ingress
+
+
+def submission(names: Names, message: Message, *, now_ms: int) -> Submission:
+    """Reads a delivery.
+
+    Raises:
+        Unacceptable
+        ValueError: the deaths can't be read.
+    """
+    properties, routing_key = message.properties, message.routing_key
+    headers = properties.headers or {}
+    if UNREADABLE in headers:
+        raise Unacceptable(f"the message's properties can't be read: {headers[UNREADABLE]!s}")
+    exchange, expiration, again = message.exchange, properties.expiration, message.redelivered
+    if expired_in_ingress(names, properties):
+        death = deaths(headers)[0]
+        # A bridge may have accepted it before it died.
+        exchange, expiration, again = death.exchange, death.original_expiration, True
+    delay_ms, deliver_at_ms = _moment(headers, now_ms)
+    topic, target = _destination(names, exchange, routing_key, headers)
+    sent_with = {name: getattr(properties, name, None) for name in PROPERTIES_AS_SENT}
+    sent_with |= {"expiration": expiration, "timestamp_ms": properties.timestamp_ms, "user_id": properties.user_id}
+    kept = {name: value for name, value in sent_with.items() if value is not None}
+    restored = {
+        name: value for name, value in headers.items() if not name.startswith(OWN_PREFIX) and name not in NEVER_RESTORED
+    }
+    given_id = properties.message_id or ""
+    written = {name: raw for name, raw in (properties.written or {}).items() if name in restored}
+    sent = [exchange, routing_key, given_id, properties.content_type, restored, kept, sorted(written)]
+    fingerprint = sha256(
+        b"%b%b" % (orjson.dumps(sent, default=as_text, option=orjson.OPT_SORT_KEYS), message.body)
+    ).hexdigest()[:32]
+    if delay_ms:
+        # As the plugin did: a consumer that publishes it again causes no second delay.
+        restored[DELAY] = -delay_ms
+        written.pop(DELAY, None)
+    message_id = id_of(given_id) if given_id else ""
+    if message_id != given_id:
+        restored[CLIENTS_ID] = given_id
+    return Submission(
+        tag=message.delivery_tag,
+        original=message,
+        topic=topic,
+        message_id=message_id,
+        envelope=Envelope(
+            content_type=properties.content_type or "",
+            headers=restored,
+            body=message.body,
+            properties=kept,
+            written=written,
+            target=target,
+        ),
+        delay_ms=None if deliver_at_ms is not None else delay_ms,
+        deliver_at_ms=deliver_at_ms,
+        again=again,
+        fingerprint=fingerprint,
+    )
+
+
+def _destination(names: Names, exchange: str, routing_key: str, headers: dict[str, Any]) -> tuple[str, Target | None]:
+    """Returns the topic and the target."""
+    delayed = names.delayed_exchange(exchange)
+    if delayed is not None:
+        return names.topic_of_exchange(delayed), Target(delayed, routing_key)
+    if not valid_topic(routing_key):
+        raise Unacceptable(
+            f"the routing key {routing_key[:LONGEST_NAME]!r} is not a topic: it must be `topic` or `namespace/topic`, "
+            "each 1 to 100 of A-Z a-z 0-9 _ . -"
+        )
+    try:
+        target = target_of(headers, routing_key)
+    except ValueError as error:
+        raise Unacceptable(str(error)) from None
+    if target is not None and (not target.exchange or names.owns_exchange(target.exchange)):
+        raise Unacceptable(
+            f"the header x-delay-exchange is {target.exchange!r}; it must be neither the default exchange nor one of"
+            " the bridge's own"
+        )
+    return routing_key, target
+
+
+def _moment(headers: dict[str, Any], now_ms: int) -> tuple[int, int | None]:
+    """Returns the delay, and the instant if that is given in its place."""
+    delay_ms, deliver_at_ms = _number(headers, DELAY), _number(headers, DELIVER_AT)
+    if delay_ms is not None and delay_ms > MAX_DELAY_MS:
+        raise Unacceptable(f"the header {DELAY} is {delay_ms}; it must be at most {MAX_DELAY_MS}, which is 999 days")
+    delay_ms = max(0, delay_ms or 0)
+    if deliver_at_ms is None:
+        return delay_ms, None
+    if delay_ms:
+        raise Unacceptable(f"the headers {DELAY} and {DELIVER_AT} both say when it is due; give one of them")
+    if deliver_at_ms > min(now_ms + MAX_DELAY_MS, LATEST_INSTANT_MS):
+        raise Unacceptable(
+            f"the header {DELIVER_AT} is {deliver_at_ms}; it must be at most 999 days ahead, now "
+            f"{format_instant(now_ms + MAX_DELAY_MS)}"
+        )
+    return 0, max(0, deliver_at_ms)
+
+
+def _number(headers: dict[str, Any], name: str) -> int | None:
+    """Reads a whole number. AMQP has eight types of integers, and some clients write numbers as floats."""
+    value = headers.get(name)
+    if value is None or type(value) is int:
+        return value
+    if isinstance(value, float | Decimal) and isfinite(value):
+        return ceil(value)
+    if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit() and len(value) <= _MOST_DIGITS:
+        return int(value)
+    raise Unacceptable(
+        f"the header {name} is {value!r:.100}; it must be a whole number of milliseconds, or its digits as text"
+    )

@@ -1,0 +1,153 @@
+"""Accepts the messages that AMQP clients publish with their delay in a header.
+
+    delay.in, delay.in.E --> queue delay.in --> record, copy in the wheel --> acknowledged
+                                            '-> delay.refused (it can't be read, or is due in over 999 days)
+
+A message that the bridge has not acknowledged stays in the queue. So while Redis is away, messages are late and not
+lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from bridge.broker.client.consumer import Consumer, Delivery
+from bridge.broker.copies.classify import Unusable
+from bridge.broker.copies.submissions import Submission
+from bridge.metrics.loops import REFUSED
+from bridge.model.errors import BrokerUnavailable, QueueMissing, Unavailable
+from bridge.service.acceptance import Acceptance
+from bridge.service.context import Context
+from bridge.service.supervisor import waiting
+
+log = structlog.get_logger(__name__)
+
+_PREFETCH: Final = 1_000
+_BATCH: Final = 256
+_AT_ONCE: Final = 3  # batches: one waits for Redis while another waits for RabbitMQ
+_RETRY_S: Final = 0.5
+_FAILED_AGAIN_S: Final = 5.0  # after a fault of ours with one message
+
+_Arrival = Submission | Unusable
+
+
+class Ingress:
+    """Accepts messages in batches, and acknowledges each once it has its record and its copy."""
+
+    name = "ingress"
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._connection = context.broker.consuming
+        self._declared = context.broker.declared
+        self._read = context.broker.submitted
+        self._releases = context.broker.releases
+        self._clock = context.store.clock
+        self._arrived: asyncio.Queue[_Arrival] = asyncio.Queue()
+        self._acceptance = Acceptance(context)
+        self.state = "starting"
+
+    async def run(self) -> None:
+        """Runs for ever. While RabbitMQ or Redis is away, it tries again every half second."""
+        while True:
+            try:
+                await self._session()
+            except Unavailable as error:
+                self.state = waiting(error)
+                log.warning("ingress.waiting", reason=str(error))
+            await asyncio.sleep(_RETRY_S)
+
+    async def run_once(self, consumer: Consumer) -> None:
+        """Waits for a message, and accepts a batch of those that have arrived."""
+        batch = [await self._arrived.get()]
+        while len(batch) < _BATCH and not self._arrived.empty():
+            batch.append(self._arrived.get_nowait())
+        await self._process(consumer, batch)
+
+    async def _process(self, consumer: Consumer, batch: Sequence[_Arrival]) -> None:
+        left = [*batch]
+        try:
+            for unusable in [one for one in batch if isinstance(one, Unusable)]:
+                await self._refuse(consumer, unusable, unusable.reason)
+                left.remove(unusable)
+            submissions = [one for one in batch if isinstance(one, Submission)]
+            if submissions:
+                accepted = await self._acceptance.accept(submissions)
+                left = [*accepted.later, *(submission for submission, _ in accepted.refused)]
+                await consumer.ack(accepted.done)
+                await self._acceptance.acknowledged(accepted)
+                for submission, reason in accepted.refused:
+                    await self._refuse(consumer, submission, reason)
+                    left.remove(submission)
+                self.state = next((waiting(error) for error in accepted.errors), "ok")
+            self._again(left, _RETRY_S)
+        except Unavailable as error:
+            self.state = waiting(error)
+            self._again(left, _RETRY_S)
+        except Exception:
+            if len(left) > 1:
+                # One message is at fault. It must not hold up the others.
+                for arrival in left:
+                    await self._process(consumer, [arrival])
+                return
+            log.exception("ingress.failed", topic=left[0].topic if left else "")
+            self._again(left, _FAILED_AGAIN_S)
+
+    def _again(self, arrivals: Sequence[_Arrival], after_s: float) -> None:
+        if arrivals:
+            # Into the queue of this session: a tag belongs to its channel.
+            asyncio.get_running_loop().call_later(after_s, _put, self._arrived, arrivals)
+
+    async def _refuse(self, consumer: Consumer, arrival: _Arrival, reason: str) -> None:
+        await self._releases.refuse(arrival.original, reason)
+        log.warning("ingress.refused", reason=reason)
+        REFUSED.inc()
+        await consumer.ack([arrival.tag])
+
+    def _received(self, delivery: Delivery) -> None:
+        self._arrived.put_nowait(self._read(delivery, now_ms=int(self._clock.now_ms())))
+
+    async def _session(self) -> None:
+        """Works over one channel until it is lost."""
+        await self._declared.wheel.ensure()
+        await self._context.store.learn_clock()
+        self._arrived, self._acceptance = asyncio.Queue(), Acceptance(self._context)
+        try:
+            consumer = await Consumer.open(
+                self._connection, self._declared.ingress_queue, prefetch=_PREFETCH, received=self._received
+            )
+        except QueueMissing:
+            # Somebody deleted it.
+            await self._declared.wheel.renew()
+            raise
+        self.state = "ok"
+        closed = asyncio.create_task(consumer.until_closed())
+        working = [asyncio.create_task(self._work(consumer)) for _ in range(_AT_ONCE)]
+        try:
+            await asyncio.wait((closed, *working), return_when=asyncio.FIRST_COMPLETED)
+            for task in working:
+                if task.done():
+                    task.result()
+            raise BrokerUnavailable("the channel was closed")
+        finally:
+            closed.cancel()
+            for task in working:
+                task.cancel()
+            with suppress(Unavailable):
+                await self._acceptance.end()
+            with suppress(BrokerUnavailable):
+                await consumer.close()
+
+    async def _work(self, consumer: Consumer) -> None:
+        while True:
+            await self.run_once(consumer)
+
+
+def _put(queue: asyncio.Queue[_Arrival], arrivals: Sequence[_Arrival]) -> None:
+    for arrival in arrivals:
+        queue.put_nowait(arrival)

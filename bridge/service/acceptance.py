@@ -1,0 +1,234 @@
+"""Accepts messages whose delay is in a header: sends each as a client's draft, and says which deliveries are done.
+
+    name an id ──> note it as an intent ──> send (`send_groups.py`) ──> the caller acknowledges ──> forget the intent
+
+The bridge may die after each step, and RabbitMQ then delivers the message again. So the id of a message is in Redis
+before the send. A redelivered message takes over the intent of the session that has ended: its id, and the moment
+since which it has it. If there is a record of this id that is not older, the message was accepted. Without an intent it
+was not.
+
+The id is the client's. If a message has it already, this one gets an id of its own, as it may be another message: a
+publisher that repeats a publish can't be told from one that uses an id twice. Then nothing is lost, and the header
+`x-delay-message-id` has the client's id.
+
+Without a client's id, equal messages have nothing that tells them apart. An intent that outlived its message could be
+taken for that of an equal one, which would be lost. So such an intent is forgotten before the acknowledgement. If the
+bridge dies between the two, the message comes twice, under two ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from bridge.broker.copies.copies import CLIENTS_ID
+from bridge.broker.copies.submissions import Submission
+from bridge.model.errors import InvalidRequest, Unavailable, Unpublishable
+from bridge.model.message import State
+from bridge.model.ulids import new_ulid
+from bridge.model.values import Draft, Sent
+from bridge.service.context import Context
+from bridge.service.sending import Sending
+from bridge.store.intents import Found, Intent, StoredIntents
+from bridge.store.outcomes import outcome_of
+
+
+@dataclass(slots=True)
+class _Item:
+    """A submission that is not done. `tried`: it may be accepted already."""
+
+    submission: Submission
+    id: str = ""
+    intent: Intent | None = None
+    tried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """`done`: tags to acknowledge. `refused`: messages that can't be accepted, and why. `later`: to be given again in a
+    moment. `errors`: of servers that were away."""
+
+    done: list[int] = field(default_factory=list)
+    refused: list[tuple[Submission, str]] = field(default_factory=list)
+    later: list[Submission] = field(default_factory=list)
+    errors: list[Unavailable] = field(default_factory=list)
+
+
+class Acceptance:
+    """Accepts the deliveries of one channel. Their tags tell them apart."""
+
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._sending = Sending(context)
+        self._intents = StoredIntents(context.store, context.records.keys, new_ulid())
+        self._items: dict[int, _Item] = {}
+        self._left: list[str] = []  # ids whose intents are to be forgotten
+        self._ids: dict[tuple[str, str], int] = {}  # the tags of the ids that it is accepting now
+
+    async def accept(self, submissions: Sequence[Submission]) -> Accepted:
+        """Accepts messages. The caller acknowledges those that are done, and gives the others again."""
+        items = [self._items.setdefault(one.tag, _Item(one)) for one in submissions]
+        accepted = Accepted()
+        try:
+            waiting = await self._name(items)
+            ready = [item for item in items if item.submission.tag not in waiting]
+            await self._note(ready)
+            known = await self._known([item for item in ready if item.tried])
+            done = [item for item in ready if item.submission.tag in known]
+            sent = [item for item in ready if item.submission.tag not in known]
+            taken = await self._send(sent, accepted, done)
+            refused = [self._items[submission.tag] for submission, _ in accepted.refused]
+            nameless = [item for item in done if not item.submission.message_id]
+            await self._forget([*taken, *(item.id for item in (*nameless, *refused))])
+        except Unavailable as error:
+            return Accepted(later=[*submissions], errors=[error])
+        for item in (*nameless, *refused):
+            self._drop(item)
+        accepted.done.extend(item.submission.tag for item in done)
+        accepted.later.extend(item.submission for item in items if item.submission.tag in waiting)
+        return accepted
+
+    async def acknowledged(self, accepted: Accepted) -> None:
+        """Forgets the messages that were done and are acknowledged now. While Redis is away, a later call does it."""
+        for tag in accepted.done:
+            if (item := self._items.get(tag)) is not None:
+                self._left.append(item.id)
+                self._drop(item)
+        left, self._left = self._left, []
+        try:
+            await self._forget(left)
+        except Unavailable:
+            self._left += left
+
+    async def end(self) -> None:
+        """Ends the session, and lets others take its messages over. After it no message may be given.
+
+        Raises:
+            StoreUnavailable
+        """
+        if self._items:
+            await self._intents.end(int(self._store.clock.now_ms()))
+
+    async def _name(self, items: Sequence[_Item]) -> set[int]:
+        """Gives each message an id. Returns the tags of those that wait until another session has ended, or until it
+        has accepted a message that looks the same."""
+        again = [item for item in items if item.submission.again and not item.id]
+        waiting: set[int] = set()
+        if again:
+            await self._learn_clock()
+            found = await self._intents.others({item.submission.fingerprint for item in again}, self._now_ms())
+            for item in again:
+                waiting |= await self._take_over(item, found)
+        for item in items:
+            if not item.id and item.submission.tag not in waiting:
+                self._give(item, item.submission.message_id)
+        return waiting
+
+    async def _take_over(self, item: _Item, found: list[Found]) -> set[int]:
+        """Takes an intent for the message over, if an ended session left one. Returns the message's tag if it waits."""
+        its_own = [one for one in found if one.intent.fingerprint == item.submission.fingerprint]
+        for one in its_own:
+            if not one.ended or (item.submission.topic, one.id) in self._ids:
+                continue
+            found.remove(one)
+            # First our own intent: a crash in between leaves two, and none is lost.
+            await self._intents.begin({one.id: one.intent}, self._now_ms())
+            if await self._intents.take(one):
+                item.id, item.intent, item.tried = one.id, one.intent, True
+                self._ids[item.submission.topic, one.id] = item.submission.tag
+                return set()
+            await self._intents.done([one.id])
+        return {item.submission.tag} if any(not one.ended for one in its_own) else set()
+
+    def _give(self, item: _Item, wanted: str) -> None:
+        topic, tag = item.submission.topic, item.submission.tag
+        item.id = new_ulid() if not wanted or (topic, wanted) in self._ids else wanted
+        item.intent, item.tried = None, False
+        self._ids[topic, item.id] = tag
+
+    async def _note(self, items: Sequence[_Item]) -> None:
+        """Notes the intents of messages that have none yet."""
+        new = [item for item in items if item.intent is None]
+        if not new:
+            return
+        await self._learn_clock()
+        now_ms = self._now_ms()
+        intents = {item.id: Intent(item.submission.fingerprint, now_ms) for item in new}
+        await self._intents.begin(intents, now_ms)
+        for item in new:
+            item.intent = intents[item.id]
+
+    async def _known(self, items: Sequence[_Item]) -> set[int]:
+        """Returns the tags of those messages that were accepted, by their records."""
+        if not items:
+            return set()
+        calls = [self._records.look(item.submission.topic, item.id) for item in items]
+        known: set[int] = set()
+        for item, call, answer in zip(items, calls, await self._store.run(calls), strict=True):
+            record = outcome_of(call, answer).record
+            if record is not None and record.state is not State.UNCONFIRMED and _is_of(item, record.created_ms):
+                known.add(item.submission.tag)
+        return known
+
+    async def _send(self, items: Sequence[_Item], accepted: Accepted, done: list[_Item]) -> list[str]:
+        """Sends messages, and adds each to those that are done, refused or left for later. Returns ids that other
+        messages had."""
+        before = [item.tried for item in items]
+        for item in items:
+            item.tried = True
+        results = await self._sending.send_many([_draft(item) for item in items])
+        taken: list[str] = []
+        for item, was_tried, result in zip(items, before, results, strict=True):
+            if isinstance(result, Sent):
+                its_own = was_tried and _is_of(item, result.message.record.created_ms)
+                if not result.replayed or its_own:
+                    done.append(item)
+                    continue
+                taken.append(item.id)
+                self._ids.pop((item.submission.topic, item.id), None)
+                self._give(item, "")
+            elif isinstance(result, InvalidRequest | Unpublishable):
+                accepted.refused.append((item.submission, str(result)))
+                continue
+            elif not isinstance(result, Unavailable):
+                raise result
+            else:
+                accepted.errors.append(result)
+            accepted.later.append(item.submission)
+        return taken
+
+    async def _forget(self, ids: Sequence[str]) -> None:
+        if ids:
+            await self._intents.done(ids)
+
+    def _drop(self, item: _Item) -> None:
+        self._items.pop(item.submission.tag, None)
+        self._ids.pop((item.submission.topic, item.id), None)
+
+    async def _learn_clock(self) -> None:
+        if not self._store.clock.known:
+            await self._store.learn_clock()
+
+    def _now_ms(self) -> int:
+        return int(self._store.clock.now_ms())
+
+
+def _is_of(item: _Item, created_ms: int) -> bool:
+    """Whether a record of the message's id is its own, and not that of a message before."""
+    return item.intent is not None and created_ms >= item.intent.since_ms
+
+
+def _draft(item: _Item) -> Draft:
+    submission = item.submission
+    envelope = submission.envelope
+    if item.id != submission.message_id and CLIENTS_ID not in envelope.headers and submission.message_id:
+        headers: Mapping[str, object] = {**envelope.headers, CLIENTS_ID: submission.message_id}
+        envelope = replace(envelope, headers=headers)
+    return Draft(
+        topic=submission.topic,
+        id=item.id,
+        envelope=envelope,
+        delay_ms=submission.delay_ms,
+        deliver_at_ms=submission.deliver_at_ms,
+    )

@@ -1,0 +1,121 @@
+"""Tests that a process that dies between two steps of the ingress leaves each message to the next process, once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aio_pika
+import pytest
+
+from bridge.broker.publications import Route
+from bridge.service.service import Service
+from bridge.store import intents
+from tests.fault.api import now_ms
+from tests.fault.crash import ABSENCE_MS, DyingAt, after, before, comes_once, dies_in, dying, on_way, pull, restarted
+from tests.fault.stage import Stage
+from tests.waiting import pause
+
+DELAY_MS = 1_000
+
+
+@pytest.fixture(autouse=True)
+def _ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that was killed counts as ended after half a second."""
+    monkeypatch.setattr(intents, "_ALIVE_MS", 500)
+
+
+async def publish(stage: Stage, topic: str, *messages: aio_pika.Message) -> None:
+    async with (
+        await aio_pika.connect(stage.rabbit.amqp_url) as connection,
+        connection.channel(on_return_raises=True) as channel,
+    ):
+        entry = await channel.get_exchange("delay.in", ensure=False)
+        await asyncio.gather(*(entry.publish(message, topic, timeout=10) for message in messages))
+
+
+def message(body: bytes = b'"it"', *, message_id: str | None = "it", delay_ms: int = DELAY_MS) -> aio_pika.Message:
+    return aio_pika.Message(
+        body,
+        message_id=message_id,
+        content_type="application/json",
+        headers={"x-delay": delay_ms},
+        delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "dying_at", "message_id"),
+    [
+        ("unclaimed", before("schedule"), None),
+        ("claimed", after("schedule"), "it"),  # the next claim has to wait until it may take the id over
+        ("published", on_way(Route.WHEEL), None),
+        ("confirmed", after("confirm"), "it"),
+        ("confirmed", after("confirm"), None),
+    ],
+)
+async def test_message_comes_once_after_a_crash(
+    stage: Stage, name: str, dying_at: DyingAt, message_id: str | None
+) -> None:
+    topic = f"{name}-{message_id}"
+    async with dying(stage) as (mortal, _):
+        dying_at(mortal)
+        due_ms = now_ms() + DELAY_MS
+        await dies_in(mortal, publish_and_wait(stage, topic, message(message_id=message_id)))
+    async with restarted(stage) as service:
+        await comes_once(service, topic, not_before_ms=due_ms, message_id=message_id)
+
+
+async def publish_and_wait(stage: Stage, topic: str, *messages: aio_pika.Message) -> None:
+    await publish(stage, topic, *messages)
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(("name", "dying_at"), [("unclaimed", before("schedule")), ("confirmed", after("confirm"))])
+async def test_equal_messages_without_ids_come_as_often_as_they_were_published(
+    stage: Stage, name: str, dying_at: DyingAt
+) -> None:
+    topic = f"equal-{name}"
+    messages = [message(message_id=None) for _ in range(5)]
+    async with dying(stage) as (mortal, _):
+        dying_at(mortal)
+        await dies_in(mortal, publish_and_wait(stage, topic, *messages))
+    async with restarted(stage) as service:
+        assert len(await all_of(service, topic, 5)) == 5
+
+
+async def test_different_messages_under_one_id_all_come_after_a_crash(stage: Stage) -> None:
+    topic = "different"
+    async with dying(stage) as (mortal, _):
+        mortal.dies_after_script("confirm")
+        await dies_in(mortal, publish_and_wait(stage, topic, *(message(b"%d" % at) for at in range(5))))
+    async with restarted(stage) as service:
+        assert sorted(await all_of(service, topic, 5)) == [b"%d" % at for at in range(5)]
+
+
+async def test_message_that_was_deleted_stays_deleted_if_it_comes_again(stage: Stage) -> None:
+    async with dying(stage) as (mortal, service):
+        mortal.dies_after_script("confirm")
+        await dies_in(mortal, publish_and_wait(stage, "deleted", message()))
+        # Its ack has not reached RabbitMQ.
+    async with restarted(stage) as service:
+        await until(service, "deleted")
+        await service.changing.delete("deleted", "it", release=False)
+        assert await pull(service, "deleted", wait_ms=DELAY_MS + ABSENCE_MS) == []
+
+
+async def until(service: Service, topic: str) -> None:
+    async with asyncio.timeout(30):
+        while await service.lookup.get_many(topic, ["it"]) == [None]:
+            await pause()
+
+
+async def all_of(service: Service, topic: str, count: int) -> list[bytes]:
+    """Pulls until nothing more comes, and acknowledges."""
+    bodies: list[bytes] = []
+    while True:
+        wait_ms = 20_000 if len(bodies) < count else ABSENCE_MS
+        pulled = await pull(service, topic, wait_ms=wait_ms)
+        if not pulled:
+            return bodies
+        bodies += [one.message.envelope.body or b"" for one in pulled if one.message.envelope is not None]
+        await service.settling.ack_receipts(topic, [one.receipt for one in pulled])
