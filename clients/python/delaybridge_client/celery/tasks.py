@@ -1,0 +1,115 @@
+"""Looks up, lists, moves and deletes the tasks that wait in a bridge, by their ids."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Self, TypeVar
+
+from celery import Celery
+
+from delaybridge_client import operations
+from delaybridge_client.celery.delays import topic_of
+from delaybridge_client.client import SyncClient
+from delaybridge_client.errors import NotFound
+from delaybridge_client.values.message import Message
+
+T = TypeVar("T")
+_RECORDED_S: Final = 2.0  # after the broker's confirm, the bridge has the record within a second
+_POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayedTask:
+    """A task that waits, or has waited. `args` and `kwargs` are None if the body is not JSON.
+
+    `released`: the bridge has published it to its queue. Nobody tells the bridge what becomes of it then: ask Celery.
+    """
+
+    id: str
+    name: str
+    eta: datetime
+    args: list[Any] | None
+    kwargs: Mapping[str, Any] | None
+    state: str
+    message: Message
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        is_body = isinstance(message.body, list) and len(message.body) == 3
+        args, kwargs, _ = message.body if is_body else (None, None, None)
+        return cls(
+            id=message.id,
+            name=str(message.headers.get("task", "")),
+            eta=message.due_at,
+            args=args,
+            kwargs=kwargs,
+            state=message.state,
+            message=message,
+        )
+
+    @property
+    def released(self) -> bool:
+        return self.state == "acked"
+
+
+class DelayedTasks:
+    """The delayed tasks of an app. `queue` of each call: Celery's queue; without it, the app's default queue.
+
+    A task that was just sent has its record within a second. So each call waits that long for a task before it raises
+    `NotFound`.
+    """
+
+    def __init__(self, app: Celery, client: SyncClient) -> None:
+        self._app = app
+        self._client = client
+
+    def waiting(self, queue: str | None = None) -> Iterator[DelayedTask]:
+        """The tasks that wait, by their moments."""
+        found = operations.list_messages(self._topic(queue), state=["waiting"])
+        return map(DelayedTask.of, self._client.every(found))
+
+    def look_up(self, task_id: str, *, queue: str | None = None) -> DelayedTask:
+        """The task, also for an hour after its end."""
+        return DelayedTask.of(_recorded(lambda: self._client.look_up(self._topic(queue), task_id)))
+
+    def move(
+        self,
+        task_id: str,
+        *,
+        eta: datetime | None = None,
+        countdown: float | None = None,
+        queue: str | None = None,
+    ) -> DelayedTask:
+        """Changes when the task is due. `countdown=0` makes it due now."""
+        delay = None if countdown is None else timedelta(seconds=countdown)
+        moved = _recorded(lambda: self._client.move(self._topic(queue), task_id, deliver_at=eta, delay=delay))
+        return DelayedTask.of(moved)
+
+    def delete(self, task_id: str, *, queue: str | None = None) -> DelayedTask:
+        """Deletes the task: no worker gets it. Its `AsyncResult` is then REVOKED, if the app has a result backend.
+
+        Raises:
+            Conflict: it is released already. `app.control.revoke` may still stop it.
+        """
+        deleted = _recorded(lambda: self._client.delete(self._topic(queue), task_id))
+        self._app.backend.mark_as_revoked(task_id, "deleted before it was due")
+        return DelayedTask.of(deleted)
+
+    def _topic(self, queue: str | None) -> str:
+        namespace = self._app.conf.get("delaybridge_namespace", "celery")
+        return topic_of(namespace, queue or self._app.conf.task_default_queue)
+
+
+def _recorded(call: Callable[[], T]) -> T:
+    """Makes a call about one task again until the bridge has its record."""
+    give_up_at = time.monotonic() + _RECORDED_S
+    while True:
+        try:
+            return call()
+        except NotFound:
+            if time.monotonic() > give_up_at:
+                raise
+        time.sleep(_POLL_S)
