@@ -33,6 +33,11 @@ class Acknowledger:
         self._close: Callable[[], Awaitable[None]] | None = None
         self._closing: asyncio.Task[None] | None = None
 
+    @property
+    def held(self) -> int:
+        """How many deliveries are neither acknowledged nor requeued."""
+        return self._window.held
+
     def delivered(self, tag: int) -> None:
         """Notes a delivery, in the order of the tags."""
         self._window.delivered(tag)
@@ -72,7 +77,7 @@ class Acknowledger:
         self._close_if_retired()
 
     def _close_if_retired(self) -> None:
-        if self._close is not None and self._closing is None and not self._window.held:
+        if self._close is not None and self._closing is None and not self.held:
             self._closing = asyncio.create_task(self._close_later(self._close))
 
     async def _close_later(self, close: Callable[[], Awaitable[None]]) -> None:

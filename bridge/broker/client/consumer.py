@@ -1,9 +1,12 @@
-"""Consumes a queue over one channel until that channel ends, and acknowledges its deliveries."""
+"""Consumes a queue until its channel ends, and acknowledges its deliveries."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Final
 
 import aiormq
 
@@ -18,21 +21,54 @@ __all__ = ["Consumer", "Delivery"]
 
 _STEP_S = 5.0
 _SILENT_S = 5.0  # a consumer without a delivery for so long asks whether the node still has its queue
+_NUMBERED: Final = 1 << 48  # a channel has fewer deliveries
+
+
+class _ConsumerChannel:
+    """One channel with its consumer. `base`: what its delivery tags have more than those of RabbitMQ, so that they
+    differ from those of the consumer's other channels."""
+
+    def __init__(self, connection: BrokerConnection, raw: aiormq.Channel, number: int) -> None:
+        self.raw = raw
+        self.reader = connection.reader_of(raw)
+        self.generation = connection.generation
+        self.base = number * _NUMBERED
+        self.acknowledger = Acknowledger(raw)
+        self.tag = ""
+        self.closing = asyncio.ensure_future(raw.closing)
+        self.cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        raw.on_consumer_cancel_callbacks.add(lambda _: self.cancelled.cancel())
+
+    @property
+    def ended(self) -> bool:
+        return self.closing.done() or self.cancelled.done()
+
+    def own(self, tags: Iterable[int]) -> list[int]:
+        """Returns those of the tags that are its own, as RabbitMQ knows them."""
+        return [tag - self.base for tag in tags if self.base < tag < self.base + _NUMBERED]
+
+    async def close(self) -> None:
+        """Closes it. Raises BrokerUnavailable."""
+        self.reader.forget(self.tag)
+        async with translated(_STEP_S):
+            await close_channel(self.raw)
 
 
 class Consumer:
-    """Calls `received` for each delivery, with at most `prefetch` of them unacknowledged."""
+    """Calls `received` for each delivery, with at most `prefetch` of them unacknowledged on a channel.
 
-    def __init__(self, connection: BrokerConnection, channel: aiormq.Channel, queue: str, received: Received) -> None:
+    It consumes on the last of its channels. The others close when their deliveries are acknowledged. On all of them, at
+    most one and a half times `prefetch` are unacknowledged.
+    """
+
+    def __init__(self, connection: BrokerConnection, queue: str, *, prefetch: int, received: Received) -> None:
         self._connection = connection
-        self._channel = channel
-        self._reader = connection.reader_of(channel)
         self._queue = queue
+        self._prefetch = prefetch
         self._received = received
-        self._generation = connection.generation
-        self._acknowledger = Acknowledger(channel)
-        self._tag = ""
         self._silent = True
+        self._opened = 0
+        self._channels: list[_ConsumerChannel] = []
 
     @classmethod
     async def open(cls, connection: BrokerConnection, queue: str, *, prefetch: int, received: Received) -> Consumer:
@@ -41,11 +77,8 @@ class Consumer:
         Raises:
             BrokerUnavailable
         """
-        channel = await connection.raw_channel()
-        consumer = cls(connection, channel, queue, received)
-        async with connection.asking(_STEP_S):
-            await channel.basic_qos(prefetch_count=prefetch)
-            await consumer._consume()
+        consumer = cls(connection, queue, prefetch=prefetch, received=received)
+        await consumer._consume(await connection.raw_channel())
         return consumer
 
     async def until_closed(self) -> None:
@@ -54,13 +87,11 @@ class Consumer:
         The channel has closed, or RabbitMQ has cancelled the consumer because its queue was deleted, or this node of
         several has lost the queue's majority.
         """
-        closing = asyncio.ensure_future(self._channel.closing)
-        cancelled = asyncio.get_running_loop().create_future()
-        self._channel.on_consumer_cancel_callbacks.add(lambda _: cancelled.cancel())
-        while not (closing.done() or cancelled.done()):
+        while not (channel := self._channels[-1]).ended:
             self._silent = True
-            await asyncio.wait((closing, cancelled), timeout=_SILENT_S, return_when=asyncio.FIRST_COMPLETED)
-            if self._silent and self._connection.has_other_nodes and not (closing.done() or cancelled.done()):
+            ends = (channel.closing, channel.cancelled)
+            await asyncio.wait(ends, timeout=_SILENT_S, return_when=asyncio.FIRST_COMPLETED)
+            if self._silent and self._connection.has_other_nodes and not channel.ended and not self._is_full:
                 try:
                     await self._consume_again()
                 except BreakerOpen:
@@ -74,7 +105,13 @@ class Consumer:
         Raises:
             BrokerUnavailable: the channel is closed, and RabbitMQ redelivers them.
         """
-        await self._acknowledger.ack(tags)
+        tags = list(tags)
+        *former, last = self._channels
+        for channel in former:
+            if own := channel.own(tags):
+                with suppress(BrokerUnavailable):
+                    await channel.acknowledger.ack(own)
+        await last.acknowledger.ack(last.own(tags))
 
     async def stop(self) -> None:
         """Cancels the consumer. Deliveries that it has can still be acknowledged.
@@ -82,38 +119,70 @@ class Consumer:
         Raises:
             BrokerUnavailable
         """
+        channel = self._channels[-1]
         async with translated(_STEP_S):
-            await self._channel.basic_cancel(self._tag)
+            await channel.raw.basic_cancel(channel.tag)
 
     async def close(self) -> None:
-        """Closes the channel. RabbitMQ requeues all unacknowledged deliveries.
+        """Closes the channels. RabbitMQ requeues all unacknowledged deliveries.
 
         Raises:
             BrokerUnavailable
         """
-        self._reader.forget(self._tag)
-        if self._channel.is_closed:
-            # RabbitMQ closed it. aiormq may not have answered, and then RabbitMQ keeps the channel's deliveries.
-            await self._connection.drop(self._generation)
-            return
-        async with translated(_STEP_S):
-            await close_channel(self._channel)
+        for channel in reversed(self._channels):
+            if channel.raw.is_closed:
+                channel.reader.forget(channel.tag)
+                # RabbitMQ closed it. aiormq may not have answered, and then RabbitMQ keeps the channel's deliveries.
+                await self._connection.drop(channel.generation)
+            else:
+                await channel.close()
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether so much is held that RabbitMQ may be silent for that. A new channel would bring as much again."""
+        return 2 * sum(channel.acknowledger.held for channel in self._channels) > self._prefetch
 
     async def _consume_again(self) -> None:
         """Asks the node for a new consumer in place of the present one.
 
         A node that is cut off from the others keeps its consumers and delivers nothing. It accepts no new consumer.
+
+        The new consumer has another channel. A leader that ends may lose messages which it has delivered, and the next
+        leader counts them as delivered (rabbitmq-server #15473). RabbitMQ notices that with the next message to the
+        same consumer, and otherwise requeues them when the channel closes.
         """
-        previous = self._tag
+        former, raw = self._channels[-1], await self._connection.raw_channel()
+        try:
+            await self._consume(raw, instead_of=former)
+        except BreakerOpen:
+            await _closed(raw)
+            raise
+        former.reader.forget(former.tag)
+        former.acknowledger.retire(partial(self._leave, former))
+
+    async def _consume(self, raw: aiormq.Channel, *, instead_of: _ConsumerChannel | None = None) -> None:
+        channel = _ConsumerChannel(self._connection, raw, self._opened)
+        self._opened += 1
         async with self._connection.asking(_STEP_S):
-            await self._consume()
-            await self._channel.basic_cancel(previous)
-        self._reader.forget(previous)
+            await raw.basic_qos(prefetch_count=self._prefetch)
+            self._channels.append(channel)
+            channel.tag = await channel.reader.consume(raw, self._queue, partial(self._delivered, channel))
+            if instead_of is not None:
+                await instead_of.raw.basic_cancel(instead_of.tag)
 
-    async def _consume(self) -> None:
-        self._tag = await self._reader.consume(self._channel, self._queue, self._delivered)
+    async def _leave(self, channel: _ConsumerChannel) -> None:
+        with suppress(BrokerUnavailable):
+            await channel.close()
+        self._channels.remove(channel)
 
-    def _delivered(self, delivery: Delivery) -> None:
+    def _delivered(self, channel: _ConsumerChannel, delivery: Delivery) -> None:
         self._silent = False
-        self._acknowledger.delivered(delivery.delivery_tag)
+        channel.acknowledger.delivered(delivery.delivery_tag)
+        delivery.delivery_tag += channel.base
         self._received(delivery)
+
+
+async def _closed(raw: aiormq.Channel) -> None:
+    with suppress(BrokerUnavailable):
+        async with translated(_STEP_S):
+            await close_channel(raw)
