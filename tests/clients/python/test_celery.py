@@ -130,6 +130,19 @@ def test_retry_of_a_delayed_task_waits_in_the_bridge_under_the_same_id(shop: Any
     assert result.get(timeout=RESULT_S) == 1
 
 
+def test_second_task_of_an_id_is_found_when_the_first_has_gone(shop: Any, tasks: DelayedTasks) -> None:
+    # As a retry that overtakes the end of the record before it: the bridge gives it another id.
+    result, _ = (shop.shown.apply_async((n,), task_id="twice", countdown=TWO_HOURS + n) for n in (1, 2))
+    _until(tasks, "twice", lambda _: len(list(tasks.waiting())) == 2)
+    assert {task.id for task in tasks.waiting()} == {"twice"}
+    tasks.move("twice", countdown=0)
+    assert result.get(timeout=RESULT_S)["args"] == [1]
+    second = _until(tasks, "twice", lambda task: task.args == [2])
+    assert (second.state, second.message.id != "twice") == ("waiting", True)
+    assert tasks.delete("twice").state == "deleted"
+    assert list(tasks.waiting()) == []
+
+
 @pytest.mark.parametrize("queue", ["mails", "reports"])
 def test_task_of_another_queue_reaches_that_queue(shop: Any, tasks: DelayedTasks, queue: str) -> None:
     # `reports` is a quorum queue on a topic exchange, for which Celery has a delay of its own.

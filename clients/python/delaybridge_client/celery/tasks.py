@@ -13,7 +13,7 @@ from celery import Celery
 from delaybridge_client import operations
 from delaybridge_client.celery.delays import topic_of
 from delaybridge_client.client import SyncClient
-from delaybridge_client.errors import NotFound
+from delaybridge_client.errors import Conflict, NotFound
 from delaybridge_client.values.message import Message
 
 T = TypeVar("T")
@@ -24,6 +24,8 @@ _POLL_S: Final = 0.05
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayedTask:
     """A task that waits, or has waited. `args` and `kwargs` are None if the body is not JSON.
+
+    `message.id` is the task's id, unless another message had that: then the bridge has given it a new one.
 
     `released`: the bridge has published it to its queue. Nobody tells the bridge what becomes of it then: ask Celery.
     """
@@ -41,7 +43,7 @@ class DelayedTask:
         is_body = isinstance(message.body, list) and len(message.body) == 3
         args, kwargs, _ = message.body if is_body else (None, None, None)
         return cls(
-            id=message.id,
+            id=str(message.headers.get("id") or message.id),
             name=str(message.headers.get("task", "")),
             eta=message.due_at,
             args=args,
@@ -73,7 +75,10 @@ class DelayedTasks:
 
     def look_up(self, task_id: str, *, queue: str | None = None) -> DelayedTask:
         """The task, also for an hour after its end."""
-        return DelayedTask.of(_recorded(lambda: self._client.look_up(self._topic(queue), task_id)))
+        found = _recorded(lambda: self._client.look_up(self._topic(queue), task_id))
+        if found.state != "waiting":
+            found = self._under_another_id(task_id, queue) or found
+        return DelayedTask.of(found)
 
     def move(
         self,
@@ -83,10 +88,14 @@ class DelayedTasks:
         countdown: float | None = None,
         queue: str | None = None,
     ) -> DelayedTask:
-        """Changes when the task is due. `countdown=0` makes it due now."""
+        """Changes when the task is due. `countdown=0` makes it due now.
+
+        Raises:
+            Conflict: it is released already.
+        """
         delay = None if countdown is None else timedelta(seconds=countdown)
-        moved = _recorded(lambda: self._client.move(self._topic(queue), task_id, deliver_at=eta, delay=delay))
-        return DelayedTask.of(moved)
+        topic = self._topic(queue)
+        return self._change(task_id, queue, lambda id: self._client.move(topic, id, deliver_at=eta, delay=delay))
 
     def delete(self, task_id: str, *, queue: str | None = None) -> DelayedTask:
         """Deletes the task: no worker gets it. Its `AsyncResult` is then REVOKED, if the app has a result backend.
@@ -94,9 +103,24 @@ class DelayedTasks:
         Raises:
             Conflict: it is released already. `app.control.revoke` may still stop it.
         """
-        deleted = _recorded(lambda: self._client.delete(self._topic(queue), task_id))
+        deleted = self._change(task_id, queue, lambda id: self._client.delete(self._topic(queue), id))
         self._app.backend.mark_as_revoked(task_id, "deleted before it was due")
-        return DelayedTask.of(deleted)
+        return deleted
+
+    def _change(self, task_id: str, queue: str | None, change: Callable[[str], Message]) -> DelayedTask:
+        try:
+            return DelayedTask.of(_recorded(lambda: change(task_id)))
+        except Conflict:
+            other = self._under_another_id(task_id, queue)
+            if other is None:
+                raise
+            return DelayedTask.of(change(other.id))
+
+    def _under_another_id(self, task_id: str, queue: str | None) -> Message | None:
+        """The waiting message of a task whose id another message had as it came: a retry may overtake the end of the
+        record before it. It takes a search through the tasks that wait."""
+        waiting = (task.message for task in self.waiting(queue) if task.id == task_id)
+        return next(waiting, None)
 
     def _topic(self, queue: str | None) -> str:
         namespace = self._app.conf.get("delaybridge_namespace", "celery")
