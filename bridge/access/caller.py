@@ -37,8 +37,8 @@ class Caller:
     need: Need = _LOOK
     session: str | None = None
 
-    def check(self, *topics: str) -> None:
-        """Checks that the token may use these topics.
+    def check(self, *topics: str, need: Need | None = None) -> None:
+        """Checks that the token may use these topics. `need`: what for; None: for the operation.
 
         Raises:
             NotAllowed: it may not use one of them.
@@ -46,7 +46,7 @@ class Caller:
         if self.token is None:
             return
         for topic in topics:
-            if (refusal := may(self.token, self.need, topic)) is not None:
+            if (refusal := may(self.token, need or self.need, topic)) is not None:
                 report(refusal)
                 raise refusal
 

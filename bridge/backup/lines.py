@@ -16,9 +16,12 @@ import orjson
 from bridge.model.errors import BridgeError
 from bridge.model.labels import NO_LABELS, packed, unpacked, valid_key, valid_value
 from bridge.model.message import SHOWN_STATES, Envelope, Message, Record, Target, valid_id, valid_topic
+from bridge.model.schedule_names import valid_schedule
 from bridge.model.values import Policy
+from bridge.service.schedules.schedule import Schedule, read_schedule
 from bridge.store.kept_fields import Field, is_kept
 from bridge.store.policies import read_policy
+from bridge.store.schedules import StoredSchedule
 
 FORMAT: Final = 2
 """Format 1 had no targets. A version that reads it alone would restore a message without its target."""
@@ -42,12 +45,16 @@ _NUMBERS: Final = (
 )
 
 
+_PARTS: Final = ("spec", "message", "state")
+
+
 class Kind(StrEnum):
     """What a line holds. The head is the first line, and the end the last one."""
 
     HEAD = "backup"
     TOPIC = "topic"
     FIELD = "field"
+    SCHEDULE = "schedule"
     MESSAGE = "message"
     END = "end"
 
@@ -159,6 +166,28 @@ def read_topic(line: Line, number: int) -> Topic:
         return Topic(name, None if policy is None else read_policy(orjson.dumps(policy)))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadBackup(f"line {number} is no topic: {type(error).__name__} {error}") from None
+
+
+def schedule_line(stored: StoredSchedule) -> bytes:
+    """Returns the line of a schedule, with what is asked, its message, and how far it is planned."""
+    parts = {name: orjson.loads(getattr(stored, name)) for name in _PARTS}
+    return written(Kind.SCHEDULE, {"name": stored.name, **parts})
+
+
+def read_schedule_line(line: Line, number: int) -> Schedule:
+    """Reads the line of a schedule.
+
+    Raises:
+        BadBackup: a member is missing or wrong.
+    """
+    try:
+        name = line["name"]
+        if not (isinstance(name, str) and valid_schedule(name)):
+            raise BadBackup(f"line {number} has no valid name of a schedule: {name!r}")
+        parts = {part: orjson.dumps(line[part]) for part in _PARTS}
+        return read_schedule(StoredSchedule(name=name, **parts))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadBackup(f"line {number} is no schedule: {type(error).__name__} {error}") from None
 
 
 def read_field(line: Line, number: int) -> Field:

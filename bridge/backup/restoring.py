@@ -11,15 +11,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from bridge.backup.lines import BadBackup, Kind, Topic, check_head, read, read_field, read_message, read_topic
+from bridge.backup.lines import (
+    BadBackup,
+    Kind,
+    Topic,
+    check_head,
+    read,
+    read_field,
+    read_message,
+    read_schedule_line,
+    read_topic,
+)
 from bridge.backup.taking import needs_body
+from bridge.model.errors import StoreUnavailable
 from bridge.model.message import CopyKind, Envelope, Message, Record, State, new_nonce
+from bridge.service.schedules.schedule import Schedule, Template, progress_json, spec_json, template_json
 from bridge.service.service import Service
 from bridge.service.succession import Step, Succession, named
 from bridge.service.successors import dead, later, successor
 from bridge.store.kept_fields import KeptFields
 from bridge.store.outcomes import outcome_of
 from bridge.store.policies import StoredPolicies
+from bridge.store.schedules import MOST, Full, StoredSchedules
 from bridge.store.verdicts import Verdict
 
 _GROUP: Final = 256
@@ -27,14 +40,16 @@ _GROUP_BYTES: Final = 8 << 20
 
 
 class Restore:
-    """`counts`: the topics, fields and messages that were restored; and `kept`, the messages that are there already,
-    `without_body`, those that can't be restored, and `forgotten`, the ended ones whose retention time is over."""
+    """`counts`: the topics, fields, schedules and messages that were restored; and `kept`, the messages and schedules
+    that are there already, `without_body`, the messages that can't be restored, and `forgotten`, the ended ones whose
+    retention time is over."""
 
     def __init__(self, service: Service) -> None:
         self._context = service.context
         self._records = service.context.records
         self._succession = Succession(self._context.store, self._context.broker.copy_publisher)
         self._fields = KeptFields(self._context.store, self._records.keys)
+        self._schedules = StoredSchedules(self._context.store, self._records.keys)
         self._policies = StoredPolicies(self._context.store, self._records.keys)
         self.counts: Counter[str] = Counter()
 
@@ -60,6 +75,8 @@ class Restore:
                     await self._topic(read_topic(line, number))
                 case Kind.FIELD:
                     self.counts["fields"] += await self._fields.add(read_field(line, number))
+                case Kind.SCHEDULE:
+                    await self._schedule(read_schedule_line(line, number))
                 case Kind.MESSAGE:
                     group.append(read_message(line, number))
                     size += len(text)
@@ -75,6 +92,30 @@ class Restore:
         if topic.policy is not None and await self._policies.get(topic.name) is None:
             await self._context.topics.put_policy(topic.name, topic.policy)
         self.counts["topics"] += 1
+
+    async def _schedule(self, schedule: Schedule) -> None:
+        """Adds a schedule, unless there is one of this name. It begins now: nobody knows what was sent since."""
+        lease = await self._schedules.lease(schedule.name)
+        if lease is None:
+            raise StoreUnavailable(f"somebody changes the schedule {schedule.name!r}: run it again")
+        if await self._schedules.get(schedule.name) is not None:
+            self.counts["kept"] += 1
+            await self._schedules.leave(lease)
+            return
+        now_ms = lease.now_ms
+        schedule = schedule.but(since_ms=now_ms, position_ms=now_ms, unsent=(), planned=())
+        try:
+            await self._schedules.save(
+                lease,
+                state=progress_json(schedule.progress),
+                wake_ms=schedule.wake_ms,
+                leave=True,
+                spec=spec_json(schedule.spec),
+                message=template_json(schedule.spec.template or Template()),
+            )
+        except Full:
+            raise BadBackup(f"there are {MOST} schedules, which is the limit: {schedule.name!r} is one more") from None
+        self.counts["schedules"] += 1
 
     async def _restore(self, messages: Sequence[Message]) -> None:
         now_ms = int(self._context.store.clock.now_ms())

@@ -9,19 +9,20 @@ from typing import Any, Final
 
 import orjson
 
-from bridge.backup.lines import FORMAT, Kind, message_line, written
+from bridge.backup.lines import FORMAT, Kind, message_line, schedule_line, written
 from bridge.model.durations import format_instant
 from bridge.model.message import Message
 from bridge.service.service import Service
 from bridge.store.kept_fields import KeptFields
 from bridge.store.policies import StoredPolicies
+from bridge.store.schedules import StoredSchedules
 
 _PAGE: Final = 500
 
 
 class Backup:
-    """`counts`: the topics, fields and messages so far; and of the messages, those `without_body`, which can't be
-    restored, because Redis does not keep their bodies."""
+    """`counts`: the topics, fields, schedules and messages so far; and of the messages, those `without_body`, which
+    can't be restored, because Redis does not keep their bodies."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -42,6 +43,8 @@ class Backup:
             self.counts["topics"] += 1
             yield written(Kind.TOPIC, {"topic": topic, "policy": None if policy is None else orjson.loads(policy)})
         async for line in self._fields(topics):
+            yield line
+        async for line in self._schedules():
             yield line
         for topic in topics:
             async for message in self._messages(topic):
@@ -65,6 +68,14 @@ class Backup:
         async for field in fields.all(namespaces | await fields.limited_namespaces(), self._context.pool):
             self.counts["fields"] += 1
             yield written(Kind.FIELD, field._asdict())
+
+    async def _schedules(self) -> AsyncIterator[bytes]:
+        stored = StoredSchedules(self._context.store, self._context.records.keys)
+        for name in await stored.names():
+            schedule = await stored.get(name)
+            if schedule is not None:
+                self.counts["schedules"] += 1
+                yield schedule_line(schedule)
 
     async def _messages(self, topic: str) -> AsyncIterator[Message]:
         cursor: str | None = None

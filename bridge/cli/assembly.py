@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bridge.cli.declared_schedules import declared_schedules
 from bridge.loops.audit import Audit
 from bridge.loops.callbacks.loop import Loop as Callbacks
 from bridge.loops.checkpoint.lanes import Checkpoints
 from bridge.loops.ingress import Ingress
 from bridge.loops.operations import Operations
 from bridge.loops.recorded_acks import AckListener
+from bridge.loops.schedules import Schedules
 from bridge.loops.watch import Watch
 from bridge.metrics.process import CERTIFICATE
 from bridge.metrics.topics import LABELS
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
 
 def assemble(settings: Settings, worker_rpc: WorkerRpc | None = None, tracing: Deliveries | None = None) -> Pools:
     """All pools of the process, not started. `worker_rpc`: reaches the other worker processes, if there are any.
-    `tracing`: traces the deliveries of all pools; None: nobody does."""
+    `tracing`: traces the deliveries of all pools; None: nobody does.
+
+    Raises:
+        WrongSettings: the file of schedules is wrong.
+    """
     LABELS.most = settings.metrics_topics
     for setting, cert in (("BRIDGE_HTTP_CERT", settings.http_cert), ("BRIDGE_TLS_CERT", settings.tls_cert)):
         if cert is not None:
@@ -37,7 +43,9 @@ def assemble(settings: Settings, worker_rpc: WorkerRpc | None = None, tracing: D
     routes = Routes({namespace: name for name, pool in pools.items() for namespace in pool.namespaces})
     assembled = Pools(services, routes, worker_rpc)
     if Role.CHECKPOINT in settings.roles:
-        assembled.default.add(Operations(assembled))  # it works on the topics of all pools
+        # These two work on the topics of all pools.
+        assembled.default.add(Operations(assembled))
+        assembled.default.add(Schedules(assembled, declared_schedules(settings)))
     return assembled
 
 

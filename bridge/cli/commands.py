@@ -31,6 +31,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "list": ("client.messages", "List messages of one topic or many, by due time."),
     "bulk": ("client.bulk", "Delete, move, run now or replay all messages that match."),
     "operations": ("client.operations", "List, show and cancel bulk operations."),
+    "schedule": ("client.schedule", "List, show, set, apply, pause, resume, trigger and remove schedules."),
     "topics": ("client.topics", "List, show, change and remove topics."),
     "pause": ("client.topics", "Stop the releases and pulls of a topic."),
     "resume": ("client.topics", "End the pause of a topic."),

@@ -16,6 +16,7 @@ import uvicorn
 
 from bridge.access.access import Undecided, asks_for_tokens
 from bridge.cli.assembly import assemble
+from bridge.cli.declared_schedules import declared_schedules
 from bridge.cli.groups import App
 from bridge.cli.joined_notices import JoinedNotices
 from bridge.cli.listening import Files, addresses_of, listen
@@ -46,6 +47,7 @@ def serve() -> None:
     """
     try:
         settings = read()
+        declared_schedules(settings)  # so that each process can read them
     except WrongSettings as error:
         print(error, file=sys.stderr)
         raise typer.Exit(2) from None

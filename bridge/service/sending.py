@@ -71,11 +71,14 @@ class Sending:
             raise result
         return result
 
-    async def send_many(self, drafts: Sequence[Draft], maker: Maker | None = None) -> list[Sent | BridgeError]:
-        """Sends each draft independently. Returns its result or its error, in order. `maker`: as in `Policies.used`."""
+    async def send_many(
+        self, drafts: Sequence[Draft], maker: Maker | None = None, *, by_s: float = inf
+    ) -> list[Sent | BridgeError]:
+        """Sends each draft independently. Returns its result or its error, in order. `maker`: as in `Policies.used`.
+        `by_s`: a moment of `monotonic()`; after it no id is claimed, not even by a call that the network held back."""
         refusals = [await self._refusal(draft) for draft in drafts]
         valid = [draft for draft, refusal in zip(drafts, refusals, strict=True) if refusal is None]
-        sent = iter(await self._send_all(valid, maker))
+        sent = iter(await self._send_all(valid, maker, by_s))
         return [next(sent) if refusal is None else refusal for refusal in refusals]
 
     async def check(self, draft: Draft) -> None:
@@ -98,7 +101,7 @@ class Sending:
             return error
         return None
 
-    async def _send_all(self, drafts: Sequence[Draft], maker: Maker | None) -> list[Sent | BridgeError]:
+    async def _send_all(self, drafts: Sequence[Draft], maker: Maker | None, by_s: float) -> list[Sent | BridgeError]:
         results: list[Sent | BridgeError] = []
         busy: dict[int, SendRequest] = {}
         for start in range(0, len(drafts), _GROUP):
@@ -108,12 +111,12 @@ class Sending:
             except BridgeError as error:
                 results += [error] * len(group)
                 continue
-            until_s = self._until_s()
+            until_s = min(self._until_s(), by_s)
             requests = [self._request(draft, policies[draft.topic], until_s) for draft in group]
             sent = await self._commit(requests)
             busy |= {start + at: requests[at] for at, result in enumerate(sent) if isinstance(result, SendUnderWay)}
             results += sent
-        for at, result in zip(busy, await self._insist(list(busy.values())), strict=True):
+        for at, result in zip(busy, await self._insist(list(busy.values()), by_s), strict=True):
             results[at] = result
         return results
 
@@ -141,7 +144,7 @@ class Sending:
         )
         return SendRequest(draft, policy, claim, self._records.keys.home(draft.topic, claim.id), until_s, answer_by_s)
 
-    async def _insist(self, requests: list[SendRequest]) -> list[Sent | BridgeError]:
+    async def _insist(self, requests: list[SendRequest], by_s: float = inf) -> list[Sent | BridgeError]:
         """Sends again until the other sends of the same ids have ended; their messages then answer these requests. All
         requests wait together, for `_BUSY_TRIES` pauses at most."""
         results: dict[int, Sent | BridgeError] = {}
@@ -149,7 +152,8 @@ class Sending:
         for _ in range(_BUSY_TRIES):
             for start in range(0, len(left), _GROUP):
                 group = left[start : start + _GROUP]
-                again = [replace(requests[at], until_s=self._until_s(), answer_by_s=inf) for at in group]
+                until_s = min(self._until_s(), by_s)
+                again = [replace(requests[at], until_s=until_s, answer_by_s=inf) for at in group]
                 results |= zip(group, await self._commit(again), strict=True)
             left = [at for at in left if isinstance(results[at], SendUnderWay)]
             if not left:

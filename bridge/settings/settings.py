@@ -159,6 +159,9 @@ class Settings(BaseSettings):
     """a copy that is later than this counts as lost"""
     verify_every: DurationMs = 60_000
     """interval between checks of the servers; 0: at start only"""
+    schedules_file: Annotated[Path | None, Unit("TOML or JSON file")] = None
+    """the schedules that a process with the role `checkpoint` puts at its start, and again after Redis was emptied, see
+    [the file](../schedules.md#the-file)"""
     drain: DurationMs = 500
     """after SIGTERM the bridge still takes calls for so long; `/health/ready` answers 503 and each answer closes its
     connection"""

@@ -25,6 +25,11 @@
     <prefix>/{:ingress}/sessions    zset    the sessions of the ingress, by when each last wrote
     <prefix>/{:ingress}/intents/<id>
                                     hash    the ids that a session gave to messages it has not acknowledged yet
+    <prefix>/{:schedules}/names     zset    schedules by name
+    <prefix>/{:schedules}/wakes     zset    their names by the moment when each is to be planned next
+    <prefix>/{:schedules}/leases    hash    the end of the lease of each that is planned or changed now
+    <prefix>/{:schedules}/of/<name> hash    a schedule: what is asked, its message, and how far it is planned
+    <prefix>/{:schedules}/file      string  exists while Redis has the schedules of the file
     <prefix>/places/<id>            set     the topics in which an id may have a message, for wires whose ids have no
                                             topic
     <prefix>/rates/<id>/<direction> string  the recent requests of a token (lua/admit.lua)
@@ -114,6 +119,25 @@ class Keys:
 
     def ingress_intents(self, session: str) -> str:
         return f"{self.prefix}/{{:ingress}}/intents/{session}"
+
+    @property
+    def schedules(self) -> str:
+        return f"{self.prefix}/{{:schedules}}/names"
+
+    @property
+    def schedule_wakes(self) -> str:
+        return f"{self.prefix}/{{:schedules}}/wakes"
+
+    @property
+    def schedule_leases(self) -> str:
+        return f"{self.prefix}/{{:schedules}}/leases"
+
+    @property
+    def schedules_file(self) -> str:
+        return f"{self.prefix}/{{:schedules}}/file"
+
+    def schedule(self, name: str) -> str:
+        return f"{self.prefix}/{{:schedules}}/of/{name}"
 
     def place(self, message_id: str) -> str:
         return f"{self.prefix}/places/{message_id}"

@@ -116,7 +116,7 @@ async def test_roles_in_separate_processes_form_one_bridge_with_own_health(
     assert set((await api.call("GET", "/health/ready")).json()["parts"]) == {"broker", "store", "watch"}
     ready = await other.call("GET", "/health/ready")
     assert set(ready.json()["parts"]) == {
-        *("broker", "store", "watch", "checkpoint", "acks", "audit", "operations"),
+        *("broker", "store", "watch", "checkpoint", "acks", "audit", "ingress", "operations", "schedules"),
     }
     await until_shown(other, 'delaybridge_released_total{topic="apart"} 1.0')
     assert (await other.send("apart", "two")).status_code == 404

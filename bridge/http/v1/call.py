@@ -19,9 +19,10 @@ from bridge.http.errors import BrokenJSON
 from bridge.http.fields import parse
 from bridge.http.problems import ProblemType, answer_of
 from bridge.http.v1 import queries
-from bridge.http.v1.scalars import ID_FORM, TOPIC_FORM
+from bridge.http.v1.scalars import ID_FORM, SCHEDULE_FORM, TOPIC_FORM
 from bridge.model.errors import InvalidRequest
 from bridge.model.message import TOPIC_PATTERN, valid_id, valid_topic
+from bridge.model.schedule_names import SCHEDULE_PATTERN, valid_schedule
 from bridge.model.ulids import ULID_PATTERN, valid_ulid
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -42,7 +43,8 @@ class ApiCall:
     messages an operator's action has changed; None if it is not about messages. `about`: None if the path says it.
 
     Raises:
-        InvalidRequest: `topic`, `message_id`, `operation_id`, `query` and `body`, if the value breaks a limit.
+        InvalidRequest: `topic`, `message_id`, `operation_id`, `schedule`, `query` and `body`, if the value breaks a
+            limit.
         BrokenJSON: `body` and `read`, if the body is not JSON.
         ClientDisconnect: `body` and `read`, if the client closed the connection.
     """
@@ -82,6 +84,13 @@ class ApiCall:
             form = "must be 26 characters from 0-9 and A-Z without I, L, O and U"
             raise InvalidRequest.of("operation_id", operation_id, ULID_PATTERN, form)
         return operation_id
+
+    @property
+    def schedule(self) -> str:
+        name = unquote(self.scope["path_params"]["schedule"])
+        if not valid_schedule(name):
+            raise InvalidRequest.of("schedule", name, SCHEDULE_PATTERN, SCHEDULE_FORM)
+        return name
 
     def query(self, model: type[Model]) -> Model:
         """The query, checked by the model."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import orjson
 
 from bridge.http import exact_json
 from bridge.http.errors import TooLarge
-from bridge.http.v1.requests import SendRequest
 from bridge.model.errors import InvalidRequest
 from bridge.model.message import JSON_TYPE, Envelope
 
@@ -24,7 +24,23 @@ _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^\s;"]+)', re.IGNORECASE)
 _UTF8 = ("utf-8", "us-ascii")
 
 
-def envelope_of(request: SendRequest, max_body_bytes: int) -> Envelope:
+class Content(Protocol):
+    """The fields of a request that are the content of a message."""
+
+    @property
+    def body(self) -> Any: ...
+
+    @property
+    def body_base64(self) -> bytes | None: ...
+
+    @property
+    def content_type(self) -> str | None: ...
+
+    @property
+    def headers(self) -> Mapping[str, Any] | None: ...
+
+
+def envelope_of(request: Content, max_body_bytes: int) -> Envelope:
     """The content of the message that a request asks to send.
 
     Raises:

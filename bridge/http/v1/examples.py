@@ -175,6 +175,76 @@ NO_SESSION = SESSION | {
     "ends_at": None,
 }
 
+SCHEDULES = {
+    "every night at three in Vienna": {
+        "cron": "0 3 * * *",
+        "timezone": "Europe/Vienna",
+        "topic": "reports",
+        "message": {"body": {"kind": "nightly"}, "max_retry": 5},
+        "jitter": "10m",
+    },
+    "every 90 seconds, one at a time": {
+        "every": "90s",
+        "topic": "orders",
+        "message": {"body": "sync", "content_type": "text/plain", "ttl": "90s"},
+        "missed": "skip",
+        "overlap": "skip",
+    },
+    "on weekdays until the end of the year, none left out": {
+        "cron": "*/30 8-18 * * MON-FRI",
+        "end": "2026-12-31T23:59:59Z",
+        "topic": "orders",
+        "message": {"body": {"check": "stock"}, "labels": {"origin": "schedule"}},
+        "missed": "all",
+        "missed_max": 500,
+    },
+}
+SCHEDULE: dict[str, Any] = {
+    "name": "nightly-report",
+    "topic": "reports",
+    "state": "active",
+    "cron": "0 3 * * *",
+    "timezone": "Europe/Vienna",
+    "every_ms": None,
+    "anchor": None,
+    "start": None,
+    "end": None,
+    "jitter_ms": 0,
+    "missed": "last",
+    "missed_max": 100,
+    "overlap": "allow",
+    "message": {
+        "body": {"kind": "nightly"},
+        "content_type": "application/json",
+        "headers": {},
+        "ttl_ms": None,
+        "max_retry": 5,
+        "labels": {},
+    },
+    "next": [
+        {"at": f"2026-12-{day:02}T02:00:00.000Z", "due_at": f"2026-12-{day:02}T02:00:00.000Z"} for day in range(2, 7)
+    ],
+    "last_at": "2026-12-01T02:00:00.000Z",
+    "sent": 48,
+    "missed_ticks": 0,
+    "overlapped": 0,
+    "refused": 0,
+    "failure": None,
+    "created_at": "2026-10-14T09:00:00.000Z",
+    "changed_at": "2026-10-14T09:00:00.000Z",
+    "token_id": "0f4c19a2b7de",
+}
+BACKFILLS = {"a month": {"from": "2026-11-01T00:00:00Z", "to": "2026-11-30T23:59:59Z"}}
+TICK = MESSAGE | {
+    "topic": "reports",
+    "id": "nightly-report@2026-12-01T09:00:00.217Z",
+    "body": {"kind": "nightly"},
+    "labels": {},
+    "due_at": "2026-12-01T09:00:00.217Z",
+    "created_at": "2026-12-01T09:00:00.217Z",
+    "max_retry": 5,
+}
+
 OVERVIEW: dict[str, Any] = {
     "at": "2026-12-01T09:00:00.000Z",
     "ok": True,
@@ -256,6 +326,7 @@ QUERY: dict[str, Any] = {
     "reason": "card*",
     "order": "desc",
     "prefix": "shop/",
+    "count": 10,
     "limit": 100,
     "cursor": CURSOR,
     "release": "true",

@@ -17,6 +17,7 @@ from bridge.http import problems
 from bridge.http.v1 import examples
 from bridge.http.v1.results import ProblemOut
 from bridge.model.message import ID_PATTERN, TOPIC_PATTERN
+from bridge.model.schedule_names import SCHEDULE_PATTERN
 from bridge.model.ulids import ULID_PATTERN
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _PATH_PARAMETERS = {
     "namespace": ({"type": "string", "pattern": _PART}, "The first part of the topic's name", "shop"),
     "name": ({"type": "string", "pattern": _PART}, "The second part of the topic's name", "orders"),
     "id": ({"type": "string", "pattern": ID_PATTERN}, "The message's id", "o-1001"),
+    "schedule": ({"type": "string", "pattern": SCHEDULE_PATTERN}, "The schedule's name", "nightly-report"),
     "operation_id": ({"type": "string", "pattern": ULID_PATTERN}, "The operation's id", examples.BULK_OPERATION["id"]),
 }
 _TOKEN = "token"

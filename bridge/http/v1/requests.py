@@ -34,7 +34,7 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _exclusive(*fields: str, message: str) -> PydanticCustomError:
+def exclusive(*fields: str, message: str) -> PydanticCustomError:
     context = {"fields": list(fields), "limit": "exactly one", "message": message}
     return PydanticCustomError("exclusive", "{message}", context)
 
@@ -42,7 +42,7 @@ def _exclusive(*fields: str, message: str) -> PydanticCustomError:
 def one_of_delay_and_deliver_at(delay: int | None, deliver_at: int | None) -> None:
     """Refuses both and none, for a validator of a model."""
     if (delay is None) == (deliver_at is None):
-        raise _exclusive("delay", "deliver_at", message="give exactly one of delay and deliver_at")
+        raise exclusive("delay", "deliver_at", message="give exactly one of delay and deliver_at")
 
 
 class SendRequest(Request):
@@ -69,9 +69,9 @@ class SendRequest(Request):
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:
         if self.delay is not None and self.deliver_at is not None:
-            raise _exclusive("delay", "deliver_at", message="give delay or deliver_at, not both")
+            raise exclusive("delay", "deliver_at", message="give delay or deliver_at, not both")
         if ("body" in self.model_fields_set) == (self.body_base64 is not None):
-            raise _exclusive("body", "body_base64", message="give exactly one of body and body_base64")
+            raise exclusive("body", "body_base64", message="give exactly one of body and body_base64")
         return self
 
 
@@ -117,7 +117,7 @@ class AckManyRequest(Request):
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:
         if (self.receipts is None) == (self.ids is None):
-            raise _exclusive("receipts", "ids", message="give exactly one of receipts and ids")
+            raise exclusive("receipts", "ids", message="give exactly one of receipts and ids")
         return self
 
 

@@ -23,6 +23,7 @@ from bridge.model.values import LARGEST_BODY, MAX_DELAY_MS
 
 ID_FORM = 'must be 1-200 printable ASCII characters without "/"'
 TOPIC_FORM = "must be a name or namespace/name, each of 1-100 characters from A-Z a-z 0-9 _ . -"
+SCHEDULE_FORM = "must be 1-100 characters from A-Z a-z 0-9 _ . -"
 MAX_RETRIES = 10_000
 _HOUR_MS = 3_600_000
 _OFFSET = re.compile(r" (\d\d:\d\d)$")

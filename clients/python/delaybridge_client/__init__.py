@@ -42,6 +42,7 @@ from delaybridge_client.values.message import (
     Transition,
 )
 from delaybridge_client.values.page import Page
+from delaybridge_client.values.schedule import Backfilled, Schedule, ScheduledMessage, Tick
 from delaybridge_client.values.subscription import Subscription
 from delaybridge_client.values.topic import Backoff, Policy, Topic
 from delaybridge_client.webhooks import Callback, RefusedCallback, Webhook
@@ -49,6 +50,7 @@ from delaybridge_client.webhooks import Callback, RefusedCallback, Webhook
 __all__ = [
     "UNSET",
     "AckResult",
+    "Backfilled",
     "Backoff",
     "BodyNotKept",
     "BridgeFailed",
@@ -80,11 +82,14 @@ __all__ = [
     "Problem",
     "RefusedCallback",
     "Retries",
+    "Schedule",
+    "ScheduledMessage",
     "SendResult",
     "SentMessage",
     "State",
     "Subscription",
     "SyncClient",
+    "Tick",
     "Timeline",
     "TooLarge",
     "TooManyRequests",

@@ -81,6 +81,16 @@ class Methods:
     pause = Method(operations.pause)
     resume = Method(operations.resume)
 
+    list_schedules = Method(operations.list_schedules)
+    put_schedule = Method(operations.put_schedule)
+    look_at_schedule = Method(operations.look_at_schedule)
+    next_ticks = Method(operations.next_ticks)
+    remove_schedule = Method(operations.remove_schedule)
+    pause_schedule = Method(operations.pause_schedule)
+    resume_schedule = Method(operations.resume_schedule)
+    trigger_schedule = Method(operations.trigger_schedule)
+    backfill_schedule = Method(operations.backfill_schedule)
+
     list_subscriptions = Method(operations.list_subscriptions)
     look_at_subscription = Method(operations.look_at_subscription)
     subscribe = Method(operations.subscribe)

@@ -653,6 +653,177 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List schedules
+         * @description Returns a page of schedules by name, without their messages. With a token: those of topics that it may use.
+         */
+        get: operations["list_schedules"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Look up a schedule
+         * @description Returns a schedule with its next five ticks.
+         *
+         *     404: there is no schedule of this name.
+         */
+        get: operations["look_at_schedule"];
+        /**
+         * Create or replace a schedule
+         * @description Makes a schedule, or replaces what it asks for. It sends its message at every tick, with the id
+         *     `<schedule>@<moment of the tick>`.
+         *
+         *     The same request once more changes nothing. A change takes effect at once: of ticks that were sent ahead, no message
+         *     is delivered any more. If only the message changes, they are sent again with the new one. 201: it is new. 409: there
+         *     are 1,000 schedules, which is the limit.
+         *
+         *     The token needs the scope `send` too, for the topic.
+         */
+        put: operations["put_schedule"];
+        post?: never;
+        /**
+         * Remove a schedule
+         * @description Removes a schedule. Once it is answered, no tick fires. Messages of former ticks stay.
+         *
+         *     404: there is no schedule of this name.
+         */
+        delete: operations["remove_schedule"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause a schedule
+         * @description Pauses a schedule. Once it is answered, no tick fires. Ticks of the pause are not missed ones.
+         *
+         *     404: there is no schedule of this name.
+         */
+        post: operations["pause_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume a paused schedule
+         * @description Ends a pause. The ticks from now on fire.
+         *
+         *     404: there is no schedule of this name.
+         */
+        post: operations["resume_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule}/trigger": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a schedule's message now
+         * @description Sends the schedule's message now, also if it is paused. Its ticks come as before.
+         *
+         *     404: there is no schedule of this name. The token needs the scope `send` too, for the topic.
+         */
+        post: operations["trigger_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule}/backfill": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send the ticks of a time that is over
+         * @description Sends the ticks of a time that is over, all due now. A tick that was sent before is not sent again.
+         *
+         *     The bridge knows this by the tick's message, for as long as that has a record; and of each time that a backfill has
+         *     covered. At most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100 separate
+         *     times, which is the limit. The token needs the scope `send` too, for the topic.
+         */
+        post: operations["backfill_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule}/next": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the next ticks of a schedule
+         * @description Returns the next ticks of a schedule, also of a paused one.
+         *
+         *     404: there is no schedule of this name.
+         */
+        get: operations["next_ticks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/subscriptions": {
         parameters: {
             query?: never;
@@ -982,6 +1153,37 @@ export interface components {
             items: components["schemas"]["ActionOut"][];
             /** Next Cursor */
             next_cursor: string | null;
+        };
+        /**
+         * BackfillRequest
+         * @description The time whose ticks are to be sent. Both ends belong to it.
+         */
+        BackfillRequest: {
+            /**
+             * From
+             * @description an RFC 3339 time with an offset such as "2026-01-31T09:00:00Z", or an integer of Unix milliseconds
+             */
+            from: string | number;
+            /**
+             * To
+             * @description an RFC 3339 time with an offset such as "2026-01-31T09:00:00Z", or an integer of Unix milliseconds
+             */
+            to: string | number;
+        };
+        /**
+         * BackfilledOut
+         * @description `to`: at most now. `sent`: of the ticks, those that had not been sent.
+         */
+        BackfilledOut: {
+            /** Ticks */
+            ticks: number;
+            /** Sent */
+            sent: number;
+            /**
+             * To
+             * Format: date-time
+             */
+            to: string;
         };
         /**
          * BatchItem
@@ -1534,6 +1736,11 @@ export interface components {
              */
             reason?: string | null;
         };
+        /** NextOut */
+        NextOut: {
+            /** Items */
+            items: components["schemas"]["TickOut"][];
+        };
         /**
          * OperationOut
          * @description `matched`: messages that matched at the begin. Some may have left the filter before their turn: they are counted
@@ -1910,10 +2117,189 @@ export interface components {
              */
             removed: true;
         };
+        /** RemovedScheduleOut */
+        RemovedScheduleOut: {
+            /** Name */
+            name: string;
+            /** Removed */
+            removed: boolean;
+        };
         /** ReplayedOut */
         ReplayedOut: {
             /** Replayed */
             replayed: number;
+        };
+        /**
+         * ScheduleOut
+         * @description `ended`: no tick follows.
+         */
+        ScheduleOut: {
+            /** Name */
+            name: string;
+            /** Topic */
+            topic: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "active" | "paused" | "ended";
+            /** Cron */
+            cron: string | null;
+            /** Timezone */
+            timezone: string | null;
+            /** Every Ms */
+            every_ms: number | null;
+            /** Anchor */
+            anchor: string | null;
+            /** Start */
+            start: string | null;
+            /** End */
+            end: string | null;
+            /** Jitter Ms */
+            jitter_ms: number;
+            /**
+             * Missed
+             * @enum {string}
+             */
+            missed: "skip" | "last" | "all";
+            /** Missed Max */
+            missed_max: number;
+            /**
+             * Overlap
+             * @enum {string}
+             */
+            overlap: "allow" | "skip";
+            /** @description null in a list */
+            message: components["schemas"]["TemplateOut"] | null;
+            /**
+             * Next
+             * @description the next five ticks; none while it is paused
+             */
+            next: components["schemas"]["TickOut"][];
+            /**
+             * Last At
+             * @description the latest tick that was sent
+             */
+            last_at: string | null;
+            /**
+             * Sent
+             * @description ticks that were sent
+             */
+            sent: number;
+            /**
+             * Missed Ticks
+             * @description missed ticks that were not sent
+             */
+            missed_ticks: number;
+            /**
+             * Overlapped
+             * @description ticks left out because the former message had not ended
+             */
+            overlapped: number;
+            /**
+             * Refused
+             * @description ticks whose message could not be sent
+             */
+            refused: number;
+            /**
+             * Failure
+             * @description why the latest refused tick was refused
+             */
+            failure: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Changed At
+             * Format: date-time
+             * @description when it was made, changed, paused or resumed last
+             */
+            changed_at: string;
+            /**
+             * Token Id
+             * @description who asked for it; `anybody`: no token was asked for; `file`
+             */
+            token_id: string;
+        };
+        /**
+         * ScheduleRequest
+         * @description The whole schedule. Give exactly one of `cron` and `every`.
+         */
+        ScheduleRequest: {
+            /** Topic */
+            topic: string;
+            message: components["schemas"]["TemplateRequest"];
+            /**
+             * Cron
+             * @description When it ticks: minute, hour, day of the month, month, day of the week, as in crontab: *\/5 * * * *
+             * @default null
+             */
+            cron?: string | null;
+            /**
+             * Timezone
+             * @description Of `cron`: an IANA time zone, such as Europe/Vienna. Without it: UTC
+             * @default null
+             */
+            timezone?: string | null;
+            /**
+             * Every
+             * @description How far its ticks are apart, at least a second
+             * @default null
+             */
+            every?: (number | string) | null;
+            /**
+             * Anchor
+             * @description One of the ticks of `every`. Without it: `start`, or the beginning of 1970 in UTC
+             * @default null
+             */
+            anchor?: (string | number) | null;
+            /**
+             * Start
+             * @description No tick comes before it
+             * @default null
+             */
+            start?: (string | number) | null;
+            /**
+             * End
+             * @description No tick comes after it
+             * @default null
+             */
+            end?: (string | number) | null;
+            /**
+             * Jitter
+             * @description Each message is due later by up to so much
+             * @default 0
+             */
+            jitter?: number | string;
+            /**
+             * Missed
+             * @description What becomes of ticks that nobody sent in time
+             * @default last
+             * @enum {string}
+             */
+            missed?: "skip" | "last" | "all";
+            /**
+             * Missed Max
+             * @description With `all`: the most of them, the latest
+             * @default 100
+             */
+            missed_max?: number;
+            /**
+             * Overlap
+             * @description `skip`: no tick while the message of the former one has not ended
+             * @default allow
+             * @enum {string}
+             */
+            overlap?: "allow" | "skip";
+        };
+        /** SchedulesOut */
+        SchedulesOut: {
+            /** Items */
+            items: components["schemas"]["ScheduleOut"][];
+            /** Next Cursor */
+            next_cursor: string | null;
         };
         /**
          * SendRequest
@@ -2151,6 +2537,95 @@ export interface components {
             items: components["schemas"]["SubscriptionOut"][];
             /** Next Cursor */
             next_cursor: string | null;
+        };
+        /** TemplateOut */
+        TemplateOut: {
+            /**
+             * Body
+             * @default null
+             */
+            body?: unknown;
+            /**
+             * Body Base64
+             * @default
+             */
+            body_base64?: string;
+            /** Content Type */
+            content_type: string;
+            /** Headers */
+            headers: {
+                [key: string]: unknown;
+            };
+            /** Ttl Ms */
+            ttl_ms: number | null;
+            /** Max Retry */
+            max_retry: number | null;
+            /** Labels */
+            labels: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * TemplateRequest
+         * @description The message of each tick. Give exactly one of `body` and `body_base64`.
+         */
+        TemplateRequest: {
+            /**
+             * Body
+             * @description Any JSON value; with a text content type a string
+             * @default null
+             */
+            body?: unknown;
+            /**
+             * Body Base64
+             * @default null
+             */
+            body_base64?: string | null;
+            /**
+             * Content Type
+             * @default application/json
+             */
+            content_type?: string | null;
+            /**
+             * Headers
+             * @default null
+             */
+            headers?: {
+                [key: string]: string | number | boolean;
+            } | null;
+            /**
+             * Ttl
+             * @description Time to live, counted from the due time
+             * @default null
+             */
+            ttl?: (number | string) | null;
+            /**
+             * Max Retry
+             * @default null
+             */
+            max_retry?: number | null;
+            /**
+             * Labels
+             * @default null
+             */
+            labels?: {
+                [key: string]: string;
+            } | null;
+        };
+        /** TickOut */
+        TickOut: {
+            /**
+             * At
+             * Format: date-time
+             * @description as in the id of its message
+             */
+            at: string;
+            /**
+             * Due At
+             * Format: date-time
+             * @description later than `at` by the jitter
+             */
+            due_at: string;
         };
         /** TimelineOut */
         TimelineOut: {
@@ -5282,6 +5757,739 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PolicyOut"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request is not valid */
+            422: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The bridge failed */
+            500: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Temporarily unavailable: nothing was promised */
+            503: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    /** @description Seconds to wait before the next try */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    list_schedules: {
+        parameters: {
+            query?: {
+                /** @example 100 */
+                limit?: number;
+                /** @example MTc5NjExNTYwMDAwMC5vLTEwMDE */
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of schedules */
+            200: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SchedulesOut"];
+                };
+            };
+            /** @description The request is not valid */
+            422: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The bridge failed */
+            500: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Temporarily unavailable: nothing was promised */
+            503: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    /** @description Seconds to wait before the next try */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    look_at_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The schedule's name
+                 * @example nightly-report
+                 */
+                schedule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schedule */
+            200: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleOut"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request is not valid */
+            422: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The bridge failed */
+            500: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Temporarily unavailable: nothing was promised */
+            503: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    /** @description Seconds to wait before the next try */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    put_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The schedule's name
+                 * @example nightly-report
+                 */
+                schedule: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScheduleRequest"];
+            };
+        };
+        responses: {
+            /** @description The schedule is as the request asks for */
+            200: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleOut"];
+                };
+            };
+            /** @description The schedule is new */
+            201: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    /** @description The path of the schedule */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleOut"];
+                };
+            };
+            /** @description The body is not valid JSON */
+            400: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The state of the message or topic forbids this */
+            409: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request or the body of a message is too large */
+            413: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request is not valid */
+            422: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The bridge failed */
+            500: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Temporarily unavailable: nothing was promised */
+            503: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    /** @description Seconds to wait before the next try */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    remove_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The schedule's name
+                 * @example nightly-report
+                 */
+                schedule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schedule is removed */
+            200: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RemovedScheduleOut"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request is not valid */
+            422: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The bridge failed */
+            500: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Temporarily unavailable: nothing was promised */
+            503: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    /** @description Seconds to wait before the next try */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    pause_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The schedule's name
+                 * @example nightly-report
+                 */
+                schedule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schedule */
+            200: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleOut"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request is not valid */
+            422: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The bridge failed */
+            500: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Temporarily unavailable: nothing was promised */
+            503: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    /** @description Seconds to wait before the next try */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    resume_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The schedule's name
+                 * @example nightly-report
+                 */
+                schedule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schedule */
+            200: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleOut"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request is not valid */
+            422: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The bridge failed */
+            500: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Temporarily unavailable: nothing was promised */
+            503: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    /** @description Seconds to wait before the next try */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    trigger_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The schedule's name
+                 * @example nightly-report
+                 */
+                schedule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The message */
+            200: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageOut"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request is not valid */
+            422: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The bridge failed */
+            500: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Temporarily unavailable: nothing was promised */
+            503: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    /** @description Seconds to wait before the next try */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    backfill_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The schedule's name
+                 * @example nightly-report
+                 */
+                schedule: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BackfillRequest"];
+            };
+        };
+        responses: {
+            /** @description What was sent */
+            200: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BackfilledOut"];
+                };
+            };
+            /** @description The body is not valid JSON */
+            400: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Not found */
+            404: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The state of the message or topic forbids this */
+            409: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request or the body of a message is too large */
+            413: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The request is not valid */
+            422: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The bridge failed */
+            500: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description Temporarily unavailable: nothing was promised */
+            503: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    /** @description Seconds to wait before the next try */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+        };
+    };
+    next_ticks: {
+        parameters: {
+            query?: {
+                /** @example 10 */
+                count?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The schedule's name
+                 * @example nightly-report
+                 */
+                schedule: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The ticks */
+            200: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NextOut"];
                 };
             };
             /** @description Not found */

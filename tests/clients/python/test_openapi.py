@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -18,6 +18,7 @@ from delaybridge_client.methods import Method, Methods
 from delaybridge_client.operation import Answer, Operation
 from delaybridge_client.values.message import Filter, NewMessage
 from delaybridge_client.values.page import Page
+from delaybridge_client.values.schedule import ScheduledMessage
 from tests.unit.http.conftest import StandIn
 
 
@@ -54,11 +55,15 @@ ARGUMENTS: dict[str, Any] = {
     "operation_id": "01KBQ5J0G0M8V4Q6W2E9R7T5Y3",
     "lease": timedelta(seconds=30),
     "filter": Filter(topic="orders*"),
+    "schedule": "nightly-report",
+    "message": ScheduledMessage({"kind": "nightly"}),
+    "from_": datetime(2026, 11, 1, tzinfo=UTC),
+    "to": datetime(2026, 11, 30, tzinfo=UTC),
     "url": "https://hooks.example.com/orders",
     "secret": "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=",
 }
 # Parameters of the API whose arguments have another name or form.
-OTHER_NAMES = {"body_base64": "body", "label": "labels"}
+OTHER_NAMES = {"body_base64": "body", "label": "labels", "from": "from_"}
 
 
 def _make(name: str) -> Operation[Any]:

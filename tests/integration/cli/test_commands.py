@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from tests.terminal import on_terminal
 pytestmark = pytest.mark.timeout(90)
 
 SECRET = "whsec_" + b64encode(bytes(32)).decode()
-OF_SERVERS = {"serve", "dev", "doctor", "topology", "token", "config", "audit", "backup", "restore"}
+OF_SERVERS = {
+    *("serve", "dev", "doctor", "topology", "token", "config", "audit", "backup", "restore", "door", "migrate"),
+}
 
 
 async def test_first_steps_of_the_readme_need_commands_alone(cli: Calling, topic: Topic) -> None:
@@ -95,6 +98,7 @@ async def test_every_client_command_prints_json_and_plain_columns(cli: Calling, 
     await both("subscriptions", "show", f"{name}.made")
     await both("subscriptions")
     await both("watch", name, "--count", "2", "--every", "100ms")
+    await schedules(cli, both, name, tmp_path)
     await both("version")
     await both("pause", name)
     await both("resume", name)
@@ -112,6 +116,39 @@ async def test_every_client_command_prints_json_and_plain_columns(cli: Calling, 
     assert (await cli.one("subscriptions", "remove", f"{name}.made"))["removed"]
     assert (await cli.one("topics", "remove", f"{name}.made", "--force"))["removed"]
     assert COMMANDS.keys() - used - OF_SERVERS == {"pull", "ack", "nack", "run-now"}
+
+
+async def schedules(cli: Calling, both: Callable[..., Awaitable[None]], name: str, folder: Path) -> None:
+    """Calls each command of schedules."""
+    topic = f"{name}.ticks"
+    await both(
+        "schedule", "set", name, topic, "{}", "--cron", "0 3 1 1 *", "--timezone", "Europe/Vienna", "--label", "a=b"
+    )
+    await both("schedule", "set", name, topic, "tick", "--text", "--every", "9h", "--jitter", "1m", "--missed", "skip")
+    await both("schedule")
+    await both("schedule", "show", name)
+    assert len(await cli.all("schedule", "next", name, "--count", "7")) == 7
+    span = ("--from", "2026-01-01T00:00:00Z", "--to", "2026-01-01T23:00:00Z")
+    assert [(await cli.one("schedule", "backfill", name, *span))["sent"] for _ in range(2)] == [3, 0]
+    assert (await cli.one("schedule", "trigger", name))["body"] == "tick"
+    assert (await cli.one("schedule", "pause", name))["state"] == "paused"
+    assert (await cli.one("schedule", "resume", name))["state"] == "active"
+    file = folder / "schedules.toml"
+    file.write_text(
+        f"""
+        [schedules.{name}]
+        every = "9h"
+        start = 2030-01-01T00:00:00Z
+        topic = "{topic}"
+        message.body = {{ a = 1 }}
+        """
+    )
+    for _ in range(2):
+        (applied,) = await cli.all("schedule", "apply", str(file))
+        assert (applied["start"], applied["message"]["body"]) == ("2030-01-01T00:00:00.000Z", {"a": 1})
+    file.write_text("[jobs.one]\n")
+    assert "must have tables" in (await cli.run("schedule", "apply", str(file), code=2)).stderr
+    assert (await cli.one("schedule", "remove", name))["removed"]
 
 
 async def test_shared_options_come_before_or_after_the_command(cli: Calling, topic: Topic) -> None:

@@ -16,6 +16,7 @@ from bridge.local.redis import RedisNode
 from tests.command import command
 from tests.integration.dead_letters import dead_ids, make_dead
 from tests.integration.own import Own, own_bridge
+from tests.integration.schedules import Schedule
 from tests.integration.topic import due_ms
 
 pytestmark = pytest.mark.timeout(180)
@@ -101,6 +102,20 @@ async def test_letter_that_waits_in_the_backup_waits_again_and_is_no_letter(wipe
     assert await dead_ids(topic) == []
     await topic.ack(await topic.pull_one())
     assert await topic.state("again") == "acked"
+
+
+async def test_schedule_is_restored_and_begins_then(former: Own, wiped: Own, tmp_path: Path) -> None:
+    topic, file = former.topic.beside("yearly"), tmp_path / "backup.ndjson"
+    message = {"body": "happy new year", "content_type": "text/plain", "labels": {"a": "b"}}
+    old, new = Schedule(topic, "yearly"), Schedule(topic.through(wiped.topic.client), "yearly")
+    await old.put(cron="0 0 1 1 *", timezone="Europe/Vienna", missed="all", message=message)
+    await run("backup", former, file)
+
+    assert (await run("restore", wiped, file))["schedules"] == 1
+    assert "schedules" not in await run("restore", wiped, file)
+    shown, back = await old.look(), await new.look()
+    assert back == shown | {"changed_at": back["changed_at"]}
+    assert back["changed_at"] > shown["changed_at"]
 
 
 async def test_file_without_its_end_is_refused(former: Own, wiped: Own, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_message_is_read_as_it_was_written(envelope: Envelope) -> None:
     [
         (b"", "line 4 is not JSON"),
         (b'{"kind":"mess', "line 4 is not JSON"),
-        (b"[]", "line 4 has no kind of backup, topic, field, message, end"),
+        (b"[]", "line 4 has no kind of backup, topic, field, schedule, message, end"),
         (b'{"kind":"letter"}', "line 4 has no kind of"),
     ],
 )

@@ -19,6 +19,8 @@ from bridge.store.operations import Lease, StoredOperations
 from bridge.store.policies import StoredPolicies
 from bridge.store.rates import Rate, Rates
 from bridge.store.records import Claim, Confirmation, Entry, Records
+from bridge.store.schedules import Lease as ScheduleLease
+from bridge.store.schedules import StoredSchedules
 from bridge.store.scripts import SCRIPTS, Script
 from bridge.store.task_ids import TaskIds
 from bridge.store.tokens import StoredTokens
@@ -109,6 +111,7 @@ def calls_beside_records() -> dict[str, Call]:
     keys = Keys("delay")
     store = Store("redis://127.0.0.1:1/0", timeout_ms=1)
     operations = StoredOperations(store, keys)
+    schedules, lease = StoredSchedules(store, keys), ScheduleLease("nightly", now_ms=1, until_ms=2, until_s=3.0)
     lmstfy, holder = LmstfyStore(store, keys), LmstfyToken("default", "shop", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
     return {
         "token": StoredTokens(store, keys).call("0f4c19a2b7de", b"{}"),
@@ -123,6 +126,11 @@ def calls_beside_records() -> dict[str, Call]:
         "take_operation": operations.take_call(1),
         "save_operation": operations.save_call(Lease("01ARZ3NDEKTSV4RRFFQ69G5FAV", 1), b"{}", b"{}", ""),
         "cancel_operation": operations.cancel_call("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+        "take_schedules": schedules.take_call(50),
+        "lease_schedule": schedules.lease_call("nightly"),
+        "leave_schedule": schedules.leave_call(lease),
+        "save_schedule": schedules.save_call(lease, wake_ms=1, spec=b"{}", message=b"{}", state=b"{}", leave=True),
+        "remove_schedule": schedules.remove_call(lease),
     }
 
 
@@ -185,6 +193,8 @@ def test_a_call_sends_what_the_header_names(name: str) -> None:
     endings |= {"place": "/places/o-1", "tokens": "/tokens", "rate": "/rates/0f4c19a2b7de/send", "task_id": "/task-id"}
     endings |= {"policy": "/policy", "topics": "/topics", "made": "/made/{delay/topics}/0f4c19a2b7de"}
     endings |= {"operations": "/{:bulk}/operations", "operation_leases": "/{:bulk}/leases"}
+    endings |= {"schedules": "/{:schedules}/names", "schedule_wakes": "/{:schedules}/wakes"}
+    endings |= {"schedule_leases": "/{:schedules}/leases", "schedule": "/{:schedules}/of/nightly"}
     endings["operation"] = "/{:bulk}/operations/01ARZ3NDEKTSV4RRFFQ69G5FAV"
     endings["records..."] = endings["record"]
     endings["window"] = "/lmstfy/rates/default/shop/01ARZ3NDEKTSV4RRFFQ69G5FAV/produce"

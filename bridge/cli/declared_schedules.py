@@ -1,0 +1,45 @@
+"""Reads the schedules of BRIDGE_SCHEDULES_FILE, which a bridge puts at its start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bridge.cli.schedule_documents import BadScheduleFile, schedule_documents
+from bridge.http.errors import TooLarge
+from bridge.http.fields import parse
+from bridge.http.v1.schedule import ScheduleRequest
+from bridge.model.errors import BridgeError, InvalidRequest, WrongSettings
+from bridge.service.schedules.schedule import Spec
+from bridge.settings.settings import Settings
+from bridge.store.schedules import MOST
+
+_SETTING = "BRIDGE_SCHEDULES_FILE"
+
+
+def declared_schedules(settings: Settings) -> Mapping[str, Spec]:
+    """The schedules of the file, by name; none without a file.
+
+    Raises:
+        WrongSettings: names each schedule that is wrong.
+    """
+    if settings.schedules_file is None:
+        return {}
+    try:
+        documents = schedule_documents(settings.schedules_file)
+    except BadScheduleFile as error:
+        raise WrongSettings([f"{_SETTING}: {error}"]) from None
+    where = f"{_SETTING}: {settings.schedules_file}"
+    if len(documents) > MOST:
+        raise WrongSettings([f"{where}: has {len(documents)} schedules; at most {MOST} are kept"])
+    found: dict[str, Spec] = {}
+    complaints: list[str] = []
+    for name, document in documents.items():
+        try:
+            found[name] = parse(ScheduleRequest, document).spec(settings.max_body)
+        except InvalidRequest as error:
+            complaints += [f"{where}: {name}.{each.field}: {each.message}" for each in error.errors]
+        except (BridgeError, TooLarge) as error:
+            complaints.append(f"{where}: {name}: {error}")
+    if complaints:
+        raise WrongSettings(complaints)
+    return found

@@ -1,0 +1,99 @@
+"""Plans schedules, so that their ticks are sent in time. Every process with the role `checkpoint` does.
+
+No process leads: each takes the schedules that are to be planned next, under leases that end soon
+(`bridge/service/schedules/planner.py`). The schedules of the process's file are put at the start, and once more after
+Redis was emptied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from bridge.metrics.schedules import LAG
+from bridge.model.errors import BridgeError, Unavailable
+from bridge.service.schedules.planner import Planner
+from bridge.service.schedules.schedule import Spec
+from bridge.service.schedules.schedules import Schedules as Stored
+from bridge.service.schedules.schedules import stored_schedules
+from bridge.service.supervisor import waiting
+
+if TYPE_CHECKING:
+    from bridge.service.pools import Pools
+
+log = structlog.get_logger(__name__)
+
+FILE: Final = "file"
+"""Who asks for the schedules of the file."""
+
+_MOST: Final = 50
+"""The schedules that one pass plans."""
+_LONGEST_PAUSE_S: Final = 1.0
+_SHORTEST_PAUSE_S: Final = 0.02
+_RETRY_S: Final = 1.0
+
+
+class Schedules:
+    name = "schedules"
+
+    def __init__(self, pools: Pools, declared: Mapping[str, Spec]) -> None:
+        """`declared`: the schedules of the file, by name."""
+        self._pools = pools
+        self._declared = declared
+        self._is_begun = False
+        self._stored = stored_schedules(pools, of_loops=True)
+        self._planner = Planner(pools, self._stored)
+        self.state = "ok"
+
+    async def run(self) -> None:
+        """Runs for ever. While Redis or RabbitMQ is away, it tries again every second."""
+        while True:
+            try:
+                await self.run_once()
+                pause_s = await self._pause_s()
+                self.state = "ok"
+            except Unavailable as error:
+                self.state = waiting(error)
+                log.warning("schedules.waiting", reason=str(error))
+                pause_s = _RETRY_S
+            await asyncio.sleep(pause_s)
+
+    async def run_once(self) -> bool:
+        """Plans up to 50 schedules. Returns False if there was none to plan.
+
+        Raises:
+            Unavailable: some are not planned. They are planned again within seconds, by any process.
+        """
+        if self._declared and (not self._is_begun or not await self._stored.file_is_applied()):
+            await self._apply()
+        leases = await self._stored.take(_MOST)
+        if leases:
+            await self._planner.plan_many(leases)
+        return bool(leases)
+
+    async def _apply(self) -> None:
+        """Puts the schedules of the file. Those that Redis has already stay as they are."""
+        schedules = Stored(self._pools)
+        for name, spec in self._declared.items():
+            try:
+                await schedules.put(name, spec, who=FILE, check=lambda topic: None)
+            except Unavailable:
+                raise
+            except BridgeError as error:
+                log.error("schedule.not_applied", name=name, reason=str(error))  # noqa: TRY400 - says all
+        await self._stored.note_file()
+        self._is_begun = True
+
+    async def _pause_s(self) -> float:
+        """How long to wait for the next schedule. Shows how late the latest one is."""
+        wakes_ms = await self._stored.wakes_ms()
+        if wakes_ms is None:
+            LAG.set(0)
+            return _LONGEST_PAUSE_S
+        now_ms = self._pools.default.context.store.clock.latest_ms() or wakes_ms
+        left_s = (wakes_ms - now_ms) / 1_000
+        LAG.set(max(0.0, -left_s))
+        return min(max(left_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)

@@ -1,0 +1,159 @@
+"""Plans schedules: sends the messages of their ticks a little ahead, and notes how far it has come.
+
+    lease the schedule ──> note the next ticks ──> send those that no message has ──> advance the position
+
+* Whoever plans a schedule has its lease. Nobody else sends its ticks or changes it meanwhile.
+* Redis refuses each claim of an id that comes after the end of the lease. So a planner that was frozen sends nothing.
+* The ticks are noted before they are sent. A pause or a change finds and deletes them, whether they were sent or not.
+* A planner that dies leaves the noted ticks to the next one. That one looks for the message of each, also for one that
+  has ended, and sends those that have none. Redis keeps an ended message for the retention time at least.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from bridge.metrics.schedules import TICKS
+from bridge.model import log_scope
+from bridge.model.errors import BridgeError, Unavailable, Unpublishable
+from bridge.model.message import Message
+from bridge.service.schedules.plan import is_decided, plan
+from bridge.service.schedules.schedule import Schedule, progress_json, read_schedule
+from bridge.service.schedules.timing import tick_id
+from bridge.store.schedules import Full, Lease, Lost, StoredSchedules
+
+if TYPE_CHECKING:
+    from bridge.service.pools import Pools
+
+log = structlog.get_logger(__name__)
+
+NO_TOKEN_OF: Final = frozenset(("anybody", "file", ""))
+"""Who asked for a schedule without a token."""
+
+
+class Planner:
+    def __init__(self, pools: Pools, stored: StoredSchedules) -> None:
+        self._pools = pools
+        self._stored = stored
+
+    async def plan_many(self, leases: Sequence[Lease]) -> None:
+        """Plans the schedules of these leases, and ends the leases.
+
+        Raises:
+            Unavailable: of one schedule, after all others were planned. It is planned again when its lease has ended.
+        """
+        results = await asyncio.gather(*(self._plan_as_owner(lease) for lease in leases), return_exceptions=True)
+        unavailable: Unavailable | None = None
+        for lease, result in zip(leases, results, strict=True):
+            if isinstance(result, Unavailable):
+                unavailable = result
+            elif isinstance(result, Exception):
+                log.error("schedule.failed", name=lease.name, exc_info=result)
+        if unavailable is not None:
+            raise unavailable
+
+    async def _plan_as_owner(self, lease: Lease) -> None:
+        try:
+            await self._plan(lease)
+        except Lost:
+            log.info("schedule.lost", name=lease.name)  # the process was slow, and another one goes on
+        except Full:
+            await self._stored.leave(lease)
+
+    async def _plan(self, lease: Lease) -> None:
+        stored = await self._stored.get(lease.name)
+        if stored is None:
+            await self._stored.leave(lease)
+            return
+        schedule = read_schedule(stored)
+        if schedule.progress.is_paused:
+            await self._save(lease, schedule, leave=True)
+            return
+        # Timelines name the token that asked. This is a task of its own.
+        who = schedule.progress.who
+        log_scope.enter_token(log_scope.NOBODY if who in NO_TOKEN_OF else who)
+        if not schedule.progress.unsent:
+            schedule = await self._decided(lease, schedule)
+        if schedule.progress.unsent:
+            schedule = await self._sent(lease, schedule)
+        await self._save(lease, schedule, leave=True)
+
+    async def _decided(self, lease: Lease, schedule: Schedule) -> Schedule:
+        """Decides about the next ticks, and notes those that are to be sent."""
+        progress = schedule.progress
+        decided = plan(
+            schedule.spec.timing,
+            schedule.spec.rules,
+            schedule.name,
+            progress.position_ms,
+            lease.now_ms,
+            former_lives=await self._former_lives(schedule),
+        )
+        TICKS.labels("missed").inc(decided.missed)
+        TICKS.labels("overlapped").inc(decided.overlapped)
+        schedule = schedule.but(
+            position_ms=decided.position_ms,
+            unsent=tuple(decided.ticks),
+            planned=(*schedule.waiting(lease.now_ms), *decided.ticks),
+            missed=progress.missed + decided.missed,
+            overlapped=progress.overlapped + decided.overlapped,
+        )
+        if decided.ticks:
+            await self._save(lease, schedule, leave=False)
+        return schedule
+
+    async def _sent(self, lease: Lease, schedule: Schedule) -> Schedule:
+        """Sends the noted ticks that have no message.
+
+        Raises:
+            Unavailable: some may be sent. The next planner goes on.
+        """
+        service, progress, failure = self._pools.serving(schedule.spec.topic), schedule.progress, ""
+        ticks = progress.unsent
+        found = await service.lookup.get_many(schedule.spec.topic, schedule.ids(ticks))
+        drafts = [
+            schedule.draft(tick_id(schedule.name, tick.at_ms), tick.due_ms)
+            for tick, message in zip(ticks, found, strict=True)
+            if not is_decided(message, progress.since_ms)
+        ]
+        results = await service.sending.send_many(drafts, by_s=lease.until_s) if drafts else []
+        refused = 0
+        for draft, result in zip(drafts, results, strict=True):
+            if isinstance(result, BridgeError):
+                if isinstance(result, Unavailable) and not isinstance(result, Unpublishable):
+                    raise result
+                # It would be refused again and again.
+                refused, failure = refused + 1, str(result)
+                log.error("schedule.refused", name=schedule.name, id=draft.id, reason=failure)
+        TICKS.labels("refused").inc(refused)
+        TICKS.labels("sent").inc(len(ticks) - refused)
+        return schedule.but(
+            unsent=(),
+            last_ms=max(progress.last_ms, *(tick.at_ms for tick in ticks)),
+            sent=progress.sent + len(ticks) - refused,
+            refused=progress.refused + refused,
+            failure=failure or progress.failure,
+        )
+
+    async def _former_lives(self, schedule: Schedule) -> bool:
+        """Whether the message of the former tick has not ended. Asked only where it matters."""
+        last_ms = schedule.progress.last_ms
+        if schedule.spec.rules.overlap == "allow" or not last_ms:
+            return False
+        lookup = self._pools.serving(schedule.spec.topic).lookup
+        (message,) = await lookup.get_many(schedule.spec.topic, [tick_id(schedule.name, last_ms)])
+        return _lives(message)
+
+    async def _save(self, lease: Lease, schedule: Schedule, *, leave: bool) -> None:
+        state = progress_json(schedule.progress)
+        # Until the ticks are sent, another planner goes on with them at the end of the lease.
+        wake_ms = schedule.wake_ms if leave else lease.until_ms
+        await self._stored.save(lease, state=state, wake_ms=wake_ms, leave=leave)
+
+
+def _lives(message: Message | None) -> bool:
+    return message is not None and not message.record.state.ended

@@ -1,0 +1,103 @@
+"""Defines when a schedule ticks, and computes its ticks between two moments. Pure.
+
+A tick has two moments: `at_ms`, which the cron expression or the interval gives and which is part of its message's id,
+and `due_ms`, which may be later by the jitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from itertools import islice, takewhile
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from bridge.model.durations import LATEST_INSTANT_MS, format_instant
+from bridge.service.schedules import cron
+
+UTC_NAME: Final = "UTC"
+_FIRST_LOOK_MS: Final = 3_600_000
+_LOOK_FARTHER: Final = 8
+
+
+class Tick(NamedTuple):
+    at_ms: int
+    due_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """When a schedule ticks: by `cron` in `timezone`, or each `every_ms` from `anchor_ms` on and before it. `start_ms`
+    and `end_ms` may be ticks themselves. `jitter_ms`: each message is due up to so much later."""
+
+    cron: str | None = None
+    timezone: str = UTC_NAME
+    every_ms: int = 0
+    anchor_ms: int = 0
+    start_ms: int | None = None
+    end_ms: int | None = None
+    jitter_ms: int = 0
+
+
+def ticks(timing: Timing, name: str, after_ms: int) -> Iterator[Tick]:
+    """Yields the ticks after a moment, the earliest first. `name`: of the schedule; it decides the jitter."""
+    if timing.start_ms is not None:
+        after_ms = max(after_ms, timing.start_ms - 1)
+    end_ms = LATEST_INSTANT_MS if timing.end_ms is None else timing.end_ms
+    for at_ms in takewhile(lambda at_ms: at_ms <= end_ms, _instants(timing, after_ms)):
+        yield Tick(at_ms, at_ms + _jitter_ms(timing.jitter_ms, name, at_ms))
+
+
+def between(timing: Timing, name: str, after_ms: int, until_ms: int) -> Iterator[Tick]:
+    """Yields the ticks after one moment and up to another one."""
+    return takewhile(lambda tick: tick.at_ms <= until_ms, ticks(timing, name, after_ms))
+
+
+def latest(timing: Timing, name: str, after_ms: int, until_ms: int, most: int) -> tuple[list[Tick], int]:
+    """Returns the last ticks of a time, at most so many, and how many came before them that it has seen.
+
+    It looks back step by step, so the cost depends on `most` and not on the time.
+    """
+    look_ms = _FIRST_LOOK_MS
+    while True:
+        from_ms = max(after_ms, until_ms - look_ms)
+        found = list(between(timing, name, from_ms, until_ms))
+        if len(found) >= most or from_ms == after_ms:
+            left_out = max(0, len(found) - most)
+            return found[left_out:], left_out
+        look_ms *= _LOOK_FARTHER
+
+
+def following(timing: Timing, name: str, after_ms: int, count: int) -> list[Tick]:
+    """Returns the next ticks after a moment."""
+    return list(islice(ticks(timing, name, after_ms), count))
+
+
+def tick_id(name: str, at_ms: int) -> str:
+    """The id of a tick's message: `nightly@2026-12-01T03:00:00Z`."""
+    return f"{name}@{format_instant(at_ms).replace('.000Z', 'Z')}"
+
+
+def _instants(timing: Timing, after_ms: int) -> Iterator[int]:
+    if timing.cron is not None:
+        yield from (at_s * 1_000 for at_s in cron.matches(timing.cron, _zone(timing.timezone), after_ms // 1_000))
+        return
+    at_ms = after_ms + timing.every_ms - (after_ms - timing.anchor_ms) % timing.every_ms
+    while at_ms <= LATEST_INSTANT_MS:
+        yield at_ms
+        at_ms += timing.every_ms
+
+
+def _jitter_ms(window_ms: int, name: str, at_ms: int) -> int:
+    """The same in every process, and evenly spread over 0 to the window."""
+    if not window_ms:
+        return 0
+    digest = sha256(f"{name}@{at_ms}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % (window_ms + 1)
+
+
+@lru_cache(maxsize=1_024)
+def _zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)

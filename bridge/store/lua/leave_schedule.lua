@@ -1,0 +1,8 @@
+-- Ends a lease of a schedule before its time.
+-- KEYS: schedule_leases
+-- ARGV: name until_ms
+--       until_ms: the end of the lease, which names it.
+-- Returns: 1; 0 where the lease is another one's
+-- Promise: the lease of another one stays.
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+return redis.call('HDEL', KEYS[1], ARGV[1])
