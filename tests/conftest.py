@@ -65,6 +65,7 @@ LONGEST = (
     "tools/local",
     "clients/typescript",
     "clients/examples",
+    "clients/python/test_celery.py",
     "tools/test_make.py",
     "fault",
     "integration",
