@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from bridge.access.decision import Need, may
+from bridge.access.decision import Need, may, may_send_to
 from bridge.access.errors import TooManyTopics
 from bridge.access.refusals import report
 from bridge.access.token import Scope, Token
 from bridge.model.action import NO_TOKEN
+from bridge.model.message import Target
 from bridge.model.reach import EVERYWHERE, Reach
 
 _LOOK: Final = Need(scope=Scope.LOOK)
@@ -49,6 +50,18 @@ class Caller:
             if (refusal := may(self.token, need or self.need, topic)) is not None:
                 report(refusal)
                 raise refusal
+
+    def check_target(self, target: Target | None) -> None:
+        """Checks that the token may send to this target. None: to the topic's ready queue.
+
+        Raises:
+            NotAllowed
+        """
+        if self.token is None or target is None:
+            return
+        if (refusal := may_send_to(self.token, target.exchange)) is not None:
+            report(refusal)
+            raise refusal
 
     def sees(self, topic: str | None) -> bool:
         """Whether lists show the topic to this caller. None: what concerns no single topic."""

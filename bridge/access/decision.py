@@ -33,3 +33,12 @@ def may(token: Token, need: Need, topic: str | None = None) -> NotAllowed | None
     else:
         return None
     return NotAllowed(message, token_id=token.id, scope=need.scope)
+
+
+def may_send_to(token: Token, exchange: str) -> NotAllowed | None:
+    """The refusal of a message for an exchange of another application; None if the token allows it."""
+    if token.sends_to(exchange):
+        return None
+    allowed = ", ".join(token.targets) or "none"
+    message = f"this token may not send to the exchange {exchange!r}; its targets: {allowed}"
+    return NotAllowed(message, token_id=token.id, scope=Scope.SEND)

@@ -16,12 +16,14 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from bridge.model.globs import matches
 from bridge.model.reach import Reach
 from bridge.model.values import LARGEST_BODY
 from bridge.store.made_topics import MOST as MOST_TOPICS
 
 NAMESPACE_PATTERN: Final = r"^[A-Za-z0-9_.-]{1,100}$"
 NAME_PATTERN: Final = r"^[!-~]([ -~]{0,98}[!-~])?$"
+TARGET_PATTERN: Final = r"^[^\x00]{1,255}$"
 MAX_PER_S: Final = 100_000
 
 _WRITTEN = re.compile(rb"dbt_([0-9a-f]{12})_([0-9a-f]{64})")
@@ -60,12 +62,21 @@ class Token(BaseModel):
     max_topics: Annotated[int, Field(ge=1, le=MOST_TOPICS)] | None = Field(
         default=None, exclude_if=lambda limit: limit is None
     )
+    # Exchanges to which its messages may go, in which `*` is any text. None of them by default: RabbitMQ knows the
+    # bridge's user only, whose rights are wider. Not written if empty, as `max_topics`.
+    targets: tuple[Annotated[str, Field(pattern=TARGET_PATTERN)], ...] = Field(
+        default=(), exclude_if=lambda targets: not targets
+    )
     created_ms: int
     expires_ms: int | None = None
 
     def reaches(self, topic: str) -> bool:
         """Whether the token may use the topic."""
         return self.every_topic or self.reach.has(topic)
+
+    def sends_to(self, exchange: str) -> bool:
+        """Whether the token's messages may go to the exchange."""
+        return any(matches(pattern, exchange) for pattern in self.targets)
 
     @property
     def reach(self) -> Reach:

@@ -16,6 +16,7 @@ from bridge.access.token import (
     MAX_PER_S,
     NAME_PATTERN,
     NAMESPACE_PATTERN,
+    TARGET_PATTERN,
     Scope,
     Token,
     new_id,
@@ -75,6 +76,14 @@ def create(
             help=f"Topics that the token may make in each pool, 1 to {MOST_TOPICS}; a removed one counts no more."
         ),
     ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="EXCHANGE",
+            help="Allow messages for this exchange of another application; * is any text; can be repeated. "
+            "Default: none.",
+        ),
+    ] = None,
     json: _Json = False,
 ) -> None:
     """Create a token and print it. It is shown only once: Redis keeps only a hash of it.
@@ -87,6 +96,8 @@ def create(
     _check(name, "NAME", NAME_PATTERN, "must be 1 to 100 printable ASCII characters, with no space at either end")
     for allowed_namespace in namespaces:
         _check(allowed_namespace, "--namespace", NAMESPACE_PATTERN, "must be 1 to 100 letters, digits, _ . -")
+    for allowed_target in target or ():
+        _check(allowed_target, "--target", TARGET_PATTERN, "must be 1 to 255 characters")
     _check_range(sends_per_s, "--sends-per-s", MAX_PER_S)
     _check_range(pulls_per_s, "--pulls-per-s", MAX_PER_S)
     _check_range(max_body, "--max-body", LARGEST_BODY)
@@ -106,6 +117,7 @@ def create(
         pulls_per_s=pulls_per_s,
         max_body=max_body,
         max_topics=max_topics,
+        targets=tuple(dict.fromkeys(target or ())),
         created_ms=now_ms,
         expires_ms=None if expires is None else now_ms + _duration_ms(expires),
     )
@@ -216,6 +228,8 @@ def _row(token: Token) -> Sequence[str]:
         "body bytes": token.max_body,
         "topics": token.max_topics,
     }
+    if token.targets:
+        topics.append(f"exchanges {' '.join(token.targets)}")
     expires = "never" if token.expires_ms is None else format_instant(token.expires_ms)
     return (
         token.id,

@@ -22,6 +22,8 @@ _TOPIC = re.compile(TOPIC_PATTERN[:-1] + r"\Z")
 _ID = re.compile(ID_PATTERN[:-1] + r"\Z")
 _ASIDE = re.compile(r"(~dead[0-9]{1,15})+\Z")
 JSON_TYPE = "application/json"
+LONGEST_NAME: Final = 255
+"""Bytes of the longest name of an exchange, and of the longest routing key: AMQP has no longer ones."""
 
 
 def valid_topic(topic: str) -> bool:

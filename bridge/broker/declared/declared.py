@@ -87,6 +87,10 @@ class Declared:
         """Returns the queue of the topic's dead letters."""
         return self._names.dead_queue(topic)
 
+    def may_be_target(self, exchange: str) -> bool:
+        """Returns whether due messages may go to the exchange."""
+        return exchange != "" and not self._names.owns_exchange(exchange)
+
     @property
     def unroutable_queue(self) -> str:
         """The queue of the dead letters that their targets did not take, of all topics."""

@@ -48,6 +48,13 @@ def send(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A label for `list`, at most four; can be repeated."),
     ] = None,
+    to_exchange: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The exchange that it goes to when it is due. Default: the topic's queue."),
+    ] = None,
+    to_routing_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="The routing key for --to-exchange. Default: empty.")
+    ] = None,
     file: Annotated[bool, typer.Option("--file", help="BODY is the path of a file that holds the body.")] = False,
     text: Annotated[bool, typer.Option("--text", help=f"The body is text, not JSON: {_TEXT}.")] = False,
     binary: Annotated[bool, typer.Option("--bytes", help=f"The body is bytes, not JSON: {_BYTES}.")] = False,
@@ -61,6 +68,8 @@ def send(
     """
     if text and binary:
         raise typer.BadParameter("give --text or --bytes, not both", param_hint="--text")
+    if to_routing_key is not None and to_exchange is None:
+        raise typer.BadParameter("give --to-exchange too", param_hint="--to-routing-key")
     read = _read(body, from_file=file)
     sent = api.call(
         "POST",
@@ -74,6 +83,7 @@ def send(
                 "max_retry": max_retry,
                 "headers": pairs("--header", header) if header else None,
                 "labels": pairs("--label", label) if label else None,
+                "to": None if to_exchange is None else {"exchange": to_exchange, "routing_key": to_routing_key or ""},
                 "content_type": content_type or (_TEXT if text else _BYTES if binary else None),
                 "body": _text(read) if text else None if binary else _json(read),
                 "body_base64": b64encode(read).decode() if binary else None,

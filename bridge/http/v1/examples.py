@@ -24,6 +24,11 @@ SENDS = {
         "delay": 1500,
         "ttl": "1d",
     },
+    "to an exchange of another application": {
+        "body": {"order": 1003},
+        "delay": "1h",
+        "to": {"exchange": "shop", "routing_key": "orders.paid"},
+    },
 }
 MESSAGE: dict[str, Any] = {
     "topic": "orders",
@@ -33,6 +38,7 @@ MESSAGE: dict[str, Any] = {
     "content_type": "application/json",
     "headers": {},
     "labels": {"customer": "42"},
+    "to": None,
     "created_at": "2026-12-01T09:00:00.000Z",
     "due_at": "2026-12-01T09:15:00.000Z",
     "expires_at": None,

@@ -12,12 +12,14 @@ from bridge.http.v1.labels import GivenLabels
 from bridge.http.v1.scalars import (
     Base64,
     Delay,
+    ExchangeName,
     Instant,
     Lease,
     MediaType,
     MessageId,
     Reason,
     Retries,
+    RoutingKey,
     Topic,
     Ttl,
     Wait,
@@ -45,6 +47,14 @@ def one_of_delay_and_deliver_at(delay: int | None, deliver_at: int | None) -> No
         raise exclusive("delay", "deliver_at", message="give exactly one of delay and deliver_at")
 
 
+class TargetRequest(Request):
+    """An exchange of another application, to which the message goes when it is due. The default exchange and the
+    bridge's own exchanges are refused."""
+
+    exchange: ExchangeName
+    routing_key: RoutingKey = ""
+
+
 class SendRequest(Request):
     """A message to send. Give exactly one of `body` and `body_base64`. Give at most one of `delay` and `deliver_at`;
     with neither the message is due now."""
@@ -64,6 +74,10 @@ class SendRequest(Request):
     labels: Annotated[
         GivenLabels | None,
         Field(description="Up to four names with values, for searches. AMQP consumers do not get them"),
+    ] = None
+    to: Annotated[
+        TargetRequest | None,
+        Field(description="Where the message goes when it is due, in place of the topic's ready queue"),
     ] = None
 
     @model_validator(mode="after")

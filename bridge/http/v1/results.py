@@ -19,7 +19,7 @@ from bridge.http.v1.scalars import ShownInstant
 from bridge.model.durations import format_instant
 from bridge.model.header_values import as_text
 from bridge.model.labels import unpacked
-from bridge.model.message import JSON_TYPE, Envelope, Message, State
+from bridge.model.message import JSON_TYPE, Envelope, Message, State, Target
 from bridge.model.values import AckResult, Leased, Page
 
 StateName = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
@@ -31,6 +31,11 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 MAY_BE_ABSENT: Final = Field(default=None, json_schema_extra=_without_default)
 """For a field that not every answer has. Its schema has no default: clients would read one into the answer."""
+
+
+class TargetOut(BaseModel):
+    exchange: str
+    routing_key: str
 
 
 class MessageOut(BaseModel):
@@ -46,6 +51,7 @@ class MessageOut(BaseModel):
     content_type: Annotated[str, Field(description="empty: the AMQP client that sent the message gave none")]
     headers: dict[str, Any]
     labels: Annotated[dict[str, str], Field(description="given at the send, for searches")]
+    to: Annotated[TargetOut | None, Field(description="where it goes when it is due; null: to the topic's ready queue")]
     created_at: ShownInstant
     due_at: ShownInstant
     expires_at: ShownInstant | None
@@ -135,7 +141,7 @@ def message_json(message: Message, *, plain: bool = False) -> bytes:
     """The message as `MessageOut` documents it. `plain`: the body is known to be JSON."""
     record, envelope = message.record, message.envelope
     return (
-        b'{"topic":%b,"id":%b,"state":%b,%b"content_type":%b,"headers":%b,"labels":%b,"created_at":%b,"due_at":%b,'
+        b'{"topic":%b,"id":%b,"state":%b,%b"content_type":%b,"headers":%b,"labels":%b,"to":%b,"created_at":%b,"due_at":%b,'
         b'"expires_at":%b,"attempts":%d,"max_retry":%d,"lease_until":%b,"ended_at":%b,"reason":%b}'
     ) % (
         orjson.dumps(record.topic),
@@ -145,6 +151,7 @@ def message_json(message: Message, *, plain: bool = False) -> bytes:
         _JSON_TYPE if envelope is None else orjson.dumps(envelope.content_type),
         exact_json.dumps(_in_json(envelope.headers)) if envelope is not None and envelope.headers else b"{}",
         orjson.dumps(unpacked(record.labels)) if record.labels else b"{}",
+        b"null" if envelope is None or envelope.target is None else _target(envelope.target),
         _instant(record.created_ms),
         _instant(record.due_ms),
         _instant(record.expires_ms) if record.expires_ms else b"null",
@@ -183,6 +190,10 @@ def _in_json(headers: Mapping[str, Any]) -> dict[str, Any]:
         name: value if isinstance(value, plain) else orjson.loads(orjson.dumps(value, default=as_text))
         for name, value in headers.items()
     }
+
+
+def _target(target: Target) -> bytes:
+    return orjson.dumps({"exchange": target.exchange, "routing_key": target.routing_key})
 
 
 def _body(envelope: Envelope | None, plain: bool) -> bytes:

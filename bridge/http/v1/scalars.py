@@ -18,7 +18,7 @@ from bridge.model.durations import (
     parse_duration_ms,
     parse_instant_ms,
 )
-from bridge.model.message import ID_PATTERN, TOPIC_PATTERN, valid_id, valid_topic
+from bridge.model.message import ID_PATTERN, LONGEST_NAME, TOPIC_PATTERN, valid_id, valid_topic
 from bridge.model.values import LARGEST_BODY, MAX_DELAY_MS
 
 ID_FORM = 'must be 1-200 printable ASCII characters without "/"'
@@ -28,7 +28,7 @@ MAX_RETRIES = 10_000
 _HOUR_MS = 3_600_000
 _OFFSET = re.compile(r" (\d\d:\d\d)$")
 _WHOLE = re.compile(r"-?[0-9]{1,64}")
-_MAX_MEDIA_TYPE = 255  # the longest AMQP short string
+_MAX_MEDIA_TYPE = LONGEST_NAME
 _TOKEN = r"[A-Za-z0-9!#$&^_.+*'|~-]+"
 MEDIA_TYPE_PATTERN = rf'^{_TOKEN}/{_TOKEN}([ \t]*;[ \t]*{_TOKEN}=({_TOKEN}|"[ !#-\[\]-~]*"))*$'
 
@@ -131,6 +131,24 @@ QueryInstant = Annotated[int, PlainValidator(_queried_instant), _INSTANT_SCHEMA]
 ShownInstant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """An instant in an answer: RFC 3339 in UTC with milliseconds, as `format_instant` writes it."""
 
+
+def _amqp_name(least: int) -> Callable[[Any], str]:
+    """A validator of a name that AMQP holds. `least`: its least length in bytes."""
+
+    def check(value: Any) -> str:
+        if isinstance(value, str) and least <= len(value.encode(errors="replace")) <= LONGEST_NAME:
+            return value
+        raise refused(LONGEST_NAME, f"must be a text of {least} to {LONGEST_NAME} bytes in UTF-8")
+
+    return check
+
+
+def _amqp_schema(least: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "minLength": least, "maxLength": LONGEST_NAME})
+
+
+ExchangeName = Annotated[str, PlainValidator(_amqp_name(1)), _amqp_schema(1)]
+RoutingKey = Annotated[str, PlainValidator(_amqp_name(0)), _amqp_schema(0)]
 Base64 = Annotated[bytes, PlainValidator(_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
 MediaType = Annotated[StrictStr, Field(max_length=_MAX_MEDIA_TYPE, pattern=MEDIA_TYPE_PATTERN)]
 Retries = Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES), BeforeValidator(whole)]

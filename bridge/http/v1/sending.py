@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from starlette.responses import Response
 
+from bridge.access.caller import Caller
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http import exact_json, problems, trace_context
@@ -22,6 +24,7 @@ from bridge.http.v1.requests import BatchRequest, SendRequest
 from bridge.http.v1.results import BatchOut, MessageOut, message_json
 from bridge.model.errors import BridgeError, InvalidRequest
 from bridge.model.labels import NO_LABELS, packed
+from bridge.model.message import Target
 from bridge.model.values import Draft, Sent
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ async def send(pools: Pools, call: ApiCall) -> Response:
     max_body_bytes = call.caller.max_body(pools.settings.max_body)
     topic = call.topic
     draft, plain = await call.read(lambda read: _draft(topic, max_body_bytes, *read), sent_json.loads)
+    call.caller.check_target(draft.envelope.target)
     draft = trace_context.carried(draft, trace_context.given(call.scope["headers"]))
     sent = await pools.serving(topic).sending.send(draft, call.caller.maker)
     if sent.replayed:
@@ -58,7 +62,7 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
     `results` has one entry for each message, in order: status 201 or 200 with the message, or another status with the
     error. 503 in an entry: nothing was promised for that message; send it again with the same `id`."""
     topic, max_body_bytes = call.topic, call.caller.max_body(pools.settings.max_body)
-    results, drafts = await call.read(lambda batch: _drafts(topic, batch, max_body_bytes, call.request_id))
+    results, drafts = await call.read(lambda batch: _drafts(topic, batch, max_body_bytes, call.request_id, call.caller))
     context = trace_context.given(call.scope["headers"])
     sending, sent = (
         pools.serving(topic).sending,
@@ -81,9 +85,12 @@ def _draft(topic: str, max_body_bytes: int, message: Any, body: bytes | None = N
     if plain is not None:
         return plain, True
     request = parse(SendRequest, message)
+    envelope = envelope_of(request, max_body_bytes)
+    if request.to is not None:
+        envelope = replace(envelope, target=Target(request.to.exchange, request.to.routing_key))
     draft = Draft(
         topic=topic,
-        envelope=envelope_of(request, max_body_bytes),
+        envelope=envelope,
         id=request.id,
         delay_ms=request.delay,
         deliver_at_ms=request.deliver_at,
@@ -95,7 +102,7 @@ def _draft(topic: str, max_body_bytes: int, message: Any, body: bytes | None = N
 
 
 def _drafts(
-    topic: str, batch: Any, max_body_bytes: int, identity: str
+    topic: str, batch: Any, max_body_bytes: int, identity: str, caller: Caller
 ) -> tuple[list[bytes], dict[int, tuple[Draft, bool]]]:
     """The results of refused messages, empty for the others, and the drafts of the others by index."""
     messages = parse(BatchRequest, batch).messages
@@ -103,7 +110,9 @@ def _drafts(
     drafts: dict[int, tuple[Draft, bool]] = {}
     for index, message in enumerate(messages):
         try:
-            drafts[index] = _draft(topic, max_body_bytes, message)
+            draft, plain = _draft(topic, max_body_bytes, message)
+            caller.check_target(draft.envelope.target)
+            drafts[index] = draft, plain
         except BridgeError as error:
             results[index] = exact_json.dumps(_failure(error, index, identity))
     return results, drafts

@@ -38,6 +38,7 @@ from delaybridge_client.values.message import (
     SendResult,
     SentMessage,
     State,
+    Target,
     Timeline,
     Transition,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "State",
     "Subscription",
     "SyncClient",
+    "Target",
     "Tick",
     "Timeline",
     "TooLarge",

@@ -1586,6 +1586,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description where it goes when it is due; null: to the topic's ready queue */
+            to: components["schemas"]["TargetOut"] | null;
             /**
              * Created At
              * Format: date-time
@@ -1673,6 +1675,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description where it goes when it is due; null: to the topic's ready queue */
+            to: components["schemas"]["TargetOut"] | null;
             /**
              * Created At
              * Format: date-time
@@ -2364,6 +2368,11 @@ export interface components {
             labels?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Where the message goes when it is due, in place of the topic's ready queue
+             * @default null
+             */
+            to?: components["schemas"]["TargetRequest"] | null;
         };
         /** SessionOut */
         SessionOut: {
@@ -2537,6 +2546,27 @@ export interface components {
             items: components["schemas"]["SubscriptionOut"][];
             /** Next Cursor */
             next_cursor: string | null;
+        };
+        /** TargetOut */
+        TargetOut: {
+            /** Exchange */
+            exchange: string;
+            /** Routing Key */
+            routing_key: string;
+        };
+        /**
+         * TargetRequest
+         * @description An exchange of another application, to which the message goes when it is due. The default exchange and the
+         *     bridge's own exchanges are refused.
+         */
+        TargetRequest: {
+            /** Exchange */
+            exchange: string;
+            /**
+             * Routing Key
+             * @default
+             */
+            routing_key?: string;
         };
         /** TemplateOut */
         TemplateOut: {

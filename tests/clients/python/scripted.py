@@ -21,6 +21,7 @@ MESSAGE: dict[str, Any] = {
     "content_type": "application/json",
     "headers": {},
     "labels": {},
+    "to": None,
     "created_at": "2026-12-01T09:00:00.000Z",
     "due_at": "2026-12-01T09:15:00.000Z",
     "expires_at": None,

@@ -46,6 +46,7 @@ MESSAGE_JSON = {
     "content_type": "application/json",
     "headers": {},
     "labels": {},
+    "to": None,
     "created_at": "2026-12-01T09:00:00.000Z",
     "due_at": "2026-12-01T09:15:00.000Z",
     "expires_at": None,

@@ -12,7 +12,19 @@ from bridge.model.values import Draft, Sent
 
 PATH = "/v1/topics/orders/messages"
 LIMIT = 86_313_600_000
-FIELDS = ["body", "body_base64", "content_type", "headers", "id", "delay", "deliver_at", "ttl", "max_retry", "labels"]
+FIELDS = [
+    "body",
+    "body_base64",
+    "content_type",
+    "headers",
+    "id",
+    "delay",
+    "deliver_at",
+    "ttl",
+    "max_retry",
+    "labels",
+    "to",
+]
 EXCLUSIVE = "exactly one"
 TOPIC_FORM = "must be a name or namespace/name, each of 1-100 characters from A-Z a-z 0-9 _ . -"
 ID_FORM = '1-200 printable ASCII characters without "/"'

@@ -8,7 +8,7 @@ from typing import Any
 
 from delaybridge_client import decode
 from delaybridge_client.operation import Answer, Operation, reads_list
-from delaybridge_client.values.message import NewMessage, SendResult, SentMessage
+from delaybridge_client.values.message import NewMessage, SendResult, SentMessage, Target
 
 
 def send(
@@ -23,6 +23,7 @@ def send(
     headers: Mapping[str, str | int | float | bool] | None = None,
     labels: Mapping[str, str] | None = None,
     content_type: str | None = None,
+    to: Target | None = None,
 ) -> Operation[SentMessage]:
     """Sends a message, which is durable once this returns. Its arguments are those of `NewMessage`.
 
@@ -39,6 +40,7 @@ def send(
         headers=headers,
         labels=labels,
         content_type=content_type,
+        to=to,
     )
     return Operation(
         method="POST",

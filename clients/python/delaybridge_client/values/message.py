@@ -18,12 +18,21 @@ State = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "delet
 AckVerdict = Literal["acked", "stale", "not_leased", "unknown"]
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An exchange of another application, and a routing key."""
+
+    exchange: str
+    routing_key: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """A message as the bridge knows it.
 
     `body`: the JSON value; text for a text content type; bytes for all else. It is None if `body_kept` is false: then
-    Redis did not keep it. `attempts`: deliveries so far.
+    Redis did not keep it. `to`: where it goes when it is due; None: to the topic's ready queue. `attempts`: deliveries
+    so far.
     """
 
     topic: str
@@ -34,6 +43,7 @@ class Message:
     content_type: str
     headers: Mapping[str, Any]
     labels: Mapping[str, str] = field(default_factory=dict)
+    to: Target | None = None
     created_at: datetime
     due_at: datetime
     expires_at: datetime | None
@@ -71,6 +81,7 @@ class NewMessage:
 
     `body`: a JSON value, or bytes. With a text content type it is a string. `id`: without one, the client makes one.
     `ttl`: how long the message lives from its due moment on. `labels`: up to four names with values, for searches.
+    `to`: where it goes when it is due, in place of the topic's ready queue.
     """
 
     body: Any
@@ -82,6 +93,7 @@ class NewMessage:
     headers: Mapping[str, str | int | float | bool] | None = field(default=None, kw_only=True)
     labels: Mapping[str, str] | None = field(default=None, kw_only=True)
     content_type: str | None = field(default=None, kw_only=True)
+    to: Target | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -104,6 +116,7 @@ class NewMessage:
             headers=self.headers,
             labels=self.labels,
             content_type=content_type,
+            to=None if self.to is None else {"exchange": self.to.exchange, "routing_key": self.to.routing_key},
         )
 
 

@@ -41,6 +41,8 @@ function view(message, timeline, changed) {
         message.expires_at ? ['Expires', when(message.expires_at)] : null,
         message.ended_at ? ['Ended', when(message.ended_at)] : null,
         message.reason ? ['Reason', message.reason] : null,
+        message.to ? ['To exchange', message.to.exchange] : null,
+        message.to ? ['Routing key', message.to.routing_key || '(empty)'] : null,
         ...Object.entries(message.labels || {}).map(([key, value]) => [`Label ${key}`, value]),
       ].filter(Boolean),
     )}
