@@ -18,7 +18,19 @@ from tests.waiting import pause
 
 SCREENSHOTS = os.environ.get("DELAYBRIDGE_SCREENSHOTS")
 STREAMED = ("Network.eventSourceMessageReceived", "Network.dataReceived")
-PAGES = ("overview", "topics", "search", "send", "dead", "slots", "subscriptions", "operations", "actions", "health")
+PAGES = (
+    "overview",
+    "topics",
+    "search",
+    "send",
+    "dead",
+    "slots",
+    "schedules",
+    "subscriptions",
+    "operations",
+    "actions",
+    "health",
+)
 
 
 async def on(browser: Browser, work: Callable[[], Any]) -> Any:
@@ -131,6 +143,32 @@ async def test_a_topic_is_paused_and_resumed(signed_in: Browser, stage: Stage, t
         assert "on-call" in signed_in.row("resume")
 
     await on(signed_in, pause)
+
+
+async def test_a_schedule_is_paused_resumed_triggered_and_removed(signed_in: Browser, stage: Stage, topic: str) -> None:
+    wanted = {"cron": "0 3 1 1 *", "timezone": "Europe/Vienna", "topic": topic, "message": {"body": {"new": "year"}}}
+    assert (await stage.client.put(f"/v1/schedules/{topic}", json=wanted)).status_code == 201
+
+    def steer() -> None:
+        signed_in.open("schedules")
+        assert "Europe/Vienna" in signed_in.row(topic)
+        signed_in.open(f"schedules/{topic}")
+        signed_in.sees('{"new":"year"}')
+        signed_in.click("Pause")
+        signed_in.sees("It is paused.")
+        signed_in.click("Resume")
+        signed_in.find("button", "Pause")
+        signed_in.click("Send now")
+        signed_in.sees("Sent the message now.")
+        signed_in.click("Remove")
+        signed_in.confirm("Remove")
+        signed_in.sees("Removed the schedule")
+        signed_in.open("actions")
+        assert "on-call" in signed_in.row("trigger_schedule")
+
+    await on(signed_in, steer)
+    sent = (await stage.client.get("/v1/messages", params={"topic": topic, "id_prefix": f"{topic}@"})).json()["items"]
+    assert [message["body"] for message in sent] == [{"new": "year"}]
 
 
 async def test_a_reader_sees_everything_and_changes_nothing(browser: Browser, stage: Stage, topic: str) -> None:

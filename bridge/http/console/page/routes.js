@@ -6,6 +6,7 @@ import * as health from './pages/health.js';
 import * as message from './pages/message.js';
 import * as operations from './pages/operations.js';
 import * as overview from './pages/overview.js';
+import * as schedules from './pages/schedules.js';
 import * as search from './pages/search.js';
 import * as send from './pages/send.js';
 import * as slots from './pages/slots.js';
@@ -22,6 +23,7 @@ export const PAGES = [
   { name: 'send', menu: 'Send', ...send },
   { name: 'dead', menu: 'Dead letters', ...dead },
   { name: 'slots', menu: 'Slots', ...slots },
+  { name: 'schedules', menu: 'Schedules', ...schedules },
   { name: 'subscriptions', menu: 'Subscriptions', ...subscriptions },
   { name: 'operations', menu: 'Operations', ...operations },
   { name: 'actions', menu: 'Actions', ...actions },
