@@ -8,7 +8,7 @@ BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 
 .DEFAULT_GOAL := run
 .PHONY: help run all check lint types imports guard fmt test test-all test-unit test-clusters test-clients test-tools \
-    test-upgrade test-manifests test-redis-cluster test-matrix \
+    test-migration test-upgrade test-manifests test-redis-cluster test-matrix \
     coverage fuzz bench torture soak setup lock docs clients swagger vendor clean
 
 help: ## List the targets
@@ -57,6 +57,13 @@ test-clients: setup ## Install Go, Java, Node, PHP and their AMQP libraries, and
 
 test-tools: setup ## Run the tests of commands: benchmark, torture, soak, guard, local servers, topology's drain
 	@$(PYTHON) -m pytest tests/tools $(ARGS)
+
+test-migration: setup ## Run clients of the delayed-message plugin, of six libraries, after a migration, on each version of RabbitMQ
+	@sh deploy/setup.sh clients >&2
+	@for suite in trixie forky; do \
+	    sh deploy/unpack-servers.sh $$suite "$${XDG_CACHE_HOME:-$$HOME/.cache}/delaybridge/$$suite" || exit 1; done
+	@for version in "" 4.0 4.3; do BRIDGE_TEST_PUBLISHERS=all BRIDGE_TEST_RABBITMQ=$$version \
+	    $(PYTHON) -m pytest tests/migrate tests/door -n 2 -rs $(ARGS) || exit 1; done
 
 test-upgrade: setup ## Run a bridge of an earlier commit and this one side by side on one topology
 	@$(PYTHON) -m pytest tests/tools/upgrade -n 1 $(ARGS)

@@ -46,8 +46,10 @@ async def opened(*ports: int, most: int = 50, tls: SSLContext | None = None) -> 
     )
     with socket.create_server(("127.0.0.1", 0)) as listening:
         await door.start([listening])
-        yield Opened(door=door, port=listening.getsockname()[1])
-        await door.stop(drain_s=0, grace_s=0)
+        try:
+            yield Opened(door=door, port=listening.getsockname()[1])
+        finally:
+            await door.stop(drain_s=0, grace_s=0)
 
 
 @dataclass(frozen=True, kw_only=True)

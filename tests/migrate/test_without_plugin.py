@@ -1,0 +1,40 @@
+"""Tests the commands on a RabbitMQ without the plugin, of each supported version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from bridge.local.rabbitmq import RabbitNode
+from tests.migrate.conftest import NAMES, Site
+from tests.shared_servers import delete_vhost, make_vhost
+
+
+@pytest.fixture
+def plain(rabbit: RabbitNode, tmp_path: Path) -> Iterator[Site]:
+    """A virtual host with an exchange that was of the plugin, and has lost its ingress."""
+    vhost = f"plain-{uuid4().hex[:8]}"
+    make_vhost(rabbit, vhost)
+    site = Site(node=rabbit, vhost=vhost, file=tmp_path / "kept.json")
+    site.request("PUT", f"queues/{{}}/{NAMES.ingress}", {"durable": True})
+    definition = {"type": "topic", "durable": True, "arguments": {"x-delayed-type": "topic"}}
+    site.request("PUT", "exchanges/{}/orders", definition)
+    yield site
+    delete_vhost(rabbit, vhost)
+
+
+async def test_ingress_is_declared_again_and_the_way_back_waits_for_the_plugin(plain: Site) -> None:
+    before = plain.export()
+    assert "replaced, but without its ingress: run apply" in await plain.migrate("status")
+    await plain.migrate("apply")
+    found = await plain.json("status")
+    assert (found["exchanges"][0]["stage"], found["exchanges"][0]["ingress"]) == ("replaced", True)
+    assert found["plugin"] == "plugin: off. RabbitMQ has no type x-delayed-message."
+    applied = plain.export()
+    assert await plain.json("apply") == {"done": [], "waiting": []}
+    assert plain.export() == applied != before
+    assert "switch the plugin on" in await plain.migrate("rollback", "--publishers-back", code=5)
+    assert "orders" in str(plain.export()["exchanges"])
