@@ -21,6 +21,9 @@ NEEDS = {
     "search": "look",
     "list_topics": "look",
     "look_at_topic": "look",
+    "list_schedules": "look",
+    "look_at_schedule": "look",
+    "next_ticks": "look",
     "list_operations": "look",
     "look_at_operation": "look",
     "metrics": "look",
@@ -38,6 +41,12 @@ NEEDS = {
     "pause": "admin",
     "resume": "admin",
     "remove_topic": "admin",
+    "put_schedule": "admin",
+    "remove_schedule": "admin",
+    "pause_schedule": "admin",
+    "resume_schedule": "admin",
+    "trigger_schedule": "admin",
+    "backfill_schedule": "admin",
     "subscribe": "admin",
     "list_subscriptions": "admin",
     "look_at_subscription": "admin",
@@ -51,6 +60,9 @@ NEEDS = {
     "live": NOTHING,
     "ready": NOTHING,
 }
+NEEDS_TOO = {"put_schedule": "send"}
+"""A second scope that an operation needs for the topic in its body."""
+
 CAMELLIA_NEEDS = {
     "POST /camellia/delayQueue/sendMsg": "send",
     "POST /camellia/delayQueue/deleteMsg": "send",

@@ -61,8 +61,10 @@ async def test_each_call_of_an_operator_leaves_one_action(operator: Operator, gu
     topic = Topic(operator.client, operator.topic)
     seen: list[Json] = []
 
-    async def act(what: str, method: str, rest: str = "", body: object = None, **wanted: Any) -> None:
-        answer = await operator.call(method, rest, body)
+    async def act(
+        what: str, method: str, rest: str = "", body: object = None, *, expect: int = 200, **wanted: Any
+    ) -> None:
+        answer = await operator.call(method, rest, body, expect=expect)
         listed = (await operator.actions())["items"]
         assert listed[1:] == seen, what
         action = listed[0]
@@ -90,6 +92,14 @@ async def test_each_call_of_an_operator_leaves_one_action(operator: Operator, gu
     url = "https://hooks.example.com/orders"
     await act("subscribe", "PUT", "/subscription", {"url": url, "secret": SECRET})
     await act("unsubscribe", "DELETE", "/subscription")
+    name = f"{operator.namespace}.nightly"
+    schedule, span = f"/v1/schedules/{name}", {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:01Z"}
+    wanted = {"cron": "0 3 1 1 *", "topic": operator.topic, "message": {"body": 1, "ttl": "1ms"}}
+    await act("put_schedule", "PUT", schedule, wanted, expect=201, target=name)
+    for does in ("pause", "resume", "trigger"):
+        await act(f"{does}_schedule", "POST", f"{schedule}/{does}", target=name)
+    await act("backfill_schedule", "POST", f"{schedule}/backfill", span, target=name, count=0)
+    await act("remove_schedule", "DELETE", schedule, target=name)
     # The ordinary life of a client leaves no action, and neither does a look or a refused call.
     await make_dead(topic, "a", "b", "c", "d", "e")
     await operator.call("POST", "/messages", {"id": "w", "body": 1, "delay": "1h"}, expect=201)

@@ -14,7 +14,7 @@ from bridge.http.guard import Guard
 from bridge.http.v1.operation import Operation, in_both_forms
 from bridge.http.wires.camellia import wire as camellia
 from tests.access.conftest import Mint
-from tests.access.table import CAMELLIA_NEEDS, NEEDS, NOTHING, SCOPES, allowed
+from tests.access.table import CAMELLIA_NEEDS, NEEDS, NEEDS_TOO, NOTHING, SCOPES, allowed
 from tests.wires.camellia_service import StandIn
 
 _OPERATION = "01KBQ5J0G0M8V4Q6W2E9R7T5Y3"
@@ -32,6 +32,15 @@ OF_ALL_TOPICS = (
     "list_operations",
     "look_at_operation",
     "cancel_operation",
+    # One on a topic of others is not there for a stranger.
+    "list_schedules",
+    "look_at_schedule",
+    "next_ticks",
+    "remove_schedule",
+    "pause_schedule",
+    "resume_schedule",
+    "trigger_schedule",
+    "backfill_schedule",
 )
 CAMELLIA_FORM = {
     "topic": "{topic}",
@@ -51,7 +60,12 @@ async def call(
 ) -> httpx2.Response:
     """Calls the operation for the topic `orders` of the namespace and the message `o-1`. A pull does not wait."""
     path = operation.path.format(
-        topic=f"{namespace}%2Forders", namespace=namespace, name="orders", id="o-1", operation_id=_OPERATION
+        topic=f"{namespace}%2Forders",
+        namespace=namespace,
+        name="orders",
+        id="o-1",
+        operation_id=_OPERATION,
+        schedule=f"{namespace}.nightly",
     )
     body = dict(next(iter(operation.examples.values()), {})) | ({"wait": 0} if "pull" in operation.name else {})
     if "topic" in body:
@@ -116,6 +130,9 @@ async def test_each_scope_allows_the_operations_of_the_table(
         if operation not in refused:
             token = everywhere_else if operation.need is not None and operation.need.every_topic else own
             answer = await call(client, operation, namespace, token)
+            if operation.name in NEEDS_TOO:
+                assert (answer.status_code, answer.json()["scope"]) == (403, NEEDS_TOO[operation.name])
+                continue
             assert answer.status_code not in {401, 403, 429, 500}, (operation.name, answer.text)
 
 
@@ -171,6 +188,27 @@ async def test_public_paths_are_answered_without_a_token(client: httpx2.AsyncCli
     paths = ("/health/live", "/health/ready", "/openapi.json", "/docs", "/console", "/camellia/health/check")
     for path in (*paths, *(f"/{file}" for file in files)):
         assert (await client.get(path)).status_code == 200, path
+
+
+async def test_schedules_of_other_topics_are_not_there(client: httpx2.AsyncClient, mint: Mint, namespace: str) -> None:
+    path = f"/v1/schedules/{namespace}.nightly"
+    wanted = {"cron": "0 3 1 1 *", "topic": f"{namespace}/orders", "message": {"body": 1}}
+    own = await mint.make("admin", namespaces=[namespace])
+    sender = await mint.make("admin", "send", namespaces=[namespace])
+    stranger = await mint.make(*SCOPES, namespaces=["elsewhere"])
+    assert (await client.put(path, json=wanted, headers=own)).json()["scope"] == "send"
+    assert (await client.put(path, json=wanted, headers=sender)).status_code == 201
+    assert (await client.put(path, json=wanted | {"topic": "elsewhere/orders"}, headers=stranger)).status_code == 403
+    for method, rest in (("GET", ""), ("GET", "/next"), ("DELETE", ""), ("POST", "/pause"), ("POST", "/trigger")):
+        assert (await client.request(method, path + rest, headers=stranger)).status_code == 404
+    assert (await client.post(f"{path}/trigger", headers=own)).json()["scope"] == "send"
+    names = [
+        [one["name"] for one in (await client.get("/v1/schedules?limit=1000", headers=token)).json()["items"]]
+        for token in (sender, stranger)
+    ]
+    assert names == [[f"{namespace}.nightly"], []]
+    assert (await client.get(path, headers=own)).json()["sent"] == 0
+    assert (await client.delete(path, headers=own)).status_code == 200
 
 
 async def test_lists_show_only_topics_of_the_token(client: httpx2.AsyncClient, mint: Mint, namespace: str) -> None:
