@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -15,13 +16,14 @@ from typing import Final
 import pytest
 
 OLDEST_NODE: Final = 20
+LONGEST_RUN_S: Final = 180.0
 _FEW_RETRIES = ("--fetch-retries=2", "--fetch-retry-mintimeout=500")
 _OPTIONS: Final = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", *_FEW_RETRIES)
 _AWAY = re.compile(r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT|ERR_SOCKET_TIMEOUT")
 
 
 class Failed(Exception):
-    """A program ended with another code than 0. The text is its output."""
+    """A program ended with another code than 0, or did not end. The text is its output."""
 
 
 def why_no_node() -> str | None:
@@ -66,17 +68,23 @@ def run(*command: str, folder: Path, environment: Mapping[str, str] | None = Non
     """Runs the command in the folder, and returns its output. `environment`: added to this process's.
 
     Raises:
-        Failed: the command ended with another code than 0.
+        Failed: the command ended with another code than 0, or did not end in time.
     """
-    done = subprocess.run(
+    program = subprocess.Popen(
         command,
         cwd=folder,
         env={**os.environ, "NO_COLOR": "1", **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
+        start_new_session=True,
     )
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
-    return done.stdout
+    try:
+        output, _ = program.communicate(timeout=LONGEST_RUN_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(program.pid, signal.SIGKILL)  # the programs that it has started too
+        output, _ = program.communicate()
+        raise Failed(f"{' '.join(command)} did not end in {LONGEST_RUN_S} s:\n{output}") from None
+    if program.returncode != 0:
+        raise Failed(f"{' '.join(command)} ended with {program.returncode}:\n{output}")
+    return output

@@ -1,4 +1,4 @@
-// Publishes a message with a delay, consumes it when it is due, and records the ack: plain AMQP, without a bridge's API.
+// Publishes two messages with a delay, consumes them when they are due, and records the acks: plain AMQP, no HTTP.
 
 import com.rabbitmq.client.AMQP.BasicProperties;
 import com.rabbitmq.client.Channel;
@@ -6,6 +6,7 @@ import com.rabbitmq.client.Connection;
 import com.rabbitmq.client.ConnectionFactory;
 import com.rabbitmq.client.Delivery;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -20,19 +21,23 @@ class AmqpExample {
             channel.basicQos(10);
 
             String id = "order-" + UUID.randomUUID();
-            BasicProperties properties = new BasicProperties.Builder()
-                .messageId(id)
-                .deliveryMode(2) // persistent
-                .contentType("application/json")
-                .build();
             byte[] body = "{\"order\":1001}".getBytes(StandardCharsets.UTF_8);
-            // The key is the delay, digit by digit: days (3), hours, minutes, seconds, tenths. Here: one second.
-            publish(channel, "delay", "0.0.0.0.0.1.0." + topic, properties, body);
+            BasicProperties.Builder properties = new BasicProperties.Builder()
+                .deliveryMode(2) // persistent
+                .contentType("application/json");
+            // A bridge gives this message a record at once, so that it can be looked up, moved and deleted by its id.
+            BasicProperties later = properties.messageId(id).headers(Map.of("x-delay", 1_000)).build(); // milliseconds
+            publish(channel, "delay.in", topic, later, body);
             System.out.println("sent " + id);
+
+            // No bridge is involved. The key is the delay, digit by digit: days (3), hours, minutes, seconds, tenths.
+            BasicProperties byKey = properties.messageId(id + "-by-key").headers(null).build();
+            publish(channel, "delay", "0.0.0.0.0.1.0." + topic, byKey, body);
+            System.out.println("sent " + id + "-by-key");
 
             BlockingQueue<Delivery> deliveries = new LinkedBlockingQueue<>();
             channel.basicConsume("ready." + topic, false, (tag, got) -> deliveries.add(got), tag -> { });
-            for (boolean acked = false; !acked; ) {
+            for (int left = 2; left > 0; left--) {
                 Delivery got = deliveries.take();
                 String gotId = got.getProperties().getMessageId();
                 System.out.println("got " + gotId + " " + new String(got.getBody(), StandardCharsets.UTF_8));
@@ -41,7 +46,6 @@ class AmqpExample {
                 publish(channel, "delay.done", topic, done, new byte[0]);
                 channel.basicAck(got.getEnvelope().getDeliveryTag(), false);
                 System.out.println("acked " + gotId);
-                acked = gotId.equals(id);
             }
         }
     }

@@ -1,4 +1,4 @@
-// Publishes a message with a delay, consumes it when it is due, and records the ack: plain AMQP, without a bridge's API.
+// Publishes two messages with a delay, consumes them when they are due, and records the acks: plain AMQP, no HTTP.
 
 import { randomUUID } from "node:crypto";
 import amqplib from "amqplib";
@@ -15,11 +15,17 @@ async function publish(exchange, key, body, properties) {
 }
 
 const id = `order-${randomUUID()}`;
-const properties = { messageId: id, persistent: true, contentType: "application/json" };
-// The key is the delay, digit by digit: days (3), hours, minutes, seconds, tenths of a second. Here: one second.
-await publish("delay", `0.0.0.0.0.1.0.${topic}`, '{"order":1001}', properties);
+const properties = { persistent: true, contentType: "application/json" };
+// A bridge gives this message a record at once, so that it can be looked up, moved and deleted by its id.
+const headers = { "x-delay": 1000 }; // milliseconds
+await publish("delay.in", topic, '{"order":1001}', { ...properties, messageId: id, headers });
 console.log("sent", id);
 
+// No bridge is involved. The key is the delay, digit by digit: days (3), hours, minutes, seconds, tenths.
+await publish("delay", `0.0.0.0.0.1.0.${topic}`, '{"order":1001}', { ...properties, messageId: `${id}-by-key` });
+console.log("sent", `${id}-by-key`);
+
+let left = 2;
 await channel.consume(`ready.${topic}`, async (got) => {
   const { messageId } = got.properties;
   console.log("got", messageId, got.content.toString());
@@ -27,7 +33,7 @@ await channel.consume(`ready.${topic}`, async (got) => {
   await publish("delay.done", topic, "", { messageId });
   channel.ack(got);
   console.log("acked", messageId);
-  if (messageId === id) {
+  if (--left === 0) {
     await channel.close();
     await connection.close();
   }

@@ -1,11 +1,12 @@
 <?php
-// Publishes a message with a delay, consumes it when it is due, and records the ack: plain AMQP, without a bridge's API.
+// Publishes two messages with a delay, consumes them when they are due, and records the acks: plain AMQP, no HTTP.
 
 declare(strict_types=1);
 
 use PhpAmqpLib\Channel\AMQPChannel;
 use PhpAmqpLib\Connection\AMQPStreamConnection;
 use PhpAmqpLib\Message\AMQPMessage;
+use PhpAmqpLib\Wire\AMQPTable;
 
 require 'PhpAmqpLib/autoload.php'; // of Debian's php-amqplib; with Composer: vendor/autoload.php
 
@@ -26,23 +27,27 @@ function publish(AMQPChannel $channel, string $exchange, string $key, AMQPMessag
 }
 
 $id = uniqid('order-');
-$message = new AMQPMessage('{"order":1001}', [
-    'message_id' => $id,
-    'delivery_mode' => AMQPMessage::DELIVERY_MODE_PERSISTENT,
-    'content_type' => 'application/json',
-]);
-// The key is the delay, digit by digit: days (3), hours, minutes, seconds, tenths of a second. Here: one second.
-publish($channel, 'delay', "0.0.0.0.0.1.0.$topic", $message);
+$properties = ['delivery_mode' => AMQPMessage::DELIVERY_MODE_PERSISTENT, 'content_type' => 'application/json'];
+// A bridge gives this message a record at once, so that it can be looked up, moved and deleted by its id.
+$headers = new AMQPTable(['x-delay' => 1000]); // milliseconds
+$later = $properties + ['message_id' => $id, 'application_headers' => $headers];
+publish($channel, 'delay.in', $topic, new AMQPMessage('{"order":1001}', $later));
 echo "sent $id\n";
 
-$channel->basic_consume("ready.$topic", callback: function (AMQPMessage $got) use ($channel, $topic, $id): void {
+// No bridge is involved. The key is the delay, digit by digit: days (3), hours, minutes, seconds, tenths.
+$byKey = $properties + ['message_id' => "$id-by-key"];
+publish($channel, 'delay', "0.0.0.0.0.1.0.$topic", new AMQPMessage('{"order":1001}', $byKey));
+echo "sent $id-by-key\n";
+
+$left = 2;
+$channel->basic_consume("ready.$topic", callback: function (AMQPMessage $got) use ($channel, $topic, &$left): void {
     $gotId = $got->get('message_id');
     echo "got $gotId {$got->getBody()}\n";
     // Tells the bridge, so that the message's record says acked. The broker's ack comes last.
     publish($channel, 'delay.done', $topic, new AMQPMessage('', ['message_id' => $gotId]));
     $got->ack();
     echo "acked $gotId\n";
-    if ($gotId === $id) {
+    if (--$left === 0) {
         $got->getChannel()->basic_cancel($got->getConsumerTag());
     }
 });

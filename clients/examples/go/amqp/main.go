@@ -1,4 +1,4 @@
-// Publishes a message with a delay, consumes it when it is due, and records the ack: plain AMQP, without a bridge's API.
+// Publishes two messages with a delay, consumes them when they are due, and records the acks: plain AMQP, no HTTP.
 package main
 
 import (
@@ -21,26 +21,33 @@ func main() {
 	check(channel.Confirm(false))
 	check(channel.Qos(10, 0, false))
 
-	id := fmt.Sprintf("order-%d", time.Now().UnixNano())
 	message := amqp.Publishing{
-		MessageId:    id,
+		MessageId:    fmt.Sprintf("order-%d", time.Now().UnixNano()),
 		DeliveryMode: amqp.Persistent,
 		ContentType:  "application/json",
+		Headers:      amqp.Table{"x-delay": 1000}, // milliseconds
 		Body:         []byte(`{"order":1001}`),
 	}
-	// The key is the delay, digit by digit: days (3), hours, minutes, seconds, tenths of a second. Here: one second.
+	// A bridge gives this message a record at once, so that it can be looked up, moved and deleted by its id.
+	publish(channel, "delay.in", topic, message)
+	fmt.Println("sent", message.MessageId)
+
+	message.MessageId += "-by-key"
+	message.Headers = nil
+	// No bridge is involved. The key is the delay, digit by digit: days (3), hours, minutes, seconds, tenths.
 	publish(channel, "delay", "0.0.0.0.0.1.0."+topic, message)
-	fmt.Println("sent", id)
+	fmt.Println("sent", message.MessageId)
 
 	deliveries, err := channel.Consume("ready."+topic, "", false, false, false, false, nil)
 	check(err)
+	left := 2
 	for got := range deliveries {
 		fmt.Println("got", got.MessageId, string(got.Body))
 		// Tells the bridge, so that the message's record says acked. The broker's ack comes last.
 		publish(channel, "delay.done", topic, amqp.Publishing{MessageId: got.MessageId})
 		check(got.Ack(false))
 		fmt.Println("acked", got.MessageId)
-		if got.MessageId == id {
+		if left--; left == 0 {
 			return
 		}
 	}
