@@ -185,5 +185,5 @@ async def _break_connections(rabbit: RabbitNode, vhost: str) -> None:
 async def test_names_of_a_lane_are_those_its_bridge_declares(own: Own, rabbit: RabbitNode) -> None:
     found = {one["name"] for one in await management(rabbit, "GET", f"queues/{own.vhost}?columns=name")}
     of_topics = {name for name in found if name.startswith(("ready.", "dead."))}
-    assert len(found - of_topics) == 3 * 178 + 2
+    assert len(found - of_topics) == 3 * 178 + 4
     assert {lane.checkpoint for lane in NAMES.each_lane} < found

@@ -199,6 +199,8 @@ def returned(copy: Copy, kept: Kept, now_ms: int, *, by_ttl: bool) -> str:
     expires_ms, max_retry = (record.expires_ms, record.max_retry) if record else (copy.expires_ms, copy.max_retry)
     if 0 < expires_ms <= now_ms + (SKEW_MS if by_ttl else 0):
         return "expired"
+    if by_ttl and "expiration" in copy.envelope.properties:
+        return "expired"  # the client's own, which counts from the release
     return "bury" if copy.attempt > max_retry else "retry"
 
 

@@ -551,14 +551,17 @@ class Transitions(RuleBasedStateMachine):
         self.broker(name).ready.append(placed)
 
     @precondition(lambda self: self.copies("ready"))
-    @rule(at=at, by_ttl=rarely, backoff_ms=delays_ms, twice=twice, dies=dies)
+    @rule(at=at, by_ttl=rarely, of_client=rarely, backoff_ms=delays_ms, twice=twice, dies=dies)
     def a_copy_comes_back_from_its_ready_queue(
-        self, at: int, by_ttl: bool, backoff_ms: int, twice: bool, dies: str
+        self, *, at: int, by_ttl: bool, backoff_ms: int, twice: bool, dies: str, of_client: bool = False
     ) -> None:
         name, placed = one_of(self.copies("ready"), at)
         broker, now_ms = self.broker(name), self.world.now_ms
-        wanted = model.returned(placed.copy, self.kept[name], now_ms, by_ttl=by_ttl)
-        call = self.world.records.returned(placed.copy, by_ttl=by_ttl)
+        copy = placed.copy
+        if of_client:
+            copy = replace(copy, envelope=replace(copy.envelope, properties={"expiration": "1"}))
+        wanted = model.returned(copy, self.kept[name], now_ms, by_ttl=by_ttl)
+        call = self.world.records.returned(copy, by_ttl=by_ttl)
         cause = "returned" if placed.copy.epoch else model.CLIENTS_OWN
         outcome = self.run_script(name, call, twice=twice, cause=cause)
         assert outcome.verdict == wanted

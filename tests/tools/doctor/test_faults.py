@@ -172,12 +172,14 @@ async def test_missing_former_and_foreign_objects_are_named(system: System) -> N
         async with connection.channel() as channel:
             tap = await channel.declare_queue("tap", durable=True)
             await tap.bind(NAMES.due, "#")
-            await channel.default_exchange.publish(aio_pika.Message(b"odd"), NAMES.refused)
+            for aside in (NAMES.refused, NAMES.unroutable):
+                await channel.default_exchange.publish(aio_pika.Message(b"odd"), aside)
         try:
             assert await system.faults() == {
                 208: "missing objects: delay.done",
                 210: "the slot delay.900ms of an earlier version exists",
                 211: "messages in delay.refused: 1",
+                212: "messages in delay.unroutable: 1",
                 225: "binding delay.due --#--> tap is bound: the messages that it takes do not reach a bridge; it must"
                 " be absent",
             }
@@ -185,7 +187,8 @@ async def test_missing_former_and_foreign_objects_are_named(system: System) -> N
             async with connection.channel() as channel:
                 for queue in ("tap", earlier.queues[0].name):
                     await channel.queue_delete(queue)
-                await (await channel.get_queue(NAMES.refused)).purge()
+                for aside in (NAMES.refused, NAMES.unroutable):
+                    await (await channel.get_queue(aside)).purge()
             await apply(connection, whole)
 
 

@@ -31,6 +31,7 @@ BROKER = Broker(
     missing=(),
     former=(),
     refused=0,
+    unroutable=0,
     lanes=1,
     barred=(),
     taken="confirmed",

@@ -81,6 +81,11 @@ def refused(broker: Broker) -> Iterator[Fault]:
         yield Fault(f"messages in {broker.names.refused}: {broker.refused:,}", "warning")
 
 
+def unroutable(broker: Broker) -> Iterator[Fault]:
+    if broker.unroutable:
+        yield Fault(f"messages in {broker.names.unroutable}: {broker.unroutable:,}", "warning")
+
+
 CHECKS: Final = (
     Check(
         number=201,
@@ -169,5 +174,14 @@ CHECKS: Final = (
         effect="No consumer gets them.",
         remedy="Repair the client. Then publish the messages again with a valid key, or purge the queue.",
         decide=over(_broker, refused),
+    ),
+    Check(
+        number=212,
+        title="Targets took no messages",
+        cause="The exchange of due messages is missing, or has no queue for their routing key, or refuses the bridge's "
+        "user.",
+        effect="The messages are dead letters of their topics.",
+        remedy="Declare or bind what the header `x-delay-reason` names. Then replay the letters.",
+        decide=over(_broker, unroutable),
     ),
 )

@@ -37,6 +37,7 @@ class Broker:
     missing: Sequence[str]
     former: Sequence[str]
     refused: int
+    unroutable: int
     lanes: int
     barred: Sequence[str]
     taken: Taken
@@ -97,7 +98,7 @@ async def _seen(connection: Connection, url: str, settings: Settings, wanted: Pl
     barring = {queue.name for queue in wanted.barring}
     in_lanes = [found.get(lane.checkpoint) is not None for lane in names.each_lane]
     lanes = in_lanes.index(False) if False in in_lanes else (await with_lanes_found(connection, names)).lanes
-    refused = found.get(names.refused)
+    refused, letters = found.get(names.refused), found.get(names.unroutable)
     return Broker(
         names=names,
         unsuitable=await unsuitable(connection),
@@ -105,6 +106,7 @@ async def _seen(connection: Connection, url: str, settings: Settings, wanted: Pl
         missing=[name for name, existing in found.items() if existing is None and name not in barring],
         former=[name for name in barring if found[name] is not None],
         refused=0 if refused is None else refused.messages,
+        unroutable=0 if letters is None else letters.messages,
         lanes=lanes,
         barred=await barred_names(connection, (f"{names.prefix}.", names.ready, names.dead)),
         taken=await publishing(url, timeout_s=CONNECT_S, tls=settings.tls),
