@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "nack": ("client.settle", "Give back a message that could not be processed."),
     "get": ("client.messages", "Look up a message."),
     "timeline": ("client.messages", "Show what happened to a message."),
+    "change": ("client.send", "Change a waiting message: its body, headers, limits, labels and time."),
     "move": ("client.messages", "Change when a waiting message is due."),
     "run-now": ("client.messages", "Make a waiting message due now."),
     "delete": ("client.messages", "Delete a message."),

@@ -19,6 +19,7 @@ from bridge.access.sessions import cookie_in
 from bridge.http.scope_keys import TOKEN_ID
 from bridge.http.v1.actions import recorded
 from bridge.http.v1.call import ApiCall
+from bridge.http.v1.idempotency import answered_once
 from bridge.http.v1.operation import Operation
 from bridge.model import log_scope
 
@@ -66,7 +67,7 @@ class Guard:
 
     def handler(self, pools: Pools, operation: Operation) -> Handler:
         """The function that answers a request for the operation."""
-        run, need = recorded(operation), operation.need
+        run, need = answered_once(operation, recorded(operation)), operation.need
 
         async def run_if_admitted(call: ApiCall) -> Response:
             assert need is not None

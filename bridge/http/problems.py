@@ -52,6 +52,8 @@ KINDS: Mapping[type[BridgeError], ProblemType] = {
     errors.Conflict: ProblemType(409, "conflict", "The state of the message or topic forbids this"),
     errors.BodyNotKept: ProblemType(409, "body-not-kept", "The body of the message was not kept in Redis"),
     errors.LeaseEnded: ProblemType(409, "lease-ended", "The lease has ended"),
+    errors.RequestUnderWay: ProblemType(409, "request-under-way", "A request with this idempotency key is under way"),
+    errors.NotAsSeen: ProblemType(412, "not-as-seen", "The message has changed since"),
     errors.TopicNotEmpty: ProblemType(409, "topic-not-empty", "The topic is not empty"),
     TooLarge: ProblemType(413, "too-large", "The request or the body of a message is too large"),
     errors.InvalidRequest: INVALID,
@@ -68,7 +70,7 @@ def problem(error: BridgeError, identity: str) -> dict[str, Any]:
         members["state"] = error.state
     if isinstance(error, access.NotAllowed):
         members["scope"] = error.scope
-    if isinstance(error, errors.Unavailable | access.TooManyRequests):
+    if isinstance(error, errors.Unavailable | errors.RequestUnderWay | access.TooManyRequests):
         members["retry_after_s"] = error.retry_after_s
     return members
 
@@ -82,7 +84,7 @@ def internal(identity: str) -> dict[str, Any]:
 def answer(request: Request, error: BridgeError) -> Response:
     """The response to an error of the bridge's tree."""
     headers = error.headers if isinstance(error, access.Refused) else None
-    if isinstance(error, errors.Unavailable):
+    if isinstance(error, errors.Unavailable | errors.RequestUnderWay):
         headers = {"Retry-After": str(error.retry_after_s)}
     return _response(problem(error, request_id.of(request.scope)), headers)
 

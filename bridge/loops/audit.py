@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 _PASS = 1_000
 _PAGE = 100
 _RETRY_S = 1.0
-_DONE = {Verdict.MOVED: "resent", Verdict.NACKED: "resent", Verdict.EXPIRED: "expired"}
+_DONE = {Verdict.CHANGED: "resent", Verdict.NACKED: "resent", Verdict.EXPIRED: "expired"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,7 +238,7 @@ class Audit:
     def _named(self, record: Record, nonce: int, due_ms: int) -> Call:
         if record.state is State.LEASED:
             return self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=record.reason)
-        return self._records.move(record, next_nonce=nonce, due_ms=due_ms)
+        return self._records.change(record, next_nonce=nonce, arrives_ms=due_ms, due_ms=due_ms)
 
     def _expired(self, record: Record) -> Call:
         """Ends a message whose time to live has passed, with the script for copies that come back. It changes nothing

@@ -7,6 +7,8 @@
     ├── Conflict              the state of the message or topic forbids the call
     │   ├── BodyNotKept       the call needs the body, and Redis does not hold it
     │   ├── LeaseEnded        the receipt belongs to a lease that has ended
+    │   ├── RequestUnderWay   another request with the idempotency key has not ended
+    │   ├── NotAsSeen         the message has changed since the caller has seen it
     │   └── TopicNotEmpty     a topic with messages can only be removed by force
     └── Unavailable           the bridge promised nothing: send again, with the same id
         ├── StoreUnavailable  Redis did not answer in time, or can't take writes
@@ -81,6 +83,14 @@ class BodyNotKept(Conflict):
 
 
 class LeaseEnded(Conflict):
+    pass
+
+
+class RequestUnderWay(Conflict):
+    retry_after_s = 1
+
+
+class NotAsSeen(Conflict):
     pass
 
 

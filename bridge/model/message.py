@@ -113,7 +113,8 @@ class Envelope:
 
     `properties`: further AMQP properties that an AMQP client set. `target` None: it goes to the topic's ready queue.
     `written`: the bytes, type included, of those headers whose values do not tell the AMQP type that a client chose.
-    Redis does not keep it.
+    Redis does not keep it. `body_digest`: of a body that Redis did not keep, for comparisons; empty if nobody may send
+    the id again.
     """
 
     content_type: str = JSON_TYPE  # empty: an AMQP client set none
@@ -122,6 +123,7 @@ class Envelope:
     properties: Mapping[str, Any] = field(default_factory=dict)
     written: Mapping[str, bytes] = field(default_factory=dict)
     target: Target | None = None
+    body_digest: str = ""
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -153,6 +155,15 @@ class Record:
     def is_letter(self) -> bool:
         """Whether the message is in its dead-letter queue. It is not if its time to live has passed."""
         return self.state is State.DEAD and not self.forget_ms
+
+    @property
+    def version(self) -> str:
+        """All that tells two answers about the message apart, as `as_seen` in `store/lua/_record.lua` writes it. Each
+        change of the content has another epoch and nonce."""
+        return (
+            f"{self.lease_until_ms} {self.ended_ms} {self.state:d} {self.epoch} {self.nonce} {self.created_ms} "
+            f"{self.due_ms} {self.expires_ms} {self.attempts} {self.max_retry} {self.reason}\n{self.labels}"
+        )
 
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,6 +29,7 @@ class What(StrEnum):
     DELETED = "deleted"
     DROPPED = "dropped"  # its dead letter was deleted
     RESTORED = "restored"  # from a backup, which has no timelines
+    CHANGED = "changed"  # its content, limits or labels; also its due moment, if that was asked for too
 
 
 BEGINNINGS: Final = frozenset((What.SENT, What.REPLACED))

@@ -16,6 +16,16 @@ LARGEST_BODY = 16 * 1024 * 1024
 """The most bytes to which BRIDGE_MAX_BODY, a token's limit and a topic's kept bodies can be set."""
 
 
+class IfExists(StrEnum):
+    """What a send does if a live message has its id."""
+
+    SAME = "same"  # answers with that message, and refuses a send of another body: it is no repeated send
+    KEEP = "keep"  # answers with that message, whatever it is
+    REPLACE = "replace"  # puts the sent message in its place
+    EXTEND = "extend"  # gives it the sent content, and a later due moment
+    ERROR = "error"  # refuses the send
+
+
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Draft:
     """A message to send. Has at most one of `delay_ms` and `deliver_at_ms`; with neither, or with a past instant, the
@@ -23,7 +33,8 @@ class Draft:
 
     `id` None: the bridge makes one. `ttl_ms` counts from the due moment. None in `ttl_ms` or `max_retry`: the topic's
     default. `labels`: as `labels.packed` writes them. `of_wire`: a client of another queue's protocol sent it, and
-    expects that the bridge can show its body.
+    expects that the bridge can show its body. `max_wait_ms`: for `EXTEND`, the longest time from the first send to the
+    due moment.
     """
 
     topic: str
@@ -35,12 +46,16 @@ class Draft:
     max_retry: int | None = None
     labels: str = ""
     of_wire: bool = False
+    if_exists: IfExists = IfExists.KEEP
+    max_wait_ms: int | None = None
 
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
 class Sent:
     message: Message
-    replayed: bool  # a live message had the id already; `message` is that one
+    replayed: bool  # a message had the id already; `message` is that one
+    unanswered: bool = False  # it is replayed, and no send of it was answered with success before
+    changed: bool = False  # a live message had the id; the draft replaced or extended it
 
 
 @fast_dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +66,20 @@ class Leased:
     message: Message
     receipt: str
     traced_as: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """What to change of a waiting message; None: it stays as it is. Has at most one of `delay_ms` and `deliver_at_ms`.
+
+    `envelope`: the whole new content. `ttl_ms` counts from the due moment. `labels`: as `labels.packed` writes them."""
+
+    envelope: Envelope | None = None
+    delay_ms: int | None = None
+    deliver_at_ms: int | None = None
+    ttl_ms: int | None = None
+    max_retry: int | None = None
+    labels: str | None = None
 
 
 class AckVerdict(StrEnum):

@@ -1,20 +1,23 @@
-"""Changes messages before their delivery: deletes them, or moves them to another due moment."""
+"""Changes messages before their delivery: deletes them, moves them, or gives them other content."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bridge.metrics.messages import DELETED
 from bridge.model.durations import format_instant
-from bridge.model.errors import BodyNotKept, Conflict, NotFound
-from bridge.model.message import CopyKind, Message, State, new_nonce
-from bridge.model.values import Policy, Release
+from bridge.model.errors import BodyNotKept, Conflict, InvalidRequest, NotAsSeen, NotFound
+from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, new_nonce
+from bridge.model.values import Change, Policy, Release
 from bridge.service.context import Context
 from bridge.service.horizon import check_horizon
-from bridge.service.lookup import Lookup
+from bridge.service.kept_bodies import keep_body_max
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import later, successor
+from bridge.store import envelopes
 from bridge.store.outcomes import Outcome, read, read_envelope
 from bridge.store.records import Records
 from bridge.store.verdicts import Verdict
@@ -23,27 +26,36 @@ _OVERDUE_MS = 1_000  # a copy that is this late may have been lost with its queu
 
 
 class Changing:
-    def __init__(self, context: Context, lookup: Lookup) -> None:
+    def __init__(self, context: Context) -> None:
         self._store = context.store
         self._records = context.records
         self._succession = Succession(context.store, context.broker.copy_publisher)
         self._topics = context.topics
-        self._lookup = lookup
+        self._settings = context.settings
 
     async def delete(
-        self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None, waits: bool = False
+        self,
+        topic: str,
+        message_id: str,
+        *,
+        release: bool,
+        created_ms: int | None = None,
+        seen: str = "",
+        waits: bool = False,
     ) -> Message:
         """Deletes a message for good. A second delete succeeds too.
 
         With `release` only the tombstone is kept, without the body. `created_ms`: deletes the message only if it was
-        created then. `waits`: a message that is being released is deleted at its due moment, as a released one.
+        created then. `seen`: deletes only this version (`Record.version`). `waits`: a message that is being released is
+        deleted at its due moment, as a released one.
 
         Raises:
             NotFound, StoreUnavailable
+            NotAsSeen: the message has another version.
             Conflict: the message has ended in another way, or was created at another moment. Or it is due within
                 milliseconds and being released, and the delete does not wait.
         """
-        before, outcome = await self._delete(topic, message_id, release=release, created_ms=created_ms)
+        before, outcome = await self._delete(topic, message_id, release=release, created_ms=created_ms, seen=seen)
         if outcome.verdict is Verdict.RELEASING and waits:
             await asyncio.sleep((outcome.extra + 1) / 1_000)  # a timer may end a little early
             before, outcome = await self._delete(
@@ -51,6 +63,8 @@ class Changing:
             )
         if outcome.record is None:
             raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
+        if outcome.verdict is Verdict.STALE:
+            raise not_as_seen(outcome.record)
         if outcome.verdict is Verdict.RELEASING:
             due = format_instant(outcome.record.due_ms)
             raise Conflict(f"too late: the message is being released for {due}", state=outcome.record.state.label)
@@ -66,62 +80,131 @@ class Changing:
         looked, answer = await self._store.run(calls)
         return read(topic, message_id, looked), read(topic, message_id, answer)
 
-    async def move(self, topic: str, message_id: str, *, delay_ms: int | None, deliver_at_ms: int | None) -> Message:
-        """Gives a waiting message another due moment, which may be now.
+    async def change(self, message: Message, change: Change, *, as_seen: bool = False) -> Message:
+        """Changes a waiting message. Its due moment may be now.
 
-        A move to a later moment changes only the record; the checkpoint holds the copy back when it arrives. A move to
-        an earlier moment publishes a new copy and needs the body. So does a move of an overdue message, whose copy may
-        have been lost with its queue.
+        A move to a later moment, and other limits or labels, change only the record; the checkpoint holds the copy back
+        when it arrives. New content, or an earlier moment, publishes a new copy, which needs the whole content. So does
+        a move of an overdue message, whose copy may have been lost with its queue.
+
+        Args:
+            message: as the caller has read it.
+            as_seen: refuses the change of any other version. Otherwise changes that need no new copy are independent.
 
         Raises:
             NotFound, Unavailable
-            InvalidRequest: the message would be due beyond the longest delay.
+            InvalidRequest: the message would be due beyond the longest delay, or has had more deliveries.
+            NotAsSeen: somebody has changed the message since.
             Conflict: the message no longer waits.
-            BodyNotKept: the message would come earlier, and its body was not kept.
+            BodyNotKept: a new copy is needed, and its body was neither given nor kept.
         """
-        message = await self._lookup.get(topic, message_id)
         record = message.record
         if record.state is not State.WAITING:
             raise Conflict(f"the message no longer waits: it is {record.state.label}", state=record.state.label)
+        if change.max_retry is not None and change.max_retry < record.attempts:
+            limit = f"the message has had {record.attempts} deliveries: it must be at least as many"
+            raise InvalidRequest.of("max_retry", change.max_retry, record.attempts, limit)
         now_ms = self._store.clock.now_ms()
-        due_ms = int(now_ms) + (delay_ms or 0) if deliver_at_ms is None else max(deliver_at_ms, int(now_ms))
-        if deliver_at_ms is None:
-            check_horizon("delay", delay_ms or 0, due_ms - now_ms)
-        else:
-            check_horizon("deliver_at", deliver_at_ms, due_ms - now_ms)
-        policy = await self._topics.policy(topic)
-        step = move_step(self._records, message, policy, now_ms=now_ms, due_ms=due_ms)
+        policy = await self._topics.policy(record.topic)
+        step = change_step(
+            self._records,
+            message,
+            change,
+            policy,
+            now_ms=now_ms,
+            due_ms=_due_ms(change, now_ms),
+            keep_body_max=keep_body_max(self._settings, policy),
+            seen=record.version if as_seen else "",
+        )
         outcome = await self._succession.perform_one(step)
         if outcome.verdict is Verdict.UNKNOWN:
-            raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
-        if outcome.verdict is not Verdict.MOVED:
+            raise NotFound(f"there is no message {record.id!r} in the topic {record.topic!r}")
+        if outcome.verdict is not Verdict.CHANGED and as_seen:
+            raise not_as_seen(outcome.found)
+        if outcome.verdict is not Verdict.CHANGED:
             state = outcome.found.state.label
             raise Conflict(f"the message was changed meanwhile: it is {state}", state=state)
-        return Message(record=outcome.found, envelope=message.envelope)
+        return Message(record=outcome.found, envelope=change.envelope or message.envelope)
 
 
-def move_step(records: Records, message: Message, policy: Policy, *, now_ms: float, due_ms: int) -> Step:
-    """Decides what a move does. It changes only the record if the live copy arrives early enough, else it publishes a
-    successor. Pure.
+def not_as_seen(record: Record) -> NotAsSeen:
+    """The refusal of a call that names another version of the message than this one."""
+    return NotAsSeen(
+        f"the message was changed meanwhile: it is {record.state.label}; look it up again", state=record.state.label
+    )
+
+
+def _due_ms(change: Change, now_ms: float) -> int | None:
+    if change.deliver_at_ms is not None:
+        due_ms = max(change.deliver_at_ms, int(now_ms))
+        check_horizon("deliver_at", change.deliver_at_ms, due_ms - now_ms)
+        return due_ms
+    if change.delay_ms is None:
+        return None
+    check_horizon("delay", change.delay_ms, change.delay_ms)
+    return int(now_ms) + change.delay_ms
+
+
+def change_step(
+    records: Records,
+    message: Message,
+    change: Change,
+    policy: Policy,
+    *,
+    now_ms: float,
+    due_ms: int | None,
+    keep_body_max: int = 0,
+    seen: str = "",
+    only_later: bool = False,
+) -> Step:
+    """Decides how a waiting message is changed. Only the record changes if the content stays and the live copy arrives
+    early enough. Otherwise a successor is published. Pure.
+
+    `due_ms` None: as it is. `only_later`: a later due moment that the record has by then stays.
 
     Raises:
-        BodyNotKept: a successor is needed, and the body was not kept.
+        BodyNotKept: a successor is needed, and its body was neither given nor kept.
     """
-    record, envelope = message.record, message.envelope
-    kept = envelope is not None and envelope.body is not None
+    record, envelope = message.record, change.envelope or message.envelope
+    has_body = envelope is not None and envelope.body is not None
     # No bridge sees the copies of a direct topic arrive, so an overdue one may be in its ready queue.
     overdue = policy.release is Release.CHECKED and record.arrives_ms + _OVERDUE_MS <= now_ms
-    if due_ms >= record.arrives_ms and not (overdue and kept):
-        return Step(name=records.move(record, next_nonce=None, due_ms=due_ms))
-    if envelope is None or not kept:
+    moved = due_ms is not None and (due_ms < record.arrives_ms or (overdue and has_body))
+    name = partial(
+        records.change,
+        record,
+        seen=seen,
+        due_ms=due_ms,
+        only_later=only_later,
+        ttl_ms=change.ttl_ms,
+        max_retry=change.max_retry,
+        labels=change.labels,
+    )
+    if change.envelope is None and not moved:
+        return Step(name=name())
+    if envelope is None or not has_body:
         raise BodyNotKept(
-            "the message can't come earlier: Redis keeps no body of its size (BRIDGE_KEEP_BODY_MAX, keep_body_max)",
+            "this needs the body, and Redis keeps no body of its size (BRIDGE_KEEP_BODY_MAX, keep_body_max)"
+            + ("" if change.envelope is None else ": give the body too"),
             state=record.state.label,
         )
-    nonce = new_nonce()
-    copy = successor(record, envelope, nonce=nonce, attempt=record.attempts + 1, due_ms=due_ms)
+    copy = _changed_copy(record, envelope, change, record.due_ms if due_ms is None else due_ms)
     return Step(
-        announce=records.announce(copy, arrives_ms=due_ms, now_ms=now_ms),
+        announce=records.announce(copy, arrives_ms=copy.due_ms, now_ms=now_ms),
         publication=later(copy, now_ms, CopyKind.MOVE),
-        name=records.move(record, next_nonce=nonce, due_ms=due_ms),
+        name=name(
+            next_nonce=copy.nonce,
+            arrives_ms=copy.due_ms,
+            envelope=None if change.envelope is None else envelopes.pack(envelope, keep_body_max, digested=True),
+        ),
+    )
+
+
+def _changed_copy(record: Record, envelope: Envelope, change: Change, due_ms: int) -> Copy:
+    copy = successor(record, envelope, nonce=new_nonce(), attempt=record.attempts + 1, due_ms=due_ms)
+    expires_ms = record.expires_ms + due_ms - record.due_ms if record.expires_ms else 0
+    return replace(
+        copy,
+        max_retry=record.max_retry if change.max_retry is None else change.max_retry,
+        expires_ms=expires_ms if change.ttl_ms is None else due_ms + change.ttl_ms,
     )

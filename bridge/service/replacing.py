@@ -12,10 +12,11 @@ from typing import Final
 from bridge.metrics.messages import ACCEPTED
 from bridge.model.errors import SendUnderWay
 from bridge.model.message import Copy, CopyKind, Message, Record, new_nonce
-from bridge.model.values import Draft
+from bridge.model.values import Draft, IfExists, Sent
 from bridge.service.context import Context
 from bridge.service.kept_bodies import keep_body_max
 from bridge.service.maker import Maker
+from bridge.service.same_content import is_repeated
 from bridge.service.sending import Sending
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import later
@@ -35,9 +36,12 @@ class Replacing:
         self._max_retry = context.settings.max_retry
         self._sending = sending
 
-    async def put(self, draft: Draft, maker: Maker | None = None) -> Message:
-        """Sends the draft, which has an id and a delay, and ends the live message of that id, leased or not. A consumer
-        that holds the old message and settles it by id settles the new one. `maker`: as in `Policies.used`.
+    async def put(self, draft: Draft, maker: Maker | None = None) -> Sent:
+        """Sends the draft, which has an id, and ends the live message of that id, leased or not. A consumer that holds
+        the old message and settles it by id settles the new one. `maker`: as in `Policies.used`.
+
+        A message of the same content that ended before any send of it was answered answers a draft with
+        `IfExists.REPLACE`: that one is taken for the same send again.
 
         Raises:
             InvalidRequest: the message would be due beyond the longest delay.
@@ -45,17 +49,18 @@ class Replacing:
         """
         for _ in range(_TRIES):
             sent = await self._sending.send(draft, maker)
-            if not sent.replayed:
-                return sent.message
-            replaced = await self._replace(sent.message.record, draft)
+            if not sent.replayed or (draft.if_exists is IfExists.REPLACE and is_repeated(sent, draft)):
+                return sent
+            replaced = await self.replace(sent.message.record, draft)
             if replaced is not None:
-                return replaced
+                return Sent(message=replaced, replayed=False, changed=True)
         raise SendUnderWay(f"other calls keep changing the message {draft.id!r}: put it again")
 
-    async def _replace(self, record: Record, draft: Draft) -> Message | None:
+    async def replace(self, record: Record, draft: Draft) -> Message | None:
         """Replaces the message that this record describes. Returns None if the record has changed meanwhile."""
         policy = await self._topics.used(record.topic)
-        now_ms, delay_ms = int(self._store.clock.now_ms()), draft.delay_ms or 0
+        now_ms = int(self._store.clock.now_ms())
+        due_ms = now_ms + (draft.delay_ms or 0) if draft.deliver_at_ms is None else max(draft.deliver_at_ms, now_ms)
         ttl_ms = policy.ttl_ms if draft.ttl_ms is None else draft.ttl_ms
         max_retry = policy.max_retry if draft.max_retry is None else draft.max_retry
         copy = Copy(
@@ -65,18 +70,19 @@ class Replacing:
             nonce=new_nonce(),
             attempt=1,
             max_retry=self._max_retry if max_retry is None else max_retry,
-            due_ms=now_ms + delay_ms,
-            expires_ms=0 if ttl_ms is None else now_ms + delay_ms + ttl_ms,
+            due_ms=due_ms,
+            expires_ms=0 if ttl_ms is None else due_ms + ttl_ms,
             # Always later than the old message's: this moment tells the two messages apart.
             created_ms=max(now_ms, record.created_ms + 1),
             envelope=draft.envelope,
         )
-        packed = envelopes.pack(draft.envelope, keep_body_max(self._settings, policy, of_wire=draft.of_wire))
+        most = keep_body_max(self._settings, policy, of_wire=draft.of_wire)
+        packed = envelopes.pack(draft.envelope, most, digested=True)
         outcome = await self._succession.perform_one(
             Step(
                 announce=self._records.announce(copy, arrives_ms=copy.due_ms, now_ms=now_ms),
                 publication=later(copy, now_ms, CopyKind.MOVE),
-                name=self._records.replace(record, copy, envelope=packed),
+                name=self._records.replace(record, copy, envelope=packed, labels=draft.labels),
             )
         )
         if outcome.verdict is not Verdict.REPLACED:

@@ -40,7 +40,7 @@ from bridge.service.succession import Result, Step, Succession
 from bridge.service.successors import due_at_once, first
 from bridge.store import envelopes
 from bridge.store.calls import Call
-from bridge.store.outcomes import outcome_of, read_envelope
+from bridge.store.outcomes import Outcome, outcome_of, read_envelope
 from bridge.store.records import Claim, Confirmation, Entry
 from bridge.store.verdicts import Verdict
 
@@ -126,20 +126,21 @@ class SendGroups:
             return
         for request in requests.values():
             self._refusing.forget(request.home)
-        existing: dict[int, Record] = {}
+        existing: dict[int, Outcome] = {}
         for at, call, answer in zip(requests, calls, answers, strict=True):
             claimed = outcome_of(call, answer)
             if claimed.verdict is Verdict.CREATED:
                 sends[at] = _Send(requests[at], claimed.found, claimed=True)
             elif claimed.verdict is Verdict.EXISTS:
-                existing[at] = claimed.found
+                existing[at] = claimed
             else:
                 results[at] = SendUnderWay(f"another send of the id {requests[at].claim.id!r} is under way")
         if existing:
             results |= zip(existing, await self._existing(list(existing.values())), strict=True)
 
-    async def _existing(self, records: list[Record]) -> list[Sent | BridgeError]:
+    async def _existing(self, claims: list[Outcome]) -> list[Sent | BridgeError]:
         """The answers for ids whose messages exist: these messages."""
+        records = [claim.found for claim in claims]
         calls = [self._records.look(record.topic, record.id) for record in records]
         try:
             answers = await self._store.run(calls)
@@ -147,8 +148,8 @@ class SendGroups:
             return [error] * len(records)
         envelopes_kept = [read_envelope(outcome_of(call, answer)) for call, answer in zip(calls, answers, strict=True)]
         return [
-            Sent(message=Message(record=record, envelope=envelope), replayed=True)
-            for record, envelope in zip(records, envelopes_kept, strict=True)
+            Sent(message=Message(record=claim.found, envelope=kept), replayed=True, unanswered=bool(claim.extra))
+            for claim, kept in zip(claims, envelopes_kept, strict=True)
         ]
 
     async def _publish(self, sends: list[_Send]) -> list[Sent | BridgeError]:
@@ -176,7 +177,11 @@ class SendGroups:
         request, record = send.request, send.record
         draft, policy = request.draft, request.policy
         publication = first(record, draft.envelope, policy, record.due_ms - now_ms, detour=detour)
-        kept = envelopes.pack(draft.envelope, keep_body_max(self._settings, policy, of_wire=draft.of_wire))
+        kept = envelopes.pack(
+            draft.envelope,
+            keep_body_max(self._settings, policy, of_wire=draft.of_wire),
+            digested=not request.claim.fresh,
+        )
         if send.claimed:
             return Step(
                 publication=publication,

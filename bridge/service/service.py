@@ -24,6 +24,7 @@ from bridge.service.known_topics import KnownTopics
 from bridge.service.lookup import Lookup
 from bridge.service.policies import Policies
 from bridge.service.pulling import Pulling
+from bridge.service.repeats import Repeats
 from bridge.service.replacing import Replacing
 from bridge.service.scraped import Figures, Scraped
 from bridge.service.sending import Sending
@@ -34,6 +35,7 @@ from bridge.service.timelines import Timelines
 from bridge.service.topics import Topics
 from bridge.service.unacked_leases import UnackedLeases
 from bridge.service.unroutable import Unroutable
+from bridge.service.upserting import Upserting
 from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
@@ -96,15 +98,17 @@ class Service:
         self.timelines = Timelines(context)
         self.sending = Sending(context)
         self.replacing = Replacing(context, self.sending)
+        self.upserting = Upserting(context, self.sending, self.replacing)
         known_topics = KnownTopics(context)
         unacked = UnackedLeases(context)
         self.pulling = Pulling(context, known_topics, unacked)
         self.settling = Settling(context, self.lookup, unacked)
         self.settling_tasks = Settling(_with_retention(context, settings.task_retention), self.lookup, unacked)
-        self.changing = Changing(context, self.lookup)
+        self.changing = Changing(context)
         self.changes = Changes(context)
         self.dead = Dead(context, self.lookup, known_topics)
         self.actions = Actions(self._store, records.keys)
+        self.repeats = Repeats(context)
         self.task_ids = TaskIds(self._store, records.keys)
         self.topics_by_id = TopicsById(self._store, records.keys)
         self.given_names = GivenNames(self._store, records.keys)
@@ -164,7 +168,10 @@ class Service:
         """Stops the loops, waits for sends in flight for the grace period at most, and closes the connections."""
         for running in self._running:
             running.cancel()
-        ending = [*self._running, *map(asyncio.create_task, (self.sending.finish(), self.pulling.finish()))]
+        ending = [
+            *self._running,
+            *map(asyncio.create_task, (self.upserting.finish(), self.sending.finish(), self.pulling.finish())),
+        ]
         # Not `asyncio.timeout`: after a process was starved for the grace period, its cancel would meet the first one.
         # Then a loop that waits for its work would wait for ever.
         _, late = await asyncio.wait(ending, timeout=self.settings.grace / 1_000)

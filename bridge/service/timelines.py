@@ -13,7 +13,7 @@ from bridge.store.outcomes import outcome_of
 from bridge.store.timelines import StoredTransition, transitions
 
 _PARKING: Final = frozenset(
-    (What.SENT, What.REPLACED, What.MOVED, What.LEASED, What.NACKED, What.RETRIED, What.RESTORED)
+    (What.SENT, What.REPLACED, What.MOVED, What.CHANGED, What.LEASED, What.NACKED, What.RETRIED, What.RESTORED)
 )
 _RELEASING: Final = frozenset((What.RELEASED, What.RETURNED))
 

@@ -137,6 +137,11 @@ class Settings(BaseSettings):
     tombstone_retention: DurationMs = 7 * 86_400_000
     """the same for a deleted message, and for a ready one without a recorded ack; must be longer than any outage of the
     broker"""
+    idempotency_kept: DurationMs = 24 * 3_600_000
+    """a key in the header `Idempotency-Key` and the answer to its request are kept for so long
+    ([how](../sending.md#idempotency-key))"""
+    idempotency_keys: Annotated[int, Field(ge=1, le=10_000_000), Unit("keys")] = 100_000
+    """the keys that are kept of one token, each with an answer of 1 KiB on average; the oldest go first"""
     timeline: bool = True
     """keeps the last 16 transitions of each message with its record, see [timelines](../redis.md#timelines)"""
 

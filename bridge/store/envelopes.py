@@ -6,6 +6,8 @@ one.
 The line is empty where all its values are the defaults. Bytes over a kilobyte are deflated if that saves a quarter;
 they then begin with a `z`.
 
+The digest of a body that is left out is among the properties, where a bridge that knows no digests passes over it.
+
 Deflating 1.8 kB of JSON to 0.5 kB takes 9 us, and inflating it 6 us, with a window of 4 kB. Preparing zlib's usual
 window of 32 kB takes 50 us. Prose takes 40 us a kilobyte, so very long bodies stay as they are and delay no others.
 """
@@ -13,6 +15,8 @@ window of 32 kB takes 50 us. Prose takes 40 us a kilobyte, so very long bodies s
 from __future__ import annotations
 
 import zlib
+from base64 import urlsafe_b64encode
+from hashlib import blake2b
 from typing import Final
 
 import orjson
@@ -23,21 +27,32 @@ from bridge.model.message import JSON_TYPE, Envelope, Target
 _SHORT, _LONG = 1_024, 16 * 1_024  # only sizes between these are deflated, in bytes
 _PROBE: Final = 1_024  # bytes that are deflated first, to see whether the rest is worth it
 _WINDOW_BITS, _MEMORY = -12, 4
+_DIGEST: Final = "~"  # one byte, as it may be in each record
 
 
-def pack(envelope: Envelope, keep_body_max: int) -> bytes:
-    """Returns the bytes to keep: empty for default values without a body. A body over the limit is left out."""
+def pack(envelope: Envelope, keep_body_max: int, *, digested: bool = False) -> bytes:
+    """Returns the bytes to keep: empty for default values without a body. A body over the limit is left out.
+
+    `digested`: its digest is kept in its place, as somebody may send the id again.
+    """
     body = envelope.body
     keeps_body = body is not None and 0 < keep_body_max >= len(body)
-    target = envelope.target
-    plain = not envelope.headers and not envelope.properties and envelope.content_type == JSON_TYPE and target is None
-    if plain and not keeps_body:
-        return b""
-    parts = [envelope.content_type, dict(envelope.headers), dict(envelope.properties)]
-    if target is not None:
-        parts += (target.exchange, target.routing_key)
-    head = b"" if plain else orjson.dumps(parts, default=as_text)
+    target, head = envelope.target, b""
+    is_plain = not envelope.headers and not envelope.properties and envelope.content_type == JSON_TYPE
+    if not is_plain or target is not None or (digested and not keeps_body):
+        properties = dict(envelope.properties)
+        if digested and not keeps_body and body is not None:
+            properties[_DIGEST] = digest(body)
+        parts = [envelope.content_type, dict(envelope.headers), properties]
+        if target is not None:
+            parts += (target.exchange, target.routing_key)
+        head = orjson.dumps(parts, default=as_text)
     return _smaller(head + b"\n" + body) if keeps_body and body is not None else head
+
+
+def digest(body: bytes) -> str:
+    """Returns what tells bodies apart: 12 characters."""
+    return urlsafe_b64encode(blake2b(body, digest_size=9).digest()).decode()
 
 
 def unpack(packed: bytes) -> Envelope:
@@ -49,12 +64,14 @@ def unpack(packed: bytes) -> Envelope:
     if not head:
         return Envelope(body=kept)
     content_type, headers, properties, *target = orjson.loads(head)
+    body_digest = properties.pop(_DIGEST, "")
     return Envelope(
         content_type=content_type,
         headers=headers,
         properties=properties,
         body=kept,
         target=Target(*target) if target else None,
+        body_digest=body_digest,
     )
 
 

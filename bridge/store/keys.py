@@ -30,6 +30,10 @@
     <prefix>/{:schedules}/leases    hash    the end of the lease of each that is planned or changed now
     <prefix>/{:schedules}/of/<name> hash    a schedule: what is asked, its message, and how far it is planned
     <prefix>/{:schedules}/file      string  exists while Redis has the schedules of the file
+    <prefix>/idempotency/{<token>}/answers
+                                    hash    requests with an idempotency key, and their answers, by key; `bytes`: of all
+    <prefix>/idempotency/{<token>}/begun
+                                    zset    the keys by the moment of their first request
     <prefix>/places/<id>            set     the topics in which an id may have a message, for wires whose ids have no
                                             topic
     <prefix>/rates/<id>/<direction> string  the recent requests of a token (lua/admit.lua)
@@ -138,6 +142,10 @@ class Keys:
 
     def schedule(self, name: str) -> str:
         return f"{self.prefix}/{{:schedules}}/of/{name}"
+
+    def answers(self, token_id: str) -> tuple[str, str]:
+        base = f"{self.prefix}/idempotency/{{{token_id}}}"
+        return f"{base}/answers", f"{base}/begun"
 
     def place(self, message_id: str) -> str:
         return f"{self.prefix}/places/{message_id}"

@@ -23,6 +23,7 @@ AHEAD_MS = 5
 question and the waits for a CPU do not make it late."""
 
 _NOBODY: Final = "-"
+_AS_IT_IS: Final = "-"
 
 
 class Claim(NamedTuple):
@@ -178,9 +179,17 @@ class Records:
         return self._call("extend", topic, message_id, **given, lease_ms=lease_ms, by=self.by())
 
     def delete(
-        self, topic: str, message_id: str, *, release: bool, created_ms: int | None = None, even_releasing: bool = False
+        self,
+        topic: str,
+        message_id: str,
+        *,
+        release: bool,
+        created_ms: int | None = None,
+        seen: str = "",
+        even_releasing: bool = False,
     ) -> Call:
-        """`even_releasing`: deletes also a message that is being released ahead of its moment."""
+        """`seen`: deletes only this version (`Record.version`). `even_releasing`: deletes also a message that is being
+        released ahead of its moment."""
         ahead_ms = 0 if even_releasing else AHEAD_MS
         return self._call(
             "delete",
@@ -188,23 +197,47 @@ class Records:
             message_id,
             release=int(release),
             created_ms=_given(created_ms),
+            seen=seen,
             ahead_ms=ahead_ms,
             by=self.by(),
         )
 
-    def move(self, record: Record, *, next_nonce: int | None, due_ms: int) -> Call:
+    def change(
+        self,
+        record: Record,
+        *,
+        seen: str = "",
+        next_nonce: int | None = None,
+        arrives_ms: int | None = None,
+        due_ms: int | None = None,
+        only_later: bool = False,
+        ttl_ms: int | None = None,
+        max_retry: int | None = None,
+        labels: str | None = None,
+        envelope: bytes | None = None,
+    ) -> Call:
+        """Changes what is given. `seen`: changes only this version (`Record.version`). `envelope`: of new content. It
+        needs a successor."""
         return self._call(
-            "move",
+            "change",
             record.topic,
             record.id,
             epoch=record.epoch,
             nonce=record.nonce,
+            seen=seen,
             **_successor(record, next_nonce),
-            due_ms=due_ms,
+            arrives_ms=_given(arrives_ms),
+            due_ms=_given(due_ms),
+            only_later=int(only_later),
+            ttl_ms=_given(ttl_ms),
+            max_retry=_given(max_retry),
+            new_labels=_AS_IT_IS if labels is None else labels,
+            content=int(envelope is not None),
+            envelope=envelope or b"",
             by=self.by(),
         )
 
-    def replace(self, record: Record, copy: Copy, *, envelope: bytes) -> Call:
+    def replace(self, record: Record, copy: Copy, *, envelope: bytes, labels: str = "") -> Call:
         return self._call(
             "replace",
             record.topic,
@@ -217,6 +250,7 @@ class Records:
             expires_ms=copy.expires_ms,
             max_retry=copy.max_retry,
             envelope=envelope,
+            new_labels=labels,
             by=self.by(),
         )
 

@@ -53,7 +53,7 @@ class Verdict(StrEnum):
     ACKED = "acked"
     NACKED = "nacked"
     EXTENDED = "extended"
-    MOVED = "moved"
+    CHANGED = "changed"
     REPLACED = "replaced"
     RETRIED = "retried"
     BURIED = "buried"

@@ -14,8 +14,8 @@ from bridge.loops.checkpoint.lanes import Checkpoints
 from bridge.loops.ingress import Ingress
 from bridge.loops.recorded_acks import AckListener
 from bridge.model.errors import BrokerUnavailable, Unavailable
-from bridge.model.message import CopyKind, Envelope, State
-from bridge.model.values import Draft, Leased
+from bridge.model.message import CopyKind, Envelope, Message, State
+from bridge.model.values import Change, Draft, Leased
 from bridge.service.service import Service
 from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
@@ -120,6 +120,11 @@ async def send(service: Service, what: Draft) -> int:
             await pause()
 
 
+async def change(service: Service, topic: str, message_id: str = "it", **what: Any) -> Message:
+    """Changes a message. `what`: the fields of a `Change`."""
+    return await service.changing.change(await service.lookup.get(topic, message_id), Change(**what))
+
+
 async def pull(service: Service, topic: str, *, lease_ms: int = 30_000, wait_ms: int = 20_000) -> list[Leased]:
     """Pulls until a pull is answered."""
     async with asyncio.timeout(PATIENCE_S):
@@ -184,7 +189,13 @@ async def dies_in(mortal: Mortal, work: Coroutine[Any, Any, object]) -> None:
 
 
 async def comes_once(
-    service: Service, topic: str, *, not_before_ms: int, most_attempts: int = 4, message_id: str | None = "it"
+    service: Service,
+    topic: str,
+    *,
+    not_before_ms: int,
+    most_attempts: int = 4,
+    message_id: str | None = "it",
+    body: bytes = b'"it"',
 ) -> None:
     """Asserts that the message is delivered, is acked, and does not come back. `message_id` None: any id."""
     (leased,) = await pull(service, topic)
@@ -192,7 +203,7 @@ async def comes_once(
     record = leased.message.record
     assert message_id in (None, record.id)
     assert leased.message.envelope is not None
-    assert leased.message.envelope.body == b'"it"'
+    assert leased.message.envelope.body == body
     assert record.attempts <= most_attempts
     (result,) = await service.settling.ack_receipts(topic, [leased.receipt])
     assert result.verdict == "acked"

@@ -3,14 +3,18 @@ none."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from bridge.model.message import CopyKind, State
+from bridge.model.message import CopyKind, Envelope, State
+from bridge.model.values import IfExists
 from tests.fault.api import now_ms
 from tests.fault.crash import (
     ABSENCE_MS,
     DyingAt,
     after,
+    change,
     comes_once,
     dies_in,
     draft,
@@ -67,7 +71,7 @@ async def test_a_crash_in_a_nack_redelivers_the_message(stage: Stage, name: str,
         await comes_once(service, topic, not_before_ms=nacked_ms + 300)
 
 
-@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.MOVE)), ("named", after("move"))])
+@pytest.mark.parametrize(("name", "dying_at"), [("published", of_kind(CopyKind.MOVE)), ("named", after("change"))])
 async def test_a_crash_in_a_move_leaves_the_message_due_then_or_as_it_was(
     stage: Stage, name: str, dying_at: DyingAt
 ) -> None:
@@ -76,9 +80,35 @@ async def test_a_crash_in_a_move_leaves_the_message_due_then_or_as_it_was(
         due_ms = await send(service, draft(topic, delay_ms=3_000))
         dying_at(mortal)
         moved_ms = now_ms()
-        await dies_in(mortal, service.changing.move(topic, "it", delay_ms=500, deliver_at_ms=None))
+        await dies_in(mortal, change(service, topic, delay_ms=500))
     async with restarted(stage) as service:
         await comes_once(service, topic, not_before_ms=moved_ms + 500 if name == "named" else due_ms)
+
+
+@pytest.mark.parametrize("name", ["published", "named"])
+@pytest.mark.parametrize("how", ["replace", "extend", "change"])
+async def test_a_crash_in_a_change_of_the_body_leaves_the_former_or_the_new_one(
+    stage: Stage, how: str, name: str
+) -> None:
+    """After a crash between the two steps, the former message is delivered at its moment, and its ack ends both."""
+    topic, former_ms, new_ms = f"{how}-{name}", 3_000, 3_500
+    later = replace(
+        draft(topic, delay_ms=new_ms),
+        envelope=Envelope(body=b'"new"'),
+        if_exists=IfExists.EXTEND if how == "extend" else IfExists.REPLACE,
+        max_wait_ms=60_000,
+    )
+    async with dying(stage) as (mortal, service):
+        due_ms = await send(service, draft(topic, delay_ms=former_ms))
+        dying_at = after("replace" if how == "replace" else "change") if name == "named" else of_kind(CopyKind.MOVE)
+        dying_at(mortal)
+        began_ms = now_ms()
+        calling = change(service, topic, envelope=later.envelope) if how == "change" else service.upserting.send(later)
+        await dies_in(mortal, calling)
+    async with restarted(stage) as service:
+        is_new = name == "named"
+        not_before_ms = began_ms + new_ms if is_new and how != "change" else due_ms
+        await comes_once(service, topic, not_before_ms=not_before_ms, body=b'"new"' if is_new else b'"it"')
 
 
 async def test_a_crash_in_a_replay_leaves_the_dead_letter_to_be_replayed(stage: Stage) -> None:

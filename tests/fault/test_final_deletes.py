@@ -18,6 +18,7 @@ from bridge.model.message import CopyKind, State
 from bridge.service import policies
 from bridge.service.service import Service
 from bridge.store.scripts import SCRIPTS
+from tests.fault.crash import change as changed
 from tests.fault.crash import dies_in, draft, dying, of_kind, pull, send
 from tests.fault.inside import fire_answered, running
 from tests.fault.stage import Stage
@@ -80,7 +81,7 @@ async def is_dead(service: Service, topic: str) -> None:
 
 
 async def move(service: Service, topic: str) -> object:
-    return await service.changing.move(topic, "it", delay_ms=0, deliver_at_ms=None)
+    return await changed(service, topic, delay_ms=0)
 
 
 async def nack(service: Service, topic: str) -> object:
@@ -90,7 +91,7 @@ async def nack(service: Service, topic: str) -> object:
 async def replace(service: Service, topic: str) -> object:
     # Its first try finds that the message is gone, and it then sends another one of the same id.
     record = (await service.lookup.get(topic, "it")).record
-    return await service.replacing._replace(record, draft(topic))
+    return await service.replacing.replace(record, draft(topic))
 
 
 async def replay(service: Service, topic: str) -> object:
@@ -156,7 +157,7 @@ async def test_a_delete_beside_a_move_to_now_is_final(stage: Stage, service: Ser
         for at in range(ROUNDS):
             message_id = f"m-{at}"
             await send(service, draft(topic, message_id=message_id, delay_ms=HOUR_MS))
-            moving = asyncio.create_task(service.changing.move(topic, message_id, delay_ms=0, deliver_at_ms=None))
+            moving = asyncio.create_task(changed(service, topic, message_id, delay_ms=0))
             await pause(0.001 * (at % 5))  # each delete begins at another step of the move
             await service.changing.delete(topic, message_id, release=False)
             try:
@@ -174,7 +175,7 @@ async def nack_later(service: Service, topic: str) -> object:
 
 async def replace_later(service: Service, topic: str) -> object:
     record = (await service.lookup.get(topic, "it")).record
-    return await service.replacing._replace(record, draft(topic, delay_ms=LATER_MS))
+    return await service.replacing.replace(record, draft(topic, delay_ms=LATER_MS))
 
 
 @pytest.mark.parametrize(("change", "kind"), [(nack_later, CopyKind.RETRY), (replace_later, CopyKind.MOVE)])

@@ -9,7 +9,7 @@ import pytest
 from bridge.loops.checkpoint import batches
 from bridge.model.values import Leased, Policy, Release
 from tests.fault.api import now_ms
-from tests.fault.crash import draft
+from tests.fault.crash import change, draft
 from tests.fault.inside import running
 from tests.fault.stage import Stage
 
@@ -25,7 +25,7 @@ async def test_refused_lease_of_a_moved_message_does_not_bring_it_early(
         await service.topics.put_policy(topic, Policy(release=Release.DIRECT))
         sent = (await service.sending.send(draft(topic, delay_ms=1_500))).message.record
         # Its copy reaches the ready queue at the former moment, where the first pull takes it.
-        moved = await service.changing.move(topic, sent.id, delay_ms=8_000, deliver_at_ms=None)
+        moved = await change(service, topic, sent.id, delay_ms=8_000)
         async with asyncio.timeout(PATIENCE_S):
             leased: list[Leased] = []
             while not leased:

@@ -15,6 +15,7 @@ from bridge.model.message import Copy, Envelope
 from bridge.model.values import Draft
 from bridge.service.service import Service
 from tests.fault.api import now_ms
+from tests.fault.crash import change
 from tests.fault.inside import fire_answered, running
 from tests.fault.stage import Stage
 
@@ -29,7 +30,7 @@ async def test_stopping_bridge_finishes_the_held_copies_of_an_unpacked_bundle(st
         assert not isinstance(sent, Exception)
         # This copy arrives in the bundle, and the checkpoint holds it a little longer.
         later_ms = sent.message.record.due_ms + 180
-        await service.changing.move(topic, "m-1", delay_ms=None, deliver_at_ms=later_ms)
+        await change(service, topic, "m-1", deliver_at_ms=later_ms)
         async with asyncio.timeout(PATIENCE_S):
             await fire_answered(service)
             await service.stop()

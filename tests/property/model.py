@@ -31,7 +31,7 @@ MAKES = {
     "nack": {State.WAITING},
     "extend": {State.LEASED},
     "delete": {State.DELETED},
-    "move": {State.WAITING},
+    "change": {State.WAITING},
     "replace": {State.WAITING},
     "bury": {State.DEAD},
     "replay": {State.WAITING},
@@ -50,6 +50,7 @@ SECOND_TIME = {
     "dropped": {"stale"},
     "nacked": {"stale"},
     "withdrawn": {"kept"},
+    "changed": {"stale"},  # only if the caller named the version that it had seen
 }
 """The verdicts of a second run that differ from the first. A second run changes nothing."""
 
@@ -57,7 +58,6 @@ TRANSITIONS = {
     "leased": What.LEASED,
     "acked": What.ACKED,
     "nacked": What.NACKED,
-    "moved": What.MOVED,
     "retried": What.RETRIED,
     "buried": What.BURIED,
     "replayed": What.REPLAYED,
@@ -226,18 +226,27 @@ def tells_the_send(script: str, by: str, after: Record) -> bool:
     return script in ("schedule", "enter") and (by != "-" or after.epoch > 1)
 
 
-def transition(script: str, epoch: int, verdict: str, before: Record | None, after: Record) -> What | None:
-    """The transition that a script tells. `before`: None in a new life."""
+def transition(
+    script: str, epoch: int, verdict: str, before: Record | None, after: Record, *, has_content: bool = False
+) -> What | None:
+    """The transition that a script tells. `before`: None in a new life. `has_content`: a change of the content."""
     if verdict == "extended":
         return What.EXTENDED
-    if verdict == "moved" and before is not None and (before.epoch, before.due_ms) == (after.epoch, after.due_ms):
-        return None
+    if verdict == "changed" and before is not None:
+        if has_content or _limits(before) != _limits(after):
+            return What.CHANGED
+        return What.MOVED if (before.epoch, before.due_ms) != (after.epoch, after.due_ms) else None
     if script != "fire" or verdict not in ("release", "made", "bury"):
         return TRANSITIONS.get(verdict) if before != after else None
     if before is not None and before.state is State.READY:
         return None
     its_lease = before is not None and before.lease_until_ms > 0 and epoch <= before.epoch
     return What.RETURNED if its_lease else What.RELEASED
+
+
+def _limits(record: Record) -> tuple[object, ...]:
+    """What a move leaves as it is."""
+    return record.expires_ms and record.expires_ms - record.due_ms, record.max_retry, record.labels
 
 
 def the_index_agrees_with_the_record(kept: Kept) -> None:

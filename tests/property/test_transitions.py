@@ -33,13 +33,14 @@ from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
 from bridge.model.errors import StoreUnavailable
 from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, aside_id
 from bridge.model.timeline import MOST, What
-from bridge.model.values import Backoff, Policy
-from bridge.service.changing import move_step
+from bridge.model.values import Backoff, Change, Policy
+from bridge.service.changing import change_step
 from bridge.service.lease_copies import LATE_MS, late_step, missing_step
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.settling import nack_step
 from bridge.service.succession import Step
 from bridge.service.successors import first_copy, later, lease_copy, replay_copy, successor
+from bridge.store import envelopes as envelopes_kept
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.outcomes import Outcome
@@ -150,7 +151,8 @@ class Transitions(RuleBasedStateMachine):
             was_untouched, before = epoch <= 1, None
         else:
             was_untouched = before is not None and model.is_untouched(before)
-        what = model.transition(script, epoch, verdict, before, after)
+        has_content = script == "change" and call.args[call.script.args.index("content")] == 1
+        what = model.transition(script, epoch, verdict, before, after, has_content=has_content)
         if verdict is Verdict.REPLACED and before != after:
             life[:] = [What.REPLACED]
         elif what is not None:
@@ -805,8 +807,74 @@ class Transitions(RuleBasedStateMachine):
         name = record.id
         message = Message(record=record, envelope=Envelope(body=b""))
         due_ms = self.world.now_ms + delay_ms
-        step = move_step(self.world.records, message, Policy(), now_ms=self.world.now_ms, due_ms=due_ms)
+        step = change_step(self.world.records, message, Change(), Policy(), now_ms=self.world.now_ms, due_ms=due_ms)
         self.perform_step(name, step, record, twice=twice, dies=dies)
+
+    @precondition(lambda self: self.reads(State.WAITING))
+    @rule(
+        at=at,
+        delay_ms=st.none() | delays_ms,
+        only_later=st.booleans(),
+        body=st.sampled_from([None, None, b"{}", b"x" * 600, b"x" * 2_000]),
+        ttl_ms=st.sampled_from([None, None, 500, 45_000]),
+        max_retry=st.none() | retries,
+        labels=st.none() | labels,
+        as_seen=st.booleans(),
+        twice=twice,
+        dies=dies,
+    )
+    def change(
+        self,
+        *,
+        at: int,
+        delay_ms: int | None,
+        body: bytes | None = None,
+        ttl_ms: int | None = None,
+        max_retry: int | None = None,
+        labels: str | None = None,
+        only_later: bool = False,
+        as_seen: bool = False,
+        twice: bool = False,
+        dies: str = "",
+    ) -> None:
+        """Changes a message as its caller has read it, maybe long ago. A body of 2,000 bytes is not kept."""
+        record, now_ms = one_of(self.reads(State.WAITING), at), self.world.now_ms
+        due_ms = None if delay_ms is None else now_ms + delay_ms
+        wanted = Change(
+            envelope=None if body is None else Envelope(body=body),
+            ttl_ms=ttl_ms,
+            max_retry=None if max_retry is None else max(max_retry, record.attempts),
+            labels=labels,
+        )
+        step = change_step(
+            self.world.records,
+            Message(record=record, envelope=Envelope(body=b"")),
+            wanted,
+            Policy(),
+            now_ms=now_ms,
+            due_ms=due_ms,
+            keep_body_max=1_000,
+            seen=record.version if as_seen else "",
+            only_later=only_later,
+        )
+        before, kept_before = self.record(record.id), self.kept[record.id].kept
+        differs = as_seen and before is not None and before.version != record.version
+        self.perform_step(record.id, step, record, twice=twice, dies=dies, refused=differs)
+        after = self.record(record.id)
+        if differs or before is None or after is None or before.version == after.version:
+            assert before is None or after is None or before.version == after.version
+            assert kept_before == self.kept[record.id].kept
+            return
+        asked_ms = before.due_ms if due_ms is None else due_ms
+        assert after.due_ms == (max(asked_ms, before.due_ms) if only_later else asked_ms)
+        left_ms = before.expires_ms and before.expires_ms - before.due_ms
+        assert (after.expires_ms and after.expires_ms - after.due_ms) == (left_ms if ttl_ms is None else ttl_ms)
+        assert after.max_retry == (before.max_retry if wanted.max_retry is None else wanted.max_retry)
+        assert after.labels == (before.labels if labels is None else labels)
+        if wanted.envelope is None:
+            assert kept_before == self.kept[record.id].kept
+        else:
+            assert self.shown(record.id) == envelopes_kept.pack(wanted.envelope, 1_000, digested=True)
 
     @precondition(lambda self: self.reads(*LIVE))
     @rule(at=at, delay_ms=delays_ms, ttl_ms=ttls_ms, max_retry=retries, kept=envelopes, twice=twice, dies=dies)
@@ -953,14 +1021,25 @@ class Transitions(RuleBasedStateMachine):
         """The copies in the same bundle, with the ids of their messages; none for a copy without a bundle."""
         return [(name, one) for name, one in self.copies("wheel") if one.bundle == placed.bundle > 0]
 
-    def perform_step(self, name: str, step: Step, record: Record, *, twice: bool, dies: str) -> None:
+    def perform_step(
+        self, name: str, step: Step, record: Record, *, twice: bool, dies: str, refused: bool = False
+    ) -> None:
+        """`refused`: the record is no longer of the version that the step asks for."""
         assert step.name is not None
         recorded = self.announced(name, step.announce, twice=twice)
         parked = None if step.publication is None else self.put(name, step.publication, recorded=recorded)
-        self.name_successor(name, step.name, record, parked, twice=twice, dies=dies)
+        self.name_successor(name, step.name, record, parked, twice=twice, dies=dies, refused=refused)
 
     def name_successor(
-        self, name: str, call: Call, record: Record, parked: PlacedCopy | None, *, twice: bool, dies: str
+        self,
+        name: str,
+        call: Call,
+        record: Record,
+        parked: PlacedCopy | None,
+        *,
+        twice: bool,
+        dies: str,
+        refused: bool = False,
     ) -> None:
         if dies in ("before publishing", "before naming"):
             return
@@ -971,11 +1050,12 @@ class Transitions(RuleBasedStateMachine):
         as_read = {record.state} if call.script.name != "replace" else LIVE
         if (
             before is not None
+            and not refused
             and (before.epoch, before.nonce) == (record.epoch, record.nonce)
             and (before.state in as_read)
         ):
-            late_move = parked is None and call.script.name == "move" and outcome.verdict == "stale"
-            assert outcome.verdict in ("nacked", "buried", "moved", "replaced") or late_move
+            late = parked is None and call.script.name == "change" and outcome.verdict == "stale"
+            assert outcome.verdict in ("nacked", "buried", "changed", "replaced") or late
         elif call.script.name != "bury":
             assert outcome.verdict in ("stale", "unknown")
 

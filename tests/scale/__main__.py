@@ -162,10 +162,12 @@ class Scale:
             "nacked",
         )
         moved = await self.each(
-            "move",
+            "change",
             nacked,
-            lambda one: records.move(one, next_nonce=new_nonce(), due_ms=one.due_ms + DAY_MS),
-            "moved",
+            lambda one: records.change(
+                one, next_nonce=new_nonce(), arrives_ms=one.due_ms + DAY_MS, due_ms=one.due_ms + DAY_MS
+            ),
+            "changed",
         )
         await self.each("delete", moved, lambda one: records.delete(TOPIC, one.id, release=True), "deleted")
         again = await self.each("fire", await self.sent(), self._fire, "release")

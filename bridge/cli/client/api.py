@@ -19,11 +19,13 @@ _PAGE: Final = 1_000
 
 
 class Api:
-    """The calls of one command. `replayed`: the answer to the last one is a message that was sent earlier."""
+    """The calls of one command. `replayed`: the last answer is that to an earlier send. `etag`: of the message in the
+    last answer."""
 
     def __init__(self, url: str, token: str | None) -> None:
         self.url = url
         self.replayed = False
+        self.etag: str | None = None
         headers = {"Accept": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
         self._client = httpx2.Client(
             headers=headers,
@@ -37,8 +39,15 @@ class Api:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def call(self, method: str, path: str, body: bytes | None = None, query: Mapping[str, Any] | None = None) -> Answer:
-        """Makes one call. Members of `query` that are None are left out.
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str | None] | None = None,
+    ) -> Answer:
+        """Makes one call. Members of `query` and `headers` that are None are left out.
 
         Raises:
             CallFailed: the bridge refused it, nobody answered, or another server did.
@@ -49,7 +58,10 @@ class Api:
                 self.url + path,
                 content=body,
                 params={name: value for name, value in (query or {}).items() if value is not None},
-                headers={"Content-Type": "application/json"} if body is not None else {},
+                headers={
+                    **({"Content-Type": "application/json"} if body is not None else {}),
+                    **{name: value for name, value in (headers or {}).items() if value is not None},
+                },
             )
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise Unanswered(
@@ -85,6 +97,7 @@ class Api:
         if answer.status_code not in (200, 201, 202) or kind != "application/json":
             raise NotABridge(f"{said}, which is no answer of a bridge\n  Check the address: --url or BRIDGE_URL.")
         self.replayed = "idempotent-replay" in answer.headers
+        self.etag = answer.headers.get("etag")
         return Answer(answer.text)
 
 

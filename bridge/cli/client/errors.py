@@ -19,6 +19,7 @@ _CODES: Mapping[int, int] = {
     403: failures.NOT_ALLOWED,
     404: failures.NOT_FOUND,
     409: failures.FORBIDDEN_BY_STATE,
+    412: failures.FORBIDDEN_BY_STATE,
     413: failures.WRONG,
     422: failures.WRONG,
     429: failures.UNAVAILABLE,

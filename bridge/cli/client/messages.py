@@ -14,12 +14,14 @@ from bridge.cli.client.options import (
     DueAfter,
     DueBefore,
     IdPrefix,
+    IfMatch,
     Labels,
     MessageId,
     Most,
     Reason,
     States,
     Topic,
+    ascii_header,
     number_or_text,
     pairs,
 )
@@ -49,12 +51,23 @@ STEPS: Final = {
 
 
 @command(app)
-def get(api: Api, output: Output, topic: Topic, message_id: MessageId) -> None:
+def get(
+    api: Api,
+    output: Output,
+    topic: Topic,
+    message_id: MessageId,
+    *,
+    etag: Annotated[bool, typer.Option("--etag", help="Print only the ETag, for --if-match.")] = False,
+) -> None:
     """Look up a message.
 
     An ended message can be looked up for an hour, and a deleted one for a week, unless the settings say otherwise.
     """
-    output.show(api.call("GET", message_path(topic, message_id)))
+    message = api.call("GET", message_path(topic, message_id))
+    if etag:
+        typer.echo(api.etag)
+    else:
+        output.show(message)
 
 
 @command(app)
@@ -75,8 +88,10 @@ def move(
 ) -> None:
     """Change when a waiting message is due.
 
-    Give exactly one of --delay and --deliver-at.
+    Give exactly one of --delay and --deliver-at. `change` changes more than that.
     """
+    if (delay is None) == (deliver_at is None):
+        raise typer.BadParameter("give exactly one of --delay and --deliver-at", param_hint="--delay")
     wanted = {"delay": number_or_text(delay), "deliver_at": number_or_text(deliver_at)}
     output.show(api.call("PATCH", message_path(topic, message_id), document(wanted)))
 
@@ -97,13 +112,15 @@ def delete(
     release: Annotated[
         bool, typer.Option("--release", help="Also delete the stored body; only a tombstone is left.")
     ] = False,
+    if_match: IfMatch = None,
 ) -> None:
     """Delete a message.
 
     If the command ends with 0 before the message is due, no consumer gets it.
     """
     query = {"release": "true" if release else None}
-    output.show(api.call("DELETE", message_path(topic, message_id), query=query))
+    headers = {"If-Match": ascii_header("--if-match", if_match)}
+    output.show(api.call("DELETE", message_path(topic, message_id), query=query, headers=headers))
 
 
 @command(app, "list")

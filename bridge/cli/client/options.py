@@ -13,6 +13,13 @@ Delay = Annotated[str | None, typer.Option(metavar="DURATION", help="Due so long
 DeliverAt = Annotated[
     str | None, typer.Option(metavar="INSTANT", help="Due at this moment, such as 2026-12-24T18:00:00+01:00.")
 ]
+Ttl = Annotated[str | None, typer.Option(metavar="DURATION", help="Time to live, counted from the due moment.")]
+MaxRetry = Annotated[
+    int | None, typer.Option(metavar="N", help="Failed deliveries that are retried; then it is a dead letter.")
+]
+IfMatch = Annotated[
+    str | None, typer.Option(metavar="ETAG", help="Only if the message still has this ETag, which `get --etag` prints.")
+]
 Receipt = Annotated[
     str | None, typer.Option(metavar="RECEIPT", help="The receipt of the pull that leased the message.")
 ]
@@ -44,6 +51,13 @@ def pairs(option: str, given: list[str]) -> dict[str, str]:
         if "=" not in one:
             raise typer.BadParameter(f"{one[:100]!r} must be NAME=VALUE", param_hint=option)
     return {name: value for name, _, value in (one.partition("=") for one in given)}
+
+
+def ascii_header(option: str, text: str | None) -> str | None:
+    """The value of an option that becomes a header."""
+    if text is not None and not (text.isascii() and text.isprintable()):
+        raise typer.BadParameter(f"{text[:100]!r} must be printable ASCII", param_hint=option)
+    return text
 
 
 def quoted(message_id: str) -> str:

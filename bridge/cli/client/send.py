@@ -1,4 +1,4 @@
-"""Runs `delaybridge send`."""
+"""Runs `delaybridge send` and `change`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,24 @@ import json
 import sys
 from base64 import b64encode
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from bridge.cli.client.api import Api, document, topic_path
+from bridge.cli.client.api import Api, document, message_path, topic_path
 from bridge.cli.client.command import command
-from bridge.cli.client.options import Delay, DeliverAt, Topic, number_or_text, pairs
+from bridge.cli.client.options import (
+    Delay,
+    DeliverAt,
+    IfMatch,
+    MaxRetry,
+    MessageId,
+    Topic,
+    Ttl,
+    ascii_header,
+    number_or_text,
+    pairs,
+)
 from bridge.cli.client.output import Output
 from bridge.cli.groups import App
 from bridge.model.values import LARGEST_BODY
@@ -21,6 +32,11 @@ app = App()
 
 _TEXT: Final = "text/plain"
 _BYTES: Final = "application/octet-stream"
+
+File = Annotated[bool, typer.Option("--file", help="BODY is the path of a file that holds the body.")]
+Text = Annotated[bool, typer.Option("--text", help=f"The body is text, not JSON: {_TEXT}.")]
+Bytes = Annotated[bool, typer.Option("--bytes", help=f"The body is bytes, not JSON: {_BYTES}.")]
+ContentType = Annotated[str | None, typer.Option(metavar="TYPE", help="The content type, if it is another.")]
 
 
 @command(app)
@@ -37,12 +53,8 @@ def send(
     message_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The id. Default: the bridge makes one.")
     ] = None,
-    ttl: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Time to live, counted from the due moment.")
-    ] = None,
-    max_retry: Annotated[
-        int | None, typer.Option(metavar="N", help="Failed deliveries that are retried; then it is a dead letter.")
-    ] = None,
+    ttl: Ttl = None,
+    max_retry: MaxRetry = None,
     header: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header; can be repeated.")] = None,
     label: Annotated[
         list[str] | None,
@@ -55,22 +67,30 @@ def send(
     to_routing_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="The routing key for --to-exchange. Default: empty.")
     ] = None,
-    file: Annotated[bool, typer.Option("--file", help="BODY is the path of a file that holds the body.")] = False,
-    text: Annotated[bool, typer.Option("--text", help=f"The body is text, not JSON: {_TEXT}.")] = False,
-    binary: Annotated[bool, typer.Option("--bytes", help=f"The body is bytes, not JSON: {_BYTES}.")] = False,
-    content_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="The content type, if it is another.")
+    if_exists: Annotated[
+        str | None,
+        typer.Option(metavar="WHAT", help="If a live message has the id: keep, replace, extend or error."),
     ] = None,
+    max_wait: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="With extend: due so long after the first send at the latest."),
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="A text of your choice. A repeated send with it has the same answer."),
+    ] = None,
+    file: File = False,
+    text: Text = False,
+    binary: Bytes = False,
+    content_type: ContentType = None,
 ) -> None:
     """Send a message, due now or later.
 
-    Prints the message. It is durable as soon as the command ends with 0. Repeat a send that failed with the same --id.
+    Prints the message. It is durable as soon as the command ends with 0. Repeat a send that failed with the same --id,
+    or with the same --idempotency-key.
     """
-    if text and binary:
-        raise typer.BadParameter("give --text or --bytes, not both", param_hint="--text")
     if to_routing_key is not None and to_exchange is None:
         raise typer.BadParameter("give --to-exchange too", param_hint="--to-routing-key")
-    read = _read(body, from_file=file)
     sent = api.call(
         "POST",
         topic_path(topic, "/messages"),
@@ -84,15 +104,86 @@ def send(
                 "headers": pairs("--header", header) if header else None,
                 "labels": pairs("--label", label) if label else None,
                 "to": None if to_exchange is None else {"exchange": to_exchange, "routing_key": to_routing_key or ""},
-                "content_type": content_type or (_TEXT if text else _BYTES if binary else None),
-                "body": _text(read) if text else None if binary else _json(read),
-                "body_base64": b64encode(read).decode() if binary else None,
+                "if_exists": if_exists,
+                "max_wait": number_or_text(max_wait),
+                **_content(body, file=file, text=text, binary=binary, content_type=content_type),
             }
         ),
+        headers={"Idempotency-Key": quoted_key(idempotency_key)},
     )
     if api.replayed:
         output.note("A message with this id was sent earlier. This is that message.")
     output.show(sent)
+
+
+@command(app)
+def change(
+    api: Api,
+    output: Output,
+    topic: Topic,
+    message_id: MessageId,
+    body: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[BODY]", help="The new body: JSON; - reads it from standard input.", show_default=False
+        ),
+    ] = None,
+    *,
+    delay: Delay = None,
+    deliver_at: DeliverAt = None,
+    ttl: Ttl = None,
+    max_retry: MaxRetry = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header in place of all others; can be repeated.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label in place of all others; can be repeated.")
+    ] = None,
+    file: File = False,
+    text: Text = False,
+    binary: Bytes = False,
+    content_type: ContentType = None,
+    if_match: IfMatch = None,
+) -> None:
+    """Change a waiting message: its body, headers, limits, labels and time.
+
+    What is not given stays as it is.
+    """
+    content = (
+        {"content_type": content_type}
+        if body is None
+        else _content(body, file=file, text=text, binary=binary, content_type=content_type)
+    )
+    wanted = {
+        "delay": number_or_text(delay),
+        "deliver_at": number_or_text(deliver_at),
+        "ttl": number_or_text(ttl),
+        "max_retry": max_retry,
+        "headers": pairs("--header", header) if header else None,
+        "labels": pairs("--label", label) if label else None,
+        **content,
+    }
+    headers = {"If-Match": ascii_header("--if-match", if_match)}
+    output.show(api.call("PATCH", message_path(topic, message_id), document(wanted), headers=headers))
+
+
+def quoted_key(key: str | None) -> str | None:
+    """The key as the header has it: a string of RFC 9651."""
+    if ascii_header("--idempotency-key", key) is None:
+        return None
+    escaped = str(key).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _content(body: str, *, file: bool, text: bool, binary: bool, content_type: str | None) -> dict[str, Any]:
+    if text and binary:
+        raise typer.BadParameter("give --text or --bytes, not both", param_hint="--text")
+    read = _read(body, from_file=file)
+    return {
+        "content_type": content_type or (_TEXT if text else _BYTES if binary else None),
+        "body": _text(read) if text else None if binary else _json(read),
+        "body_base64": b64encode(read).decode() if binary else None,
+    }
 
 
 def _read(body: str, *, from_file: bool) -> bytes:

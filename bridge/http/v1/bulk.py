@@ -158,6 +158,7 @@ def _operation(
         need=Need(scope=Scope.ADMIN),
         takes=takes,
         examples=requests,
+        is_keyed=True,
         answers={
             200: ResponseDoc(description="What was changed", model=BulkOut, example=examples.BULK),
             202: ResponseDoc(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from pydantic import BaseModel
@@ -25,6 +25,9 @@ from bridge.model.message import TOPIC_PATTERN, valid_id, valid_topic
 from bridge.model.schedule_names import SCHEDULE_PATTERN, valid_schedule
 from bridge.model.ulids import ULID_PATTERN, valid_ulid
 
+if TYPE_CHECKING:
+    from bridge.service.repeats import Try
+
 Model = TypeVar("Model", bound=BaseModel)
 Result = TypeVar("Result")
 
@@ -41,15 +44,16 @@ class About(NamedTuple):
 class ApiCall:
     """One request. `scope`: the ASGI scope with `path_params`. `caller`: whose request it is. `changed`: how many
     messages an operator's action has changed; None if it is not about messages. `about`: None if the path says it.
+    `tried`: the try of a request with an idempotency key. `is_final`: False if that should be tried again.
 
     Raises:
         InvalidRequest: `topic`, `message_id`, `operation_id`, `schedule`, `query` and `body`, if the value breaks a
             limit.
         BrokenJSON: `body` and `read`, if the body is not JSON.
-        ClientDisconnect: `body` and `read`, if the client closed the connection.
+        ClientDisconnect: `body`, `read` and `document`, if the client closed the connection.
     """
 
-    __slots__ = ("_receive", "about", "caller", "changed", "scope")
+    __slots__ = ("_read", "_receive", "about", "caller", "changed", "is_final", "scope", "tried")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
@@ -57,6 +61,9 @@ class ApiCall:
         self.caller: Caller = ANYBODY
         self.changed: int | None = None
         self.about: About | None = None
+        self.tried: Try | None = None
+        self.is_final = True
+        self._read: bytes | None = None
 
     @property
     def request_id(self) -> str:
@@ -107,7 +114,7 @@ class ApiCall:
 
         A large body is parsed and understood in a thread.
         """
-        return await off_loop.parsed(lambda document: understand(_value(document, loads)), await self._document())
+        return await off_loop.parsed(lambda document: understand(_value(document, loads)), await self.document())
 
     def problem(
         self, problem_type: ProblemType, detail: str, *, headers: Mapping[str, str], **members: Any
@@ -115,7 +122,13 @@ class ApiCall:
         """A response with a problem. `members`: added to the problem's."""
         return answer_of(Request(self.scope), problem_type, detail, headers=headers, **members)
 
-    async def _document(self) -> bytes:
+    async def document(self) -> bytes:
+        """The bytes of the body."""
+        if self._read is None:
+            self._read = await self._received()
+        return self._read
+
+    async def _received(self) -> bytes:
         # uvicorn hands over nearly every body as one message.
         message = await self._receive()
         parts = [] if message["type"] == "http.disconnect" else [message.get("body", b"")]

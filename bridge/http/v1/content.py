@@ -15,6 +15,7 @@ import orjson
 
 from bridge.http import exact_json
 from bridge.http.errors import TooLarge
+from bridge.http.v1.requests import ChangeRequest
 from bridge.model.errors import InvalidRequest
 from bridge.model.message import JSON_TYPE, Envelope
 
@@ -48,13 +49,33 @@ def envelope_of(request: Content, max_body_bytes: int) -> Envelope:
         TooLarge: the body has more than `max_body_bytes`.
     """
     content_type = request.content_type or JSON_TYPE
+    body = _body_of(request, content_type, max_body_bytes)
+    return Envelope(content_type=content_type, headers=request.headers or {}, body=body)
+
+
+def changed_envelope(request: ChangeRequest, envelope: Envelope | None, max_body_bytes: int) -> Envelope:
+    """The content of a message after a change. `envelope`: before it; None: nothing of it is known but its defaults.
+
+    Raises:
+        InvalidRequest, TooLarge: as `envelope_of`.
+    """
+    before = envelope or Envelope()
+    content_type = request.content_type or before.content_type
+    body = _body_of(request, content_type, max_body_bytes) if request.has_body else before.body
+    headers = before.headers if request.headers is None else request.headers
+    return Envelope(
+        content_type=content_type, headers=headers, properties=before.properties, body=body, target=before.target
+    )
+
+
+def _body_of(request: Content, content_type: str, max_body_bytes: int) -> bytes:
     if request.body_base64 is not None:
         field, body = "body_base64", request.body_base64
     else:
         field, body = "body", _body_bytes(request.body, content_type)
     if len(body) > max_body_bytes:
         raise TooLarge(field=field, size_bytes=len(body), limit_bytes=max_body_bytes)
-    return Envelope(content_type=content_type, headers=request.headers or {}, body=body)
+    return body
 
 
 def body_json(envelope: Envelope | None) -> dict[str, Any]:

@@ -112,6 +112,7 @@ OPERATIONS = (
         run=replay_many,
         need=Need(scope=Scope.ADMIN),
         takes=ManyRequest,
+        is_keyed=True,
         examples={"at most 100": {"max": 100}},
         answers={
             200: ResponseDoc(description="How many messages are due again", model=ReplayedOut, example={"replayed": 12})

@@ -8,7 +8,7 @@ from bridge.access.errors import NOT_VALID, InvalidToken, NotAllowed, TooManyReq
 from bridge.access.token import Scope
 from bridge.http import problems
 from bridge.http.errors import BrokenJSON, TooLarge
-from bridge.model.errors import Conflict, FieldError, InvalidRequest, NotFound, StoreUnavailable
+from bridge.model.errors import Conflict, FieldError, InvalidRequest, NotAsSeen, NotFound, StoreUnavailable
 from bridge.model.values import MAX_DELAY_MS
 
 _REQUEST_ID = "5f0c9a7d1e3b48266a1d0f27"
@@ -29,6 +29,20 @@ SENDS = {
         "delay": "1h",
         "to": {"exchange": "shop", "routing_key": "orders.paid"},
     },
+    "in place of the message that has the id": SEND | {"if_exists": "replace"},
+    "debounced: five seconds after the last send, a minute after the first at most": {
+        "id": "index-42",
+        "body": {"document": 42},
+        "delay": "5s",
+        "if_exists": "extend",
+        "max_wait": "1m",
+    },
+}
+CHANGES = {
+    "in an hour": {"delay": "1h"},
+    "at a moment": {"deliver_at": "2026-12-01T10:00:00Z"},
+    "now": {"delay": 0},
+    "another body, due in ten minutes, with an hour to live": {"body": {"order": 1002}, "delay": "10m", "ttl": "1h"},
 }
 MESSAGE: dict[str, Any] = {
     "topic": "orders",
@@ -74,6 +88,7 @@ TIMELINE: dict[str, Any] = {
     "topic": "orders",
     "id": "o-1001",
 }
+ETAG = '"5b1e6f0c9a7d1e3b48266a1d"'
 CURSOR = "MTc5NjExNTYwMDAwMC5vLTEwMDE"
 PLACE = "MTc5NjExNTYwMDAwMCBvcmRlcnMgby0xMDAx"
 POLICY: dict[str, Any] = {
@@ -353,6 +368,7 @@ PROBLEMS: dict[int, dict[str, Any]] = {
         403: NotAllowed("this token may not use this topic", token_id="0f4c19a2b7de", scope=Scope.SEND),
         404: NotFound("there is no message 'o-1001' in the topic 'orders'"),
         409: Conflict("the message no longer waits: it is acked", state="acked"),
+        412: NotAsSeen("the message has another ETag by now: it is waiting; look it up again", state="waiting"),
         413: TooLarge(field="body", size_bytes=2_000_000, limit_bytes=1_048_576),
         422: TOO_LATE,
         429: TooManyRequests(

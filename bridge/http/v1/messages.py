@@ -1,4 +1,4 @@
-"""Looks up, lists, moves and deletes messages."""
+"""Looks up, lists, changes and deletes messages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http.v1 import examples
 from bridge.http.v1.call import ApiCall, JsonAnswer
-from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
+from bridge.http.v1.content import changed_envelope
+from bridge.http.v1.operation import TOPIC, HeaderDoc, Operation, ResponseDoc
+from bridge.http.v1.preconditions import ETAG, IF_MATCH, LONGEST, Precondition, etag_header
 from bridge.http.v1.queries import DeleteQuery, ListQuery
-from bridge.http.v1.requests import MoveRequest
+from bridge.http.v1.requests import ChangeRequest
 from bridge.http.v1.results import MessageOut, PageOut, message_json, page_json
+from bridge.model.labels import packed
+from bridge.model.message import Message
+from bridge.model.values import Change
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
@@ -24,9 +29,10 @@ _MESSAGE = f"{TOPIC}/messages/{{id}}"
 async def look_up(pools: Pools, call: ApiCall) -> Response:
     """Returns the message with its state. An ended message is kept for the retention time, by default one hour.
 
-    404: the topic has no message with this id, or its retention time is over."""
+    `ETag` is another one after each change. Give it as `If-Match` to a change or a delete. 404: the topic has no
+    message with this id, or its retention time is over."""
     topic, message_id = call.topic, call.message_id
-    return JsonAnswer(message_json(await pools.serving(topic).lookup.get(topic, message_id)))
+    return _tagged(await pools.serving(topic).lookup.get(topic, message_id))
 
 
 async def list_messages(pools: Pools, call: ApiCall) -> Response:
@@ -48,26 +54,56 @@ async def list_messages(pools: Pools, call: ApiCall) -> Response:
     return JsonAnswer(page_json(page))
 
 
-async def move(pools: Pools, call: ApiCall) -> Response:
-    """Changes when a waiting message is due. A `delay` of 0 makes it due now.
+async def change(pools: Pools, call: ApiCall) -> Response:
+    """Changes a waiting message: when it is due, its content, its limits, its labels, or several of them at once. A
+    `delay` of 0 makes it due now.
 
-    404: the topic has no message with this id. 409: the message no longer waits (`state` says why), or it would be due
-    earlier and its body was not kept in Redis."""
-    topic, message_id, wanted = call.topic, call.message_id, await call.body(MoveRequest)
-    changing = pools.serving(topic).changing
-    moved = await changing.move(topic, message_id, delay_ms=wanted.delay, deliver_at_ms=wanted.deliver_at)
-    return JsonAnswer(message_json(moved))
+    A `body` without `content_type` is read by the content type that the message has. The time to live moves with the
+    due time, unless `ttl` is given. 404: the topic has no message with this id. 409: the message no longer waits
+    (`state` says why), or this needs its body, which was not kept in Redis. 412: the message has another ETag than
+    `If-Match` says, and nothing was changed."""
+    topic, message_id, precondition = call.topic, call.message_id, Precondition(call.scope["headers"])
+    wanted, service = await call.body(ChangeRequest), pools.serving(topic)
+    message = await service.lookup.get(topic, message_id)
+    precondition.check(message.record)
+    max_body_bytes = call.caller.max_body(pools.settings.max_body)
+    change = Change(
+        envelope=changed_envelope(wanted, message.envelope, max_body_bytes) if wanted.has_content else None,
+        delay_ms=wanted.delay,
+        deliver_at_ms=wanted.deliver_at,
+        ttl_ms=wanted.ttl,
+        max_retry=wanted.max_retry,
+        labels=None if wanted.labels is None else packed(wanted.labels),
+    )
+    return _tagged(await service.changing.change(message, change, as_seen=precondition.is_given))
 
 
 async def delete(pools: Pools, call: ApiCall) -> Response:
     """Deletes a message. If the answer arrives before the message is due, no consumer gets it.
 
     Idempotent: a repeated delete answers 200 again. 404: the topic has no message with this id. 409: the message has
-    ended in another way (`state` says which), or is due within 5 ms and being released (`state` is `ready`)."""
+    ended in another way (`state` says which), or is due within 5 ms and being released (`state` is `ready`). 412: the
+    message has another ETag than `If-Match` says, as it also has after a delete."""
     topic, message_id, query = call.topic, call.message_id, call.query(DeleteQuery)
-    changing = pools.serving(topic).changing
-    return JsonAnswer(message_json(await changing.delete(topic, message_id, release=query.release == "true")))
+    service, precondition, seen = pools.serving(topic), Precondition(call.scope["headers"]), ""
+    if precondition.is_given:
+        record = (await service.lookup.get(topic, message_id)).record
+        precondition.check(record)
+        seen = record.version
+    return _tagged(await service.changing.delete(topic, message_id, release=query.release == "true", seen=seen))
 
+
+def _tagged(message: Message) -> Response:
+    return JsonAnswer(message_json(message), headers=etag_header(message.record))
+
+
+_ETAG = {ETAG: "Another one after each change of the message"}
+_IF_MATCH = HeaderDoc(
+    name=IF_MATCH,
+    description="The `ETag` of the message as you have seen it. If it has changed since: 412, and nothing is done",
+    example=examples.ETAG,
+    longest=LONGEST,
+)
 
 OPERATIONS = (
     Operation(
@@ -78,7 +114,9 @@ OPERATIONS = (
         path=_MESSAGE,
         run=look_up,
         need=Need(scope=Scope.LOOK),
-        answers={200: ResponseDoc(description="The message", model=MessageOut, example=examples.MESSAGE)},
+        answers={
+            200: ResponseDoc(description="The message", model=MessageOut, example=examples.MESSAGE, headers=_ETAG)
+        },
         problems=(404, 422, 503),
     ),
     Operation(
@@ -100,23 +138,22 @@ OPERATIONS = (
         problems=(404, 422, 503),
     ),
     Operation(
-        name="move",
-        summary="Move a message to another time",
+        name="move",  # as it was called while it changed no more than the due time: ids of operations never change
+        summary="Move a message to another time, or change it",
         group="messages",
         method="PATCH",
         path=_MESSAGE,
-        run=move,
+        run=change,
         need=Need(scope=Scope.SEND),
-        takes=MoveRequest,
-        examples={
-            "in an hour": {"delay": "1h"},
-            "at a moment": {"deliver_at": "2026-12-01T10:00:00Z"},
-            "now": {"delay": 0},
-        },
+        takes=ChangeRequest,
+        examples=examples.CHANGES,
+        headers=(_IF_MATCH,),
         answers={
-            200: ResponseDoc(description="The message with its new due time", model=MessageOut, example=examples.MOVED)
+            200: ResponseDoc(
+                description="The message as it is now", model=MessageOut, example=examples.MOVED, headers=_ETAG
+            )
         },
-        problems=(400, 404, 409, 413, 422, 503),
+        problems=(400, 404, 409, 412, 413, 422, 503),
     ),
     Operation(
         name="delete",
@@ -127,7 +164,12 @@ OPERATIONS = (
         run=delete,
         need=Need(scope=Scope.SEND),
         query=DeleteQuery,
-        answers={200: ResponseDoc(description="The deleted message", model=MessageOut, example=examples.DELETED)},
-        problems=(404, 409, 422, 503),
+        headers=(_IF_MATCH,),
+        answers={
+            200: ResponseDoc(
+                description="The deleted message", model=MessageOut, example=examples.DELETED, headers=_ETAG
+            )
+        },
+        problems=(404, 409, 412, 422, 503),
     ),
 )

@@ -14,14 +14,14 @@ from pydantic.json_schema import models_json_schema
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http import problems
-from bridge.http.v1 import examples
+from bridge.http.v1 import examples, idempotency
 from bridge.http.v1.results import ProblemOut
 from bridge.model.message import ID_PATTERN, TOPIC_PATTERN
 from bridge.model.schedule_names import SCHEDULE_PATTERN
 from bridge.model.ulids import ULID_PATTERN
 
 if TYPE_CHECKING:
-    from bridge.http.v1.operation import Operation, ResponseDoc
+    from bridge.http.v1.operation import HeaderDoc, Operation, ResponseDoc
 
 _REF = "#/components/schemas/{model}"
 _PART = "^[A-Za-z0-9_.-]{1,100}$"
@@ -79,11 +79,17 @@ def document(app: FastAPI, operations: Sequence[Operation], *, tokens: bool) -> 
 
 def _described(operation: Operation) -> dict[str, Any]:
     """The operation's parameters, request and answers as an OpenAPI Operation Object."""
+    statuses = {*operation.problems, 500, 409} if operation.is_keyed else {*operation.problems, 500}
     description: dict[str, Any] = {
         "responses": {str(status): _answer(answer) for status, answer in operation.answers.items()}
-        | {str(status): _problem(status) for status in sorted({*operation.problems, 500})}
+        | {str(status): _problem(status) for status in sorted(statuses)}
     }
-    if parameters := [*_path_parameters(operation.path), *_query_parameters(operation.query)]:
+    parameters = [
+        *_path_parameters(operation.path),
+        *_query_parameters(operation.query),
+        *_header_parameters((*operation.headers, idempotency.DOC) if operation.is_keyed else operation.headers),
+    ]
+    if parameters:
         description["parameters"] = parameters
     if operation.takes is not None:
         request_examples = {name: {"summary": name, "value": value} for name, value in operation.examples.items()}
@@ -141,6 +147,18 @@ def _path_parameters(path: str) -> Iterable[dict[str, Any]]:
 def _query_parameters(query: type[BaseModel] | None) -> Iterable[dict[str, Any]]:
     for name, schema in query.model_json_schema()["properties"].items() if query else ():
         yield {"name": name, "in": "query", "schema": schema, "example": schema.pop("example", examples.QUERY[name])}
+
+
+def _header_parameters(headers: Iterable[HeaderDoc]) -> Iterable[dict[str, Any]]:
+    for header in headers:
+        yield {
+            "name": header.name,
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string", "minLength": 1, "maxLength": header.longest},
+            "description": header.description,
+            "example": header.example,
+        }
 
 
 def _needs_body(model: type[BaseModel]) -> bool:

@@ -39,12 +39,23 @@ class ResponseDoc:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class HeaderDoc:
+    """A header that a request may have, for the OpenAPI document."""
+
+    name: str
+    description: str
+    example: str
+    longest: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Operation:
     """One method on one path.
 
     `need`: what the token must allow; None if the operation takes requests without a token. `problems`: the statuses
-    of its errors, besides 500 and those about tokens. `examples`: request bodies, by a few words on each. `summary`:
-    one line for the OpenAPI document, which also has the handler's docstring.
+    of its errors, besides 500 and those about tokens. `examples`: request bodies, by a few words on each. `headers`:
+    those that a request may have. `is_keyed`: a request may have an idempotency key (`idempotency.py`). `summary`: one
+    line for the OpenAPI document, which also has the handler's docstring.
     """
 
     name: str
@@ -59,6 +70,8 @@ class Operation:
     takes: type[BaseModel] | None = None
     query: type[BaseModel] | None = None
     examples: Mapping[str, Any] = field(default_factory=dict)
+    headers: tuple[HeaderDoc, ...] = ()
+    is_keyed: bool = False
 
     @property
     def counted_as(self) -> str:

@@ -13,7 +13,7 @@ from bridge.http import exact_json
 from bridge.http.v1.scalars import MAX_RETRIES
 from bridge.model.durations import parse_duration_ms
 from bridge.model.message import Envelope, valid_id
-from bridge.model.values import MAX_DELAY_MS, Draft
+from bridge.model.values import MAX_DELAY_MS, Draft, IfExists
 
 _FIELDS = frozenset({"body", "id", "delay", "ttl", "max_retry"})
 
@@ -53,6 +53,7 @@ def plain_draft(topic: str, message: Any, max_body_bytes: int, body: bytes | Non
         delay_ms=delay_ms,
         ttl_ms=ttl_ms,
         max_retry=max_retry,
+        if_exists=IfExists.SAME,
     )
 
 

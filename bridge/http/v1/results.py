@@ -86,8 +86,8 @@ class FindingOut(BaseModel):
 class ProblemOut(BaseModel):
     """A problem as RFC 9457 defines it. `errors`: one entry for each field that is wrong.
 
-    `state`: of the message, with 409. `retry_after_s`: with 429 and 503. `scope`: the one the token lacks, with 403.
-    `parts`, `policies` and `findings`: of `/health/ready`, with 503."""
+    `state`: of the message, with 409 and 412. `retry_after_s`: with 429 and 503. `scope`: the one that the token lacks,
+    with 403. `parts`, `policies` and `findings`: of `/health/ready`, with 503."""
 
     type: str
     title: str
@@ -104,7 +104,7 @@ class ProblemOut(BaseModel):
 
 
 class BatchItem(BaseModel):
-    """Status 201 (accepted) or 200 (a live message has this id) with `message`; any other status with `error`."""
+    """Status 201 (accepted) or 200 (a message had this id) with `message`; any other status with `error`."""
 
     status: int
     message: Annotated[MessageOut, MAY_BE_ABSENT]

@@ -22,13 +22,17 @@ from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
 from bridge.http.v1.plain import plain_draft
 from bridge.http.v1.requests import BatchRequest, SendRequest
 from bridge.http.v1.results import BatchOut, MessageOut, message_json
-from bridge.model.errors import BridgeError, InvalidRequest
+from bridge.model.errors import BridgeError, InvalidRequest, Unavailable
 from bridge.model.labels import NO_LABELS, packed
 from bridge.model.message import Target
-from bridge.model.values import Draft, Sent
+from bridge.model.values import Draft, IfExists, Sent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bridge.service.pools import Pools
+    from bridge.service.repeats import Try
+    from bridge.service.service import Service
 
 
 BATCH = "/messages/batch"
@@ -38,8 +42,14 @@ async def send(pools: Pools, call: ApiCall) -> Response:
     """Accepts a message and delivers it when it is due.
 
     Give `delay`, or `deliver_at`, or neither for now. 201: the message is durable. 200 with `Idempotent-Replay: true`:
-    a live message already has this id, and the answer is that message. 503: nothing was promised; send the message
-    again with the same `id`.
+    a live message already has this id, and the answer is that message. 200 without it: that message was replaced or
+    extended, as `if_exists` asks. 422 for `body`: that message has another body, and `if_exists` is not given. 503:
+    nothing was promised; send the message again with the same `id`.
+
+    With `if_exists` `replace`, a delivery of the former message goes on, and its ack answers 409. With `extend`, a
+    message that is ready stays as it is, and one that is leased is replaced. If several sends replace or extend a
+    message at once, the answer is the message after the last of them. Once the message of an id has ended, the id is
+    free: each of them sends a new one.
 
     Consumers get `body` as compact JSON in UTF-8, with every digit of its numbers; for a text content type as the text
     in UTF-8. They get `body_base64` as the decoded bytes.
@@ -50,9 +60,15 @@ async def send(pools: Pools, call: ApiCall) -> Response:
     draft, plain = await call.read(lambda read: _draft(topic, max_body_bytes, *read), sent_json.loads)
     call.caller.check_target(draft.envelope.target)
     draft = trace_context.carried(draft, trace_context.given(call.scope["headers"]))
-    sent = await pools.serving(topic).sending.send(draft, call.caller.maker)
-    if sent.replayed:
-        return JsonAnswer(message_json(sent.message), headers=_REPLAYED)
+    service = pools.serving(topic)
+    if call.tried is not None:
+        draft = call.tried.named(draft)
+        found = await _sent_before(service, call.tried, [draft])
+        if found:
+            return JsonAnswer(message_json(found[0].message), 201, [(b"location", _location(found[0]))])
+    sent = await service.upserting.send(draft, call.caller.maker)
+    if sent.replayed or sent.changed:
+        return JsonAnswer(message_json(sent.message), headers=_REPLAYED if sent.replayed else ())
     return JsonAnswer(message_json(sent.message, plain=plain), 201, [(b"location", _location(sent))])
 
 
@@ -64,19 +80,35 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
     topic, max_body_bytes = call.topic, call.caller.max_body(pools.settings.max_body)
     results, drafts = await call.read(lambda batch: _drafts(topic, batch, max_body_bytes, call.request_id, call.caller))
     context = trace_context.given(call.scope["headers"])
-    sending, sent = (
-        pools.serving(topic).sending,
-        [trace_context.carried(draft, context) for draft, _ in drafts.values()],
-    )
-    outcomes = await sending.send_many(sent, call.caller.maker) if sent else []
+    sent = [trace_context.carried(draft, context) for draft, _ in drafts.values()]
+    service, found = pools.serving(topic), dict[int, Sent]()
+    if call.tried is not None:
+        sent = [call.tried.named(draft, at) for at, draft in zip(drafts, sent, strict=True)]
+        found = await _sent_before(service, call.tried, sent)
+    left = [draft for at, draft in enumerate(sent) if at not in found]
+    results_of_left = iter(await service.upserting.send_many(left, call.caller.maker) if left else [])
+    outcomes = [found[at] if at in found else next(results_of_left) for at in range(len(sent))]
+    call.is_final = not any(isinstance(outcome, Unavailable) for outcome in outcomes)
     for (index, (_, plain)), outcome in zip(drafts.items(), outcomes, strict=True):
-        if isinstance(outcome, Sent) and outcome.replayed:
+        if isinstance(outcome, Sent) and (outcome.replayed or outcome.changed):
             results[index] = b'{"status":200,"message":%b}' % message_json(outcome.message)
         elif isinstance(outcome, Sent):
             results[index] = b'{"status":201,"message":%b}' % message_json(outcome.message, plain=plain)
         else:
             results[index] = exact_json.dumps(_failure(outcome, index, call.request_id))
     return JsonAnswer(b'{"results":[%b]}' % b",".join(results))
+
+
+async def _sent_before(service: Service, tried: Try, drafts: Sequence[Draft]) -> dict[int, Sent]:
+    """The drafts that an earlier try of the request has sent, by their places."""
+    if tried.began_ms is None or not drafts:
+        return {}
+    messages = await service.lookup.get_many(drafts[0].topic, [draft.id or "" for draft in drafts])
+    return {
+        at: Sent(message=message, replayed=False)
+        for at, (draft, message) in enumerate(zip(drafts, messages, strict=True))
+        if message is not None and tried.sent_before(draft, message)
+    }
 
 
 def _draft(topic: str, max_body_bytes: int, message: Any, body: bytes | None = None) -> tuple[Draft, bool]:
@@ -97,6 +129,8 @@ def _draft(topic: str, max_body_bytes: int, message: Any, body: bytes | None = N
         ttl_ms=request.ttl,
         max_retry=request.max_retry,
         labels=packed(request.labels or NO_LABELS),
+        if_exists=IfExists(request.if_exists or IfExists.SAME),
+        max_wait_ms=request.max_wait,
     )
     return draft, False
 
@@ -141,7 +175,9 @@ def _messages_of(topic: str) -> bytes:
     return f"/v1/topics/{quote(topic, safe='')}/messages/".encode()
 
 
-_REPLAY = {"Idempotent-Replay": "`true`: the answer is the message that was sent earlier"}
+_REPLAY = {
+    "Idempotent-Replay": "`true`: the answer is the message that was sent earlier. Absent: `if_exists` has changed it"
+}
 _REPLAYED = [(b"idempotent-replay", b"true")]
 
 OPERATIONS = (
@@ -154,6 +190,7 @@ OPERATIONS = (
         run=send,
         need=Need(scope=Scope.SEND, rated=True),
         takes=SendRequest,
+        is_keyed=True,
         examples=examples.SENDS,
         answers={
             201: ResponseDoc(
@@ -163,13 +200,13 @@ OPERATIONS = (
                 headers={"Location": "The path of the message"},
             ),
             200: ResponseDoc(
-                description="A live message already has this id: that message",
+                description="A live message already has this id: that message, as `if_exists` leaves it",
                 model=MessageOut,
                 example=examples.MESSAGE,
                 headers=_REPLAY,
             ),
         },
-        problems=(400, 413, 422, 503),
+        problems=(400, 409, 413, 422, 503),
     ),
     Operation(
         name="send_many",
@@ -180,6 +217,7 @@ OPERATIONS = (
         run=send_many,
         need=Need(scope=Scope.SEND, rated=True),
         takes=BatchRequest,
+        is_keyed=True,
         examples={
             "two messages, one with a delay that is too long": {
                 "messages": [examples.SEND, {"body": {"order": 1002}, "delay": "1000d"}]

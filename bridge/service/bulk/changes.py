@@ -13,9 +13,10 @@ from bridge.metrics.messages import DELETED
 from bridge.model.bulk import Bulk, BulkAction, Failure, Target
 from bridge.model.errors import BodyNotKept
 from bridge.model.message import Message, State
+from bridge.model.values import Change
 from bridge.service.bulk.dead_letters import DeadLetters
 from bridge.service.bulk.results import BURST, Results, failure, is_of
-from bridge.service.changing import move_step
+from bridge.service.changing import change_step
 from bridge.service.context import Context
 from bridge.service.portions import portions
 from bridge.service.succession import Step, Succession, named
@@ -112,7 +113,7 @@ class Changes:
                 steps[target] = step
         for target, result in zip(steps, await self._succession.perform([*steps.values()]), strict=True):
             outcome = named(result)
-            results[target] = None if outcome.verdict is Verdict.MOVED else failure(target, outcome.record)
+            results[target] = None if outcome.verdict is Verdict.CHANGED else failure(target, outcome.record)
         return results
 
     async def _moving(self, bulk: Bulk, target: Target, looked: Outcome, now_ms: float) -> Step | None:
@@ -124,7 +125,8 @@ class Changes:
             return None
         message = Message(record=record, envelope=read_envelope(looked))
         policy = await self._topics.policy(target.topic)
-        return move_step(self._records, message, policy, now_ms=now_ms, due_ms=max(bulk.due_ms, int(now_ms)))
+        due_ms = max(bulk.due_ms, int(now_ms))
+        return change_step(self._records, message, Change(), policy, now_ms=now_ms, due_ms=due_ms)
 
     async def _outcomes(self, calls: Sequence[Call]) -> list[Outcome]:
         answers = await self._store.run(calls)

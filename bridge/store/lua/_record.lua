@@ -29,7 +29,7 @@ local UNCONFIRMED, WAITING, READY, LEASED, ACKED, EXPIRED, DEAD, DELETED = 0, 1,
 local FIRST_INDEX, LAST_INDEX, HERE_MAX = 2, 11, 512
 local WAS_SENT, WAS_REPLACED, WAS_MOVED, WAS_RELEASED, WAS_LEASED, WAS_EXTENDED = 1, 2, 3, 4, 5, 6
 local WAS_RETURNED, WAS_NACKED, WAS_RETRIED, WAS_BURIED, WAS_REPLAYED = 7, 8, 9, 10, 11
-local WAS_ACKED, WAS_EXPIRED, WAS_DELETED, WAS_DROPPED, WAS_RESTORED = 12, 13, 14, 15, 16
+local WAS_ACKED, WAS_EXPIRED, WAS_DELETED, WAS_DROPPED, WAS_RESTORED, WAS_CHANGED = 12, 13, 14, 15, 16, 17
 local TIMELINE_MAX, TIMELINE_REASON_MAX = 16, 100
 
 local RECORD, ENVELOPE, FORGET_INDEX, LABEL_INDEX = KEYS[1], KEYS[2], KEYS[LAST_INDEX - 1], KEYS[LAST_INDEX]
@@ -116,6 +116,15 @@ local function live(r) return r[STATE] >= WAITING and r[STATE] <= LEASED end
 local function ended(r) return r[STATE] >= ACKED end
 
 local function is(r, epoch, nonce) return r[EPOCH] == epoch and r[NONCE] == nonce end
+
+-- Whether the record is the one that a caller has seen. `seen`: all that tells two answers about a message apart, in the
+-- form of `Record.version`; '' for any. Each change of the content has another epoch and nonce.
+local function as_seen(r, seen)
+  if seen == '' then return true end
+  local numbers = string.rep('%.0f ', 10)
+  numbers = string.format(numbers, r[LEASE_UNTIL], r[ENDED], unpack(r, STATE, MAX_RETRY))
+  return numbers .. r[REASON] .. '\n' .. (r[LABELS] or '') == seen
+end
 
 -- Whether epoch and nonce are those of the record's copy. A receipt of an older bridge has no nonce, and passes ''.
 local function named_by(r, epoch, nonce)

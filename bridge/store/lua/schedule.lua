@@ -7,7 +7,8 @@
 --       fresh '1': the bridge made the id for this send, so no record can exist. labels: lines, or ''.
 --       by: who sends, as in _record.lua.
 -- Returns: (for each) created | exists (a live message has the id, or one that ended before any send of it was answered
---       with success) | busy (another send of the id is under way, extra: ms until this one may take it over)
+--       with success; extra: 1 if none was, else 0)
+--       | busy (another send of the id is under way, extra: ms until this one may take it over)
 -- Promise: an answer 'exists' means that RabbitMQ has confirmed the message, or that its copy came. Running it twice
 -- with the same nonce changes the record once. A dead letter that had the id goes on under another one.
 local TAKE_OVER_AFTER_MS = 10000
@@ -17,12 +18,13 @@ local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, fresh, labels, 
   if r then
     if r[STATE] == UNCONFIRMED and r[NONCE] == nonce then return answer('created', r) end
     if live(r) or (ended(r) and (r[CLAIMED] > 0 or r[CLAIMED] == -nonce)) then
+      local unanswered = r[CLAIMED] > 0 or r[CLAIMED] == -nonce
       if r[CLAIMED] > 0 then
         -- This send answers the ones before it. The same send may ask again.
         r[CLAIMED] = -nonce
         save(r)
       end
-      return answer('exists', r)
+      return answer('exists', r, unanswered and 1)
     end
     if r[STATE] == UNCONFIRMED and now - r[CLAIMED] < TAKE_OVER_AFTER_MS then
       return answer('busy', r, r[CLAIMED] + TAKE_OVER_AFTER_MS - now)

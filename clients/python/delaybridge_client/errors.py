@@ -110,6 +110,10 @@ class BodyNotKept(Conflict):
     """409: Redis did not keep the body of the message, so it can't come earlier."""
 
 
+class RequestUnderWay(Conflict):
+    """409: an earlier request with this idempotency key has not ended."""
+
+
 class TopicNotEmpty(Conflict):
     """409: the topic has messages."""
 
@@ -141,6 +145,7 @@ class Unavailable(Problem):
 _BY_TYPE: Mapping[str, type[Problem]] = {
     "lease-ended": LeaseEnded,
     "body-not-kept": BodyNotKept,
+    "request-under-way": RequestUnderWay,
     "topic-not-empty": TopicNotEmpty,
 }
 _BY_STATUS: Mapping[int, type[Problem]] = {

@@ -49,6 +49,14 @@ class Operation(Generic[T]):
     accepts: tuple[int, ...] = (200, 201, 202)
 
 
+def keyed(idempotency_key: str | None) -> dict[str, str]:
+    """The headers of a request with this key, if there is one."""
+    if idempotency_key is None:
+        return {}
+    escaped = idempotency_key.replace("\\", "\\\\").replace('"', '\\"')
+    return {"Idempotency-Key": f'"{escaped}"'}
+
+
 def next_page(operation: Operation[Page[Item]], page: Page[Item]) -> Operation[Page[Item]] | None:
     """The operation for the page after this one; None if this was the last."""
     if page.next_cursor is None:
@@ -59,6 +67,11 @@ def next_page(operation: Operation[Page[Item]], page: Page[Item]) -> Operation[P
 def reads(cls: type[T]) -> Callable[[Answer], T]:
     """Reads an answer as a value of the dataclass."""
     return partial(_read, cls)
+
+
+def reads_tagged(cls: type[T]) -> Callable[[Answer], T]:
+    """Reads an answer as a value of the dataclass, which has a field for the ETag."""
+    return partial(_read_tagged, cls)
 
 
 def reads_page(cls: type[Item], key: str = "items") -> Callable[[Answer], Page[Item]]:
@@ -82,6 +95,10 @@ def reads_nothing(_: Answer) -> None:
 
 def _read(cls: type[T], answer: Answer) -> T:
     return decode.read(cls, answer.json)
+
+
+def _read_tagged(cls: type[T], answer: Answer) -> T:
+    return decode.read(cls, {**answer.json, "etag": answer.headers.get("etag")})
 
 
 def _read_page(cls: type[Item], key: str, answer: Answer) -> Page[Item]:

@@ -13,7 +13,14 @@ from typing import Any, Final, Generic, TypeVar
 
 import httpx2
 
-from delaybridge_client.errors import DelaybridgeError, Problem, Unanswered, UnexpectedAnswer, problem_of
+from delaybridge_client.errors import (
+    DelaybridgeError,
+    Problem,
+    RequestUnderWay,
+    Unanswered,
+    UnexpectedAnswer,
+    problem_of,
+)
 from delaybridge_client.operation import Answer, Operation
 
 T = TypeVar("T")
@@ -137,7 +144,7 @@ class Tries(Generic[T]):
 def is_temporary(error: DelaybridgeError) -> bool:
     """Whether the same call may succeed later."""
     if isinstance(error, Problem | UnexpectedAnswer):
-        return error.status in _TEMPORARY
+        return error.status in _TEMPORARY or isinstance(error, RequestUnderWay)
     return isinstance(error, Unanswered)
 
 

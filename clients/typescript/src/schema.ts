@@ -24,8 +24,14 @@ export interface paths {
          * @description Accepts a message and delivers it when it is due.
          *
          *     Give `delay`, or `deliver_at`, or neither for now. 201: the message is durable. 200 with `Idempotent-Replay: true`:
-         *     a live message already has this id, and the answer is that message. 503: nothing was promised; send the message
-         *     again with the same `id`.
+         *     a live message already has this id, and the answer is that message. 200 without it: that message was replaced or
+         *     extended, as `if_exists` asks. 422 for `body`: that message has another body, and `if_exists` is not given. 503:
+         *     nothing was promised; send the message again with the same `id`.
+         *
+         *     With `if_exists` `replace`, a delivery of the former message goes on, and its ack answers 409. With `extend`, a
+         *     message that is ready stays as it is, and one that is leased is replaced. If several sends replace or extend a
+         *     message at once, the answer is the message after the last of them. Once the message of an id has ended, the id is
+         *     free: each of them sends a new one.
          *
          *     Consumers get `body` as compact JSON in UTF-8, with every digit of its numbers; for a text content type as the text
          *     in UTF-8. They get `body_base64` as the decoded bytes.
@@ -212,7 +218,8 @@ export interface paths {
          * Look up a message
          * @description Returns the message with its state. An ended message is kept for the retention time, by default one hour.
          *
-         *     404: the topic has no message with this id, or its retention time is over.
+         *     `ETag` is another one after each change. Give it as `If-Match` to a change or a delete. 404: the topic has no
+         *     message with this id, or its retention time is over.
          */
         get: operations["look_up"];
         put?: never;
@@ -222,17 +229,21 @@ export interface paths {
          * @description Deletes a message. If the answer arrives before the message is due, no consumer gets it.
          *
          *     Idempotent: a repeated delete answers 200 again. 404: the topic has no message with this id. 409: the message has
-         *     ended in another way (`state` says which), or is due within 5 ms and being released (`state` is `ready`).
+         *     ended in another way (`state` says which), or is due within 5 ms and being released (`state` is `ready`). 412: the
+         *     message has another ETag than `If-Match` says, as it also has after a delete.
          */
         delete: operations["delete"];
         options?: never;
         head?: never;
         /**
-         * Move a message to another time
-         * @description Changes when a waiting message is due. A `delay` of 0 makes it due now.
+         * Move a message to another time, or change it
+         * @description Changes a waiting message: when it is due, its content, its limits, its labels, or several of them at once. A
+         *     `delay` of 0 makes it due now.
          *
-         *     404: the topic has no message with this id. 409: the message no longer waits (`state` says why), or it would be due
-         *     earlier and its body was not kept in Redis.
+         *     A `body` without `content_type` is read by the content type that the message has. The time to live moves with the
+         *     due time, unless `ttl` is given. 404: the topic has no message with this id. 409: the message no longer waits
+         *     (`state` says why), or this needs its body, which was not kept in Redis. 412: the message has another ETag than
+         *     `If-Match` says, and nothing was changed.
          */
         patch: operations["move"];
         trace?: never;
@@ -1187,7 +1198,7 @@ export interface components {
         };
         /**
          * BatchItem
-         * @description Status 201 (accepted) or 200 (a live message has this id) with `message`; any other status with `error`.
+         * @description Status 201 (accepted) or 200 (a message had this id) with `message`; any other status with `error`.
          */
         BatchItem: {
             /** Status */
@@ -1364,6 +1375,64 @@ export interface components {
              * @default null
              */
             max?: number | null;
+        };
+        /**
+         * ChangeRequest
+         * @description What to change; what is not given stays. Give at most one of `delay`, counted from now (0: due now), and
+         *     `deliver_at`, and at most one of `body` and `body_base64`. `headers` and `labels` replace all that there are.
+         */
+        ChangeRequest: {
+            /**
+             * Body
+             * @description Any JSON value; with a text content type a string
+             * @default null
+             */
+            body?: unknown;
+            /**
+             * Body Base64
+             * @default null
+             */
+            body_base64?: string | null;
+            /**
+             * Content Type
+             * @default null
+             */
+            content_type?: string | null;
+            /**
+             * Headers
+             * @default null
+             */
+            headers?: {
+                [key: string]: string | number | boolean;
+            } | null;
+            /**
+             * Delay
+             * @default null
+             */
+            delay?: (number | string) | null;
+            /**
+             * Deliver At
+             * @default null
+             */
+            deliver_at?: (string | number) | null;
+            /**
+             * Ttl
+             * @description Time to live, counted from the due time
+             * @default null
+             */
+            ttl?: (number | string) | null;
+            /**
+             * Max Retry
+             * @default null
+             */
+            max_retry?: number | null;
+            /**
+             * Labels
+             * @default null
+             */
+            labels?: {
+                [key: string]: string;
+            } | null;
         };
         /** DroppedOut */
         DroppedOut: {
@@ -1704,22 +1773,6 @@ export interface components {
             reason: string | null;
         };
         /**
-         * MoveRequest
-         * @description The new due time. Give exactly one of `delay`, counted from now (0: due now), and `deliver_at`.
-         */
-        MoveRequest: {
-            /**
-             * Delay
-             * @default null
-             */
-            delay?: (number | string) | null;
-            /**
-             * Deliver At
-             * @default null
-             */
-            deliver_at?: (string | number) | null;
-        };
-        /**
          * NackRequest
          * @description `delay`: until the next delivery, instead of the topic's back-off. `reason`: kept with the message.
          */
@@ -2010,8 +2063,8 @@ export interface components {
          * ProblemOut
          * @description A problem as RFC 9457 defines it. `errors`: one entry for each field that is wrong.
          *
-         *     `state`: of the message, with 409. `retry_after_s`: with 429 and 503. `scope`: the one the token lacks, with 403.
-         *     `parts`, `policies` and `findings`: of `/health/ready`, with 503.
+         *     `state`: of the message, with 409 and 412. `retry_after_s`: with 429 and 503. `scope`: the one that the token lacks,
+         *     with 403. `parts`, `policies` and `findings`: of `/health/ready`, with 503.
          */
         ProblemOut: {
             /** Type */
@@ -2373,6 +2426,18 @@ export interface components {
              * @default null
              */
             to?: components["schemas"]["TargetRequest"] | null;
+            /**
+             * If Exists
+             * @description What to do if a live message has the id. `keep`: answer with it. `replace`: send this one in its place. `extend`: give it this content, and a later due time, within `max_wait`. `error`: answer 409. By default: answer with it if it has the same body, else 422
+             * @default null
+             */
+            if_exists?: ("keep" | "replace" | "extend" | "error") | null;
+            /**
+             * Max Wait
+             * @description With `extend`: the longest time from the first send to the due time
+             * @default null
+             */
+            max_wait?: (number | string) | null;
         };
         /** SessionOut */
         SessionOut: {
@@ -2761,7 +2826,7 @@ export interface components {
          * @description What happened to a message, in the order of the codes in `store/lua/_record.lua`.
          * @enum {string}
          */
-        What: "sent" | "replaced" | "moved" | "released" | "leased" | "extended" | "returned" | "nacked" | "retried" | "buried" | "replayed" | "acked" | "expired" | "deleted" | "dropped" | "restored";
+        What: "sent" | "replaced" | "moved" | "released" | "leased" | "extended" | "returned" | "nacked" | "retried" | "buried" | "replayed" | "acked" | "expired" | "deleted" | "dropped" | "restored" | "changed";
         /** WorstOut */
         WorstOut: {
             /** Topic */
@@ -2881,7 +2946,13 @@ export interface operations {
     send: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A text that you choose for this request, such as a UUID. Repeat the request with it if you got no answer, or 503. A repeated request gets the answer to the first one
+                 * @example "8e03978e-40d5-43e8-bc93-6894a57f9324"
+                 */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The topic: `name`, or `namespace%2Fname`
@@ -2897,12 +2968,12 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A live message already has this id: that message */
+            /** @description A live message already has this id: that message, as `if_exists` leaves it */
             200: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
-                    /** @description `true`: the answer is the message that was sent earlier */
+                    /** @description `true`: the answer is the message that was sent earlier. Absent: `if_exists` has changed it */
                     "Idempotent-Replay"?: string;
                     [name: string]: unknown;
                 };
@@ -2925,6 +2996,17 @@ export interface operations {
             };
             /** @description The body is not valid JSON */
             400: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The state of the message or topic forbids this */
+            409: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -2985,7 +3067,13 @@ export interface operations {
     send_many: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A text that you choose for this request, such as a UUID. Repeat the request with it if you got no answer, or 503. A repeated request gets the answer to the first one
+                 * @example "8e03978e-40d5-43e8-bc93-6894a57f9324"
+                 */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The topic: `name`, or `namespace%2Fname`
@@ -3014,6 +3102,17 @@ export interface operations {
             };
             /** @description The body is not valid JSON */
             400: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The state of the message or topic forbids this */
+            409: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -3705,6 +3804,8 @@ export interface operations {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
+                    /** @description Another one after each change of the message */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3765,7 +3866,13 @@ export interface operations {
                 /** @example true */
                 release?: "true" | "false";
             };
-            header?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the message as you have seen it. If it has changed since: 412, and nothing is done
+                 * @example "5b1e6f0c9a7d1e3b48266a1d"
+                 */
+                "If-Match"?: string;
+            };
             path: {
                 /**
                  * @description The topic: `name`, or `namespace%2Fname`
@@ -3787,6 +3894,8 @@ export interface operations {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
+                    /** @description Another one after each change of the message */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3806,6 +3915,17 @@ export interface operations {
             };
             /** @description The state of the message or topic forbids this */
             409: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The message has changed since */
+            412: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -3855,7 +3975,13 @@ export interface operations {
     move: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the message as you have seen it. If it has changed since: 412, and nothing is done
+                 * @example "5b1e6f0c9a7d1e3b48266a1d"
+                 */
+                "If-Match"?: string;
+            };
             path: {
                 /**
                  * @description The topic: `name`, or `namespace%2Fname`
@@ -3872,15 +3998,17 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["MoveRequest"];
+                "application/json": components["schemas"]["ChangeRequest"];
             };
         };
         responses: {
-            /** @description The message with its new due time */
+            /** @description The message as it is now */
             200: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
+                    /** @description Another one after each change of the message */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3911,6 +4039,17 @@ export interface operations {
             };
             /** @description The state of the message or topic forbids this */
             409: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The message has changed since */
+            412: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -4304,7 +4443,13 @@ export interface operations {
     replay_many: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A text that you choose for this request, such as a UUID. Repeat the request with it if you got no answer, or 503. A repeated request gets the answer to the first one
+                 * @example "8e03978e-40d5-43e8-bc93-6894a57f9324"
+                 */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The topic: `name`, or `namespace%2Fname`
@@ -4344,6 +4489,17 @@ export interface operations {
             };
             /** @description Not found */
             404: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The state of the message or topic forbids this */
+            409: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -4584,7 +4740,13 @@ export interface operations {
     delete_many: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A text that you choose for this request, such as a UUID. Repeat the request with it if you got no answer, or 503. A repeated request gets the answer to the first one
+                 * @example "8e03978e-40d5-43e8-bc93-6894a57f9324"
+                 */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4702,7 +4864,13 @@ export interface operations {
     move_many: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A text that you choose for this request, such as a UUID. Repeat the request with it if you got no answer, or 503. A repeated request gets the answer to the first one
+                 * @example "8e03978e-40d5-43e8-bc93-6894a57f9324"
+                 */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4820,7 +4988,13 @@ export interface operations {
     run_many_now: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A text that you choose for this request, such as a UUID. Repeat the request with it if you got no answer, or 503. A repeated request gets the answer to the first one
+                 * @example "8e03978e-40d5-43e8-bc93-6894a57f9324"
+                 */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4938,7 +5112,13 @@ export interface operations {
     replay_matching: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A text that you choose for this request, such as a UUID. Repeat the request with it if you got no answer, or 503. A repeated request gets the answer to the first one
+                 * @example "8e03978e-40d5-43e8-bc93-6894a57f9324"
+                 */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };

@@ -63,7 +63,13 @@ ARGUMENTS: dict[str, Any] = {
     "secret": "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=",
 }
 # Parameters of the API whose arguments have another name or form.
-OTHER_NAMES = {"body_base64": "body", "label": "labels", "from": "from_"}
+OTHER_NAMES = {
+    "body_base64": "body",
+    "label": "labels",
+    "from": "from_",
+    "If-Match": "if_match",
+    "Idempotency-Key": "idempotency_key",
+}
 
 
 def _make(name: str) -> Operation[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from delaybridge_client import UNSET, Backoff, Filter, InvalidArgument, NewMessage, encode, operations
 from delaybridge_client.sender import USER_AGENT, Settings
-from tests.clients.python.scripted import URL, Scripted
+from tests.clients.python.scripted import URL, Scripted, answer, problem
 
 MS = timedelta(milliseconds=1)
 BERLIN = timezone(timedelta(hours=1))
@@ -165,3 +166,52 @@ def test_token_and_user_agent_are_sent(scripted: Scripted) -> None:
 def test_wrong_address_is_refused_at_once(url: Any) -> None:
     with pytest.raises(InvalidArgument, match="url"):
         Settings(url=url)
+
+
+def test_a_change_has_what_is_given_and_its_precondition(scripted: Scripted) -> None:
+    scripted.answers = [answer(headers={"ETag": '"new"'})]
+    with scripted.sync_client() as client:
+        changed = client.move(
+            "orders", "o-1", body={"n": 2}, ttl=timedelta(minutes=1), labels={}, max_retry=0, if_match='"old"'
+        )
+        client.move("orders", "o-1", body=b"x", headers={"a": 1})
+        client.delete("orders", "o-1", if_match='"new"')
+    first, second, third = scripted.requests
+    assert json.loads(first.content) == {"body": {"n": 2}, "ttl": 60_000, "labels": {}, "max_retry": 0}
+    assert (first.headers["if-match"], changed.etag) == ('"old"', '"new"')
+    assert json.loads(second.content) == {
+        "body_base64": "eA==",
+        "content_type": "application/octet-stream",
+        "headers": {"a": 1},
+    }
+    assert "if-match" not in second.headers
+    assert third.headers["if-match"] == '"new"'
+
+
+def test_a_send_says_what_to_do_with_the_message_of_its_id(scripted: Scripted) -> None:
+    with scripted.sync_client() as client:
+        client.send(
+            "orders", 1, id="o-1", delay=timedelta(seconds=5), if_exists="extend", max_wait=timedelta(minutes=1)
+        )
+    assert json.loads(scripted.requests[0].content) == {
+        "body": 1, "id": "o-1", "delay": 5_000, "if_exists": "extend", "max_wait": 60_000,
+    }  # fmt: skip
+
+
+def test_requests_with_a_key_are_the_same_each_time(scripted: Scripted) -> None:
+    with scripted.sync_client() as client:
+        for _ in range(2):
+            client.send("orders", 1, idempotency_key='a "b" \\c')
+        scripted.answers = [answer({"replayed": 3})]
+        client.replay_many("orders", idempotency_key="k-1")
+    first, second, third = scripted.requests
+    assert first.content == second.content == b'{"body":1}'
+    assert first.headers["idempotency-key"] == '"a \\"b\\" \\\\c"'
+    assert third.headers["idempotency-key"] == '"k-1"'
+
+
+def test_a_request_under_way_is_tried_again(scripted: Scripted) -> None:
+    scripted.answers = [problem(409, "request-under-way", headers={"Retry-After": "0"}), answer()]
+    with scripted.sync_client() as client:
+        assert client.send("orders", 1, idempotency_key="k-1").id == "o-1"
+    assert len(scripted.requests) == 2

@@ -47,6 +47,25 @@ async def test_first_steps_of_the_readme_need_commands_alone(cli: Calling, topic
     assert (await cli.one("delete", topic.name, "bill-7"))["state"] == "deleted"
 
 
+async def test_sends_replace_and_repeat_and_changes_heed_an_etag(cli: Calling, topic: Topic) -> None:
+    sent = ("send", topic.name, "1", "--id", "m-1", "--delay", "1h")
+    first = await cli.one(*sent)
+    assert "sent earlier" in (await cli.run(*sent)).stderr
+    refused = await cli.run(*sent[:2], "2", *sent[3:], code=2)
+    assert "body: is another than that of the message 'm-1'" in refused.stderr
+    replaced = await cli.one(*sent[:2], "2", *sent[3:], "--if-exists", "replace")
+    assert (replaced["body"], replaced["created_at"] > first["created_at"]) == (2, True)
+    extended = await cli.one(*sent[:2], "3", *sent[3:], "--if-exists", "extend", "--max-wait", "2h")
+    assert (extended["body"], extended["created_at"]) == (3, replaced["created_at"])
+    keyed = ("send", topic.name, '"once"', "--delay", "1h", "--idempotency-key", 'a "key"')
+    assert await cli.one(*keyed) == await cli.one(*keyed)
+    tag = (await cli.run("get", topic.name, "m-1", "--etag")).stdout.strip()
+    changed = await cli.one("change", topic.name, "m-1", "text", "--text", "--header", "a=1", "--if-match", tag)
+    assert (changed["body"], changed["headers"], changed["due_at"]) == ("text", {"a": "1"}, extended["due_at"])
+    for stale in (("change", topic.name, "m-1", "--ttl", "1m"), ("delete", topic.name, "m-1")):
+        assert "another ETag" in (await cli.run(*stale, "--if-match", tag, code=5)).stderr
+
+
 async def test_bulk_waits_for_its_operation(cli: Calling, topic: Topic) -> None:
     ids = await send_numbered(topic, "m", 1_100, delay="1h", labels={"customer": "42"})
     await topic.send(id="other", delay="1h")
@@ -84,6 +103,7 @@ async def test_every_client_command_prints_json_and_plain_columns(cli: Calling, 
     await both("send", name, "1", "--delay", "1d")
     await both("get", name, "w-1")
     await both("move", name, "w-1", "--deliver-at", f"{datetime.now(UTC) + timedelta(days=900):%Y-%m-%dT%H:%M:%SZ}")
+    await both("change", name, "w-1", '"new"', "--max-retry", "9", "--label", "customer=42")
     await both("timeline", name, "w-1")
     await both("list", name)
     await both("topics")

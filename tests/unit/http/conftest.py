@@ -87,7 +87,7 @@ class StandIn:
     actions: RecordedActions = field(default_factory=RecordedActions)
 
     def __getattr__(self, name: str) -> _Part:
-        parts = {"sending", "pulling", "settling", "changing", "lookup", "dead", "topics", "subscriptions"}
+        parts = {"sending", "upserting", "pulling", "settling", "changing", "lookup", "dead", "topics", "subscriptions"}
         if name in {*parts, "given_names"}:
             return _Part(self, name)
         raise AttributeError(name)

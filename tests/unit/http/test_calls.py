@@ -62,10 +62,8 @@ _PAGE = dict[str, Any](states=(), due_after_ms=None, due_before_ms=None, limit=1
     ("method", "path", "given", "asked", "named"),
     [
         ("GET", M, None, "lookup.get", {}),
-        ("DELETE", M, None, "changing.delete", {"release": False}),
-        ("DELETE", f"{M}?release=true", None, "changing.delete", {"release": True}),
-        ("PATCH", M, {"delay": 0}, "changing.move", {"delay_ms": 0, "deliver_at_ms": None}),
-        ("PATCH", M, {"deliver_at": 5}, "changing.move", {"delay_ms": None, "deliver_at_ms": 5}),
+        ("DELETE", M, None, "changing.delete", {"release": False, "seen": ""}),
+        ("DELETE", f"{M}?release=true", None, "changing.delete", {"release": True, "seen": ""}),
         ("POST", f"{M}/nack", None, "settling.nack", {"receipt": None, "delay_ms": None, "reason": None}),
         ("POST", f"{M}/nack", {"receipt": "r", "delay": "1s", "reason": "x" * 500}, "settling.nack",
          {"receipt": "r", "delay_ms": 1_000, "reason": "x" * 500}),
@@ -290,15 +288,19 @@ def _changing(former: Policy) -> Callable[..., Coroutine[Any, Any, Policy]]:
 
 
 _ONE = "exactly one"
+_CHANGEABLE = [
+    *("body", "body_base64", "content_type", "headers", "delay", "deliver_at", "ttl", "max_retry", "labels"),
+]
 _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
 
 
 @pytest.mark.parametrize(
     ("method", "path", "given", "expected"),
     [
-        ("PATCH", M, {}, ("delay", None, _ONE, "give exactly one of delay and deliver_at")),
-        ("PATCH", M, {"delay": 1, "deliver_at": 1}, ("delay", 1, _ONE, "give exactly one of delay and deliver_at")),
-        ("PATCH", M, {"ttl": 1}, ("ttl", 1, ["delay", "deliver_at"], "is unknown: remove it or correct its name")),
+        ("PATCH", M, {}, ("request", {}, _CHANGEABLE, "give at least one field to change")),
+        ("PATCH", M, {"delay": 1, "deliver_at": 1}, ("delay", 1, _ONE, "give delay or deliver_at, not both")),
+        ("PATCH", M, {"body": 1, "body_base64": ""}, ("body", 1, _ONE, "give body or body_base64, not both")),
+        ("PATCH", M, {"id": "b"}, ("id", "b", _CHANGEABLE, "is unknown: remove it or correct its name")),
         ("POST", f"{T}/pull", {"max": 0}, ("max", 0, 1, "must be at least 1")),
         ("POST", f"{T}/pull", {"max": 101}, ("max", 101, 100, "must be at most 100")),
         ("POST", f"{T}/pull", {"wait": "61s"}, ("wait", "61s", 60_000, "must be at most 60 s (60000 ms)")),

@@ -53,7 +53,7 @@ async def test_request_is_counted_with_its_operation_and_status(
 async def test_answer_and_unforeseen_error_are_counted(client: httpx2.AsyncClient, service: Any) -> None:
     before = {code: answered("send", code) for code in (201, 500)}
     for answer in (Sent(message=service.message(), replayed=False), ZeroDivisionError()):
-        service.answers["sending.send"] = answer
+        service.answers["upserting.send"] = answer
         await client.post("/v1/topics/orders/messages", json={"body": 1})
 
     assert {code: answered("send", code) - before[code] for code in (201, 500)} == {201: 1, 500: 1}

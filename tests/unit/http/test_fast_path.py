@@ -58,8 +58,8 @@ async def test_the_fast_path_answers_as_the_route_does(
         return [sent, Conflict("no", state="dead")][: len(drafts)]
 
     service.answers |= {
-        "sending.send": sent,
-        "sending.send_many": send_many,
+        "upserting.send": sent,
+        "upserting.send_many": send_many,
         "pulling.pull": [Leased(message=service.message(body=b"\xff"), receipt="r")],
         "settling.ack_delivered": [AckResult(id="o-1001", verdict=AckVerdict.ACKED)],
         "settling.ack_receipts": [AckResult(id=None, verdict=AckVerdict.UNKNOWN)],
@@ -83,7 +83,7 @@ async def test_the_fast_path_answers_as_the_route_does(
 async def test_the_fast_path_answers_an_error_as_the_route_does(
     service: Any, client: httpx2.AsyncClient, error: Exception
 ) -> None:
-    service.answers["sending.send"] = error
+    service.answers["upserting.send"] = error
     named = {"X-Request-ID": "mine"}
     short = await client.post(f"{TOPIC}/messages", content=b'{"body":1}', headers=named)
     routed = await by_route(client, f"{TOPIC}/messages", b'{"body":1}', **named)
@@ -93,7 +93,7 @@ async def test_the_fast_path_answers_an_error_as_the_route_does(
 
 
 async def test_an_unexpected_error_reaches_the_server_s_log(service: Any, app: Any) -> None:
-    service.answers["sending.send"] = RuntimeError("a fault")
+    service.answers["upserting.send"] = RuntimeError("a fault")
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
         with pytest.raises(RuntimeError, match="a fault"):
             await client.post(f"{TOPIC}/messages", json={"body": 1})

@@ -15,7 +15,7 @@ from bridge.http.v1.plain import plain_draft
 from bridge.http.v1.requests import SendRequest
 from bridge.model.errors import BridgeError
 from bridge.model.message import Envelope
-from bridge.model.values import MAX_DELAY_MS, Draft
+from bridge.model.values import MAX_DELAY_MS, Draft, IfExists
 
 MAX_BODY = 40
 
@@ -34,6 +34,7 @@ def by_the_model(message: Any) -> Draft | None:
         deliver_at_ms=request.deliver_at,
         ttl_ms=request.ttl,
         max_retry=request.max_retry,
+        if_exists=IfExists.SAME,
     )
 
 
@@ -85,4 +86,6 @@ def test_a_message_checked_by_hand_is_read_as_the_model_reads_it(message: Any) -
 def test_the_most_common_messages_are_checked_by_hand(message: dict[str, Any], draft: dict[str, Any]) -> None:
     envelope = Envelope(body=exact_json.dumps(message["body"]))
 
-    assert plain_draft("orders", message, MAX_BODY) == Draft(topic="orders", envelope=envelope, **draft)
+    assert plain_draft("orders", message, MAX_BODY) == Draft(
+        topic="orders", envelope=envelope, if_exists=IfExists.SAME, **draft
+    )

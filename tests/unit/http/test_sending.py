@@ -8,7 +8,7 @@ import pytest
 from bridge.model.durations import DURATION_FORMS, INSTANT_FORMS
 from bridge.model.errors import Conflict, InvalidRequest, StoreUnavailable
 from bridge.model.message import TOPIC_PATTERN, Envelope
-from bridge.model.values import Draft, Sent
+from bridge.model.values import Draft, IfExists, Sent
 
 PATH = "/v1/topics/orders/messages"
 LIMIT = 86_313_600_000
@@ -24,6 +24,8 @@ FIELDS = [
     "max_retry",
     "labels",
     "to",
+    "if_exists",
+    "max_wait",
 ]
 EXCLUSIVE = "exactly one"
 TOPIC_FORM = "must be a name or namespace/name, each of 1-100 characters from A-Z a-z 0-9 _ . -"
@@ -42,7 +44,7 @@ def _draft(service: Any) -> Draft:
 async def test_an_accepted_message_is_answered_with_201(
     service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any]
 ) -> None:
-    service.answers["sending.send"] = Sent(message=service.message(), replayed=False)
+    service.answers["upserting.send"] = Sent(message=service.message(), replayed=False)
     response = await client.post(
         PATH,
         json={
@@ -67,12 +69,13 @@ async def test_an_accepted_message_is_answered_with_201(
         delay_ms=900_000,
         ttl_ms=3_600_000,
         max_retry=3,
+        if_exists=IfExists.SAME,
     )
 
 
 @pytest.mark.parametrize("body", ["1", "12345678901234567890.10", '"topic-12345e678901"'])
 async def test_a_whole_number_is_accepted_in_any_form(service: Any, client: httpx2.AsyncClient, body: str) -> None:
-    service.answers["sending.send"] = Sent(message=service.message(), replayed=False)
+    service.answers["upserting.send"] = Sent(message=service.message(), replayed=False)
     given = f'{{"body":{body},"delay":1.5e3,"ttl":60000.00,"max_retry":3.0e0}}'
     assert (await client.post(PATH, content=given)).status_code == 201
     draft = _draft(service)
@@ -83,7 +86,7 @@ async def test_a_whole_number_is_accepted_in_any_form(service: Any, client: http
 async def test_a_live_id_is_answered_with_its_message(
     service: Any, client: httpx2.AsyncClient, message_json: dict[str, Any]
 ) -> None:
-    service.answers["sending.send"] = Sent(message=service.message(), replayed=True)
+    service.answers["upserting.send"] = Sent(message=service.message(), replayed=True)
     response = await client.post(PATH, json={"body": 1, "id": "o-1001"})
     assert (response.status_code, response.headers["idempotent-replay"]) == (200, "true")
     assert response.json() == message_json
@@ -91,7 +94,7 @@ async def test_a_live_id_is_answered_with_its_message(
 
 async def test_the_location_is_percent_encoded(service: Any, client: httpx2.AsyncClient) -> None:
     message = service.message(topic="shop/orders", id="a %?#")
-    service.answers["sending.send"] = Sent(message=message, replayed=False)
+    service.answers["upserting.send"] = Sent(message=message, replayed=False)
     location = (await client.post(PATH, json={"body": 1})).headers["location"]
     assert location == "/v1/topics/shop%2Forders/messages/a%20%25%3F%23"
     service.answers["lookup.get"] = message
@@ -117,7 +120,7 @@ async def test_the_location_is_percent_encoded(service: Any, client: httpx2.Asyn
 async def test_consumers_get_the_bytes_of_the_body(
     service: Any, client: httpx2.AsyncClient, document: bytes, body: bytes, content_type: str | None
 ) -> None:
-    service.answers["sending.send"] = Sent(message=service.message(), replayed=False)
+    service.answers["upserting.send"] = Sent(message=service.message(), replayed=False)
     assert (await client.post(PATH, content=document)).status_code == 201
     assert _draft(service).envelope.body == body
     assert content_type in (None, _draft(service).envelope.content_type)
@@ -157,9 +160,9 @@ async def test_a_body_is_shown_as_json_text_or_base64(
 async def test_delay_and_deliver_at_reach_the_service_in_milliseconds(
     service: Any, client: httpx2.AsyncClient, given: Any, expected: dict[str, Any]
 ) -> None:
-    service.answers["sending.send"] = Sent(message=service.message(), replayed=False)
+    service.answers["upserting.send"] = Sent(message=service.message(), replayed=False)
     assert (await client.post(PATH, json={"body": 1, **given})).status_code == 201
-    plain = Draft(topic="orders", envelope=Envelope(body=b"1"), **expected)
+    plain = Draft(topic="orders", envelope=Envelope(body=b"1"), if_exists=IfExists.SAME, **expected)
     assert _draft(service) == plain
 
 
@@ -184,6 +187,16 @@ BAD: list[tuple[Any, list[tuple[str, Any, Any, str]]]] = [
     ({"body": 1, "deliver_at": "2026-12-01T10:00:00"},
      [("deliver_at", "2026-12-01T10:00:00", INSTANT_FORMS,
        "must have an offset, as in 2026-01-31T09:00:00Z or 2026-01-31T10:00:00+01:00")]),
+    ({"body": 1, "id": "a", "if_exists": "put"},
+     [("if_exists", "put", "'keep', 'replace', 'extend' or 'error'",
+       "must be 'keep', 'replace', 'extend' or 'error'")]),
+    ({"body": 1, "if_exists": "keep"}, [("id", None, "a string", "give the id that if_exists is about")]),
+    ({"body": 1, "id": "a", "if_exists": "extend"},
+     [("max_wait", None, "only with extend", "give max_wait with if_exists extend, and only then")]),
+    ({"body": 1, "id": "a", "if_exists": "replace", "max_wait": "1m"},
+     [("max_wait", "1m", "only with extend", "give max_wait with if_exists extend, and only then")]),
+    ({"body": 1, "id": "a", "if_exists": "extend", "delay": "61s", "max_wait": "1m"},
+     [("max_wait", "1m", 61_000, "must be at least the delay")]),
     ({"body": 1, "ttl": 0}, [("ttl", 0, 1, "must be at least 1 ms (1 ms)")]),
     ({"body": 1, "max_retry": "5"}, [("max_retry", "5", "an integer", "must be an integer")]),
     ({"body": 1, "max_retry": True}, [("max_retry", True, "an integer", "must be an integer")]),
@@ -295,7 +308,7 @@ async def test_a_batch_answers_each_message_separately(
 ) -> None:
     late = InvalidRequest.of("deliver_at", 9, LIMIT, "too late")
     sent = Sent(message=service.message(), replayed=False)
-    service.answers["sending.send_many"] = [
+    service.answers["upserting.send_many"] = [
         sent, Sent(message=service.message(), replayed=True), late, StoreUnavailable("away"),
         Conflict("no", state="acked"),
     ]  # fmt: skip

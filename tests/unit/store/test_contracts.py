@@ -10,6 +10,7 @@ from redis.cluster import key_slot  # type: ignore[attr-defined]
 
 from bridge.model.lmstfy import LmstfyToken
 from bridge.model.message import Copy, Envelope, Record, State
+from bridge.store.answers import StoredAnswers
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
@@ -88,7 +89,7 @@ def calls() -> dict[str, Call]:
         "nack": records.nack(record, next_nonce=9, due_ms=1, reason=""),
         "extend": records.extend(topic, message_id, epoch=None, lease_ms=1),
         "delete": records.delete(topic, message_id, release=False),
-        "move": records.move(record, next_nonce=None, due_ms=1),
+        "change": records.change(record, due_ms=1),
         "replace": records.replace(record, copy, envelope=b""),
         "retry": records.retry(record, next_nonce=9, due_ms=1, attempts=1, reason=""),
         "bury": records.bury(record, next_nonce=9, attempts=1, reason=""),
@@ -112,6 +113,7 @@ def calls_beside_records() -> dict[str, Call]:
     store = Store("redis://127.0.0.1:1/0", timeout_ms=1)
     operations = StoredOperations(store, keys)
     schedules, lease = StoredSchedules(store, keys), ScheduleLease("nightly", now_ms=1, until_ms=2, until_s=3.0)
+    answers = StoredAnswers(store, keys, kept_ms=1, most=1)
     lmstfy, holder = LmstfyStore(store, keys), LmstfyToken("default", "shop", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
     return {
         "token": StoredTokens(store, keys).call("0f4c19a2b7de", b"{}"),
@@ -125,6 +127,8 @@ def calls_beside_records() -> dict[str, Call]:
         "begin_operation": operations.begin_call("01ARZ3NDEKTSV4RRFFQ69G5FAV", b"{}", 1_001),
         "take_operation": operations.take_call(1),
         "save_operation": operations.save_call(Lease("01ARZ3NDEKTSV4RRFFQ69G5FAV", 1), b"{}", b"{}", ""),
+        "begin_request": answers.begin_call("0f4c19a2b7de", b"i" * 16, b"f" * 16, b"h" * 8),
+        "end_request": answers.end_call("0f4c19a2b7de", b"i" * 16, b"h" * 8, b"", forgets=False),
         "cancel_operation": operations.cancel_call("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
         "take_schedules": schedules.take_call(50),
         "lease_schedule": schedules.lease_call("nightly"),
@@ -196,6 +200,7 @@ def test_a_call_sends_what_the_header_names(name: str) -> None:
     endings |= {"schedules": "/{:schedules}/names", "schedule_wakes": "/{:schedules}/wakes"}
     endings |= {"schedule_leases": "/{:schedules}/leases", "schedule": "/{:schedules}/of/nightly"}
     endings["operation"] = "/{:bulk}/operations/01ARZ3NDEKTSV4RRFFQ69G5FAV"
+    endings |= {name: f"/idempotency/{{0f4c19a2b7de}}/{name}" for name in ("answers", "begun")}
     endings["records..."] = endings["record"]
     endings["window"] = "/lmstfy/rates/default/shop/01ARZ3NDEKTSV4RRFFQ69G5FAV/produce"
     assert all(key.endswith(endings[name]) for key, name in zip(call.keys, script.keys, strict=True))

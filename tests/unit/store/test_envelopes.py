@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from bridge.model.message import Envelope, Target
-from bridge.store.envelopes import pack, unpack
+from bridge.store.envelopes import digest, pack, unpack
 
 LIMIT = 16
 
@@ -80,3 +80,23 @@ def test_header_values_without_a_form_in_json_become_text() -> None:
     unpacked = unpack(pack(Envelope(headers={"raw": b"\xffa", "array": bytearray(b"b"), "big": 1 + 2j}), LIMIT))
 
     assert unpacked.headers == {"raw": "\ufffda", "array": "b", "big": "(1+2j)"}
+
+
+@pytest.mark.parametrize("headers", [{}, {"a": 1}])
+def test_the_digest_of_a_body_that_is_left_out_is_kept_where_it_is_asked_for(headers: dict[str, int]) -> None:
+    envelope = Envelope(headers=headers, body=b"x" * (LIMIT + 1))
+    left_out = unpack(pack(envelope, LIMIT, digested=True))
+
+    assert (left_out.body, left_out.body_digest) == (None, digest(b"x" * (LIMIT + 1)))
+    assert (left_out.headers, left_out.properties) == (headers, {})
+    assert len(left_out.body_digest) == 12
+    kept = Envelope(headers=headers, body=b"x")
+    assert unpack(pack(kept, LIMIT, digested=True)) == kept
+
+
+def test_a_bridge_that_knows_no_digest_reads_the_line_with_one() -> None:
+    line = pack(Envelope(body=b"x" * (LIMIT + 1)), LIMIT, digested=True)
+    content_type, headers, properties = orjson.loads(line)
+
+    assert (content_type, headers, list(properties)) == ("application/json", {}, ["~"])
+    assert len(line) <= 45

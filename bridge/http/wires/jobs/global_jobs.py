@@ -57,12 +57,12 @@ class GlobalJobs:
         sent = await self._service.serving(draft.topic).replacing.put(draft)
         # Two clients may push the id to different topics at once. The push that looks last sees both jobs, and both
         # pushes keep the same job.
-        rank = (sent.record.created_ms, draft.topic)
+        rank = (sent.message.record.created_ms, draft.topic)
         for topic, created_ms in (await self._elsewhere(message_id, draft.topic, keep_ms, caller)).items():
             if before.get(topic) == created_ms or (created_ms, topic) < rank:
                 await self._delete(topic, message_id, created_ms)
             else:
-                await self._delete(draft.topic, message_id, sent.record.created_ms)
+                await self._delete(draft.topic, message_id, sent.message.record.created_ms)
 
     async def pop(self, names: Sequence[str], request: Request, caller: Caller, *, wait_ms: int) -> Job | None:
         """Returns the first job, in the order of the topics. The caller must have read the request's body.

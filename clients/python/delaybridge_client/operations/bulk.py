@@ -7,15 +7,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from delaybridge_client.encode import given
-from delaybridge_client.operation import Operation, reads, reads_page
+from delaybridge_client.operation import Operation, keyed, reads, reads_page
 from delaybridge_client.values.bulk import BulkOperation, BulkResult
 from delaybridge_client.values.message import Filter
 from delaybridge_client.values.page import Page
 
 
-def delete_many(filter: Filter, *, dry_run: bool = False, max: int | None = None) -> Operation[BulkResult]:
+def delete_many(
+    filter: Filter, *, dry_run: bool = False, max: int | None = None, idempotency_key: str | None = None
+) -> Operation[BulkResult]:
     """Deletes the messages that match, also dead letters. `dry_run`: only counts them."""
-    return _bulk("/v1/messages:delete", filter, dry_run, max, {})
+    return _bulk("/v1/messages:delete", filter, dry_run, max, {}, key=idempotency_key)
 
 
 def move_many(
@@ -25,19 +27,25 @@ def move_many(
     deliver_at: datetime | None = None,
     dry_run: bool = False,
     max: int | None = None,
+    idempotency_key: str | None = None,
 ) -> Operation[BulkResult]:
     """Moves the waiting messages that match to another due time, all to the same."""
-    return _bulk("/v1/messages:move", filter, dry_run, max, given(delay=delay, deliver_at=deliver_at))
+    moment = given(delay=delay, deliver_at=deliver_at)
+    return _bulk("/v1/messages:move", filter, dry_run, max, moment, key=idempotency_key)
 
 
-def run_many_now(filter: Filter, *, dry_run: bool = False, max: int | None = None) -> Operation[BulkResult]:
+def run_many_now(
+    filter: Filter, *, dry_run: bool = False, max: int | None = None, idempotency_key: str | None = None
+) -> Operation[BulkResult]:
     """Makes the waiting messages that match due now."""
-    return _bulk("/v1/messages:run-now", filter, dry_run, max, {})
+    return _bulk("/v1/messages:run-now", filter, dry_run, max, {}, key=idempotency_key)
 
 
-def replay_matching(filter: Filter, *, dry_run: bool = False, max: int | None = None) -> Operation[BulkResult]:
+def replay_matching(
+    filter: Filter, *, dry_run: bool = False, max: int | None = None, idempotency_key: str | None = None
+) -> Operation[BulkResult]:
     """Makes the dead letters that match ready again."""
-    return _bulk("/v1/messages:replay", filter, dry_run, max, {})
+    return _bulk("/v1/messages:replay", filter, dry_run, max, {}, key=idempotency_key)
 
 
 def list_operations(*, limit: int | None = None, cursor: str | None = None) -> Operation[Page[BulkOperation]]:
@@ -63,13 +71,14 @@ def cancel_operation(operation_id: str) -> Operation[BulkOperation]:
 
 
 def _bulk(
-    path: str, filter: Filter, dry_run: bool, most: int | None, further: Mapping[str, Any]
+    path: str, filter: Filter, dry_run: bool, most: int | None, further: Mapping[str, Any], *, key: str | None
 ) -> Operation[BulkResult]:
-    # A repeated call might begin a second operation, or change `max` further messages.
+    # A repeated call without a key might begin a second operation, or change `max` further messages.
     return Operation(
         method="POST",
         path=path,
+        headers=keyed(key),
         body={**filter.members(), **given(dry_run=dry_run or None, max=most), **further},
         read=reads(BulkResult),
-        repeatable=dry_run,
+        repeatable=dry_run or key is not None,
     )

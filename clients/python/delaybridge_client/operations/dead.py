@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from delaybridge_client.encode import given
-from delaybridge_client.operation import Operation, reads, reads_count, reads_page
+from delaybridge_client.operation import Operation, keyed, reads, reads_count, reads_page
 from delaybridge_client.values.message import Message
 from delaybridge_client.values.page import Page
 
@@ -25,15 +25,16 @@ def replay(topic: str, id: str) -> Operation[Message]:
     return Operation(method="POST", path=path, names={"topic": topic, "id": id}, read=reads(Message), repeatable=False)
 
 
-def replay_many(topic: str, *, max: int | None = None) -> Operation[int]:
+def replay_many(topic: str, *, max: int | None = None, idempotency_key: str | None = None) -> Operation[int]:
     """Makes up to `max` dead letters ready again, and returns their number."""
     return Operation(
         method="POST",
         path="/v1/topics/{topic}/dead/replay",
         names={"topic": topic},
+        headers=keyed(idempotency_key),
         body=given(max=max),
         read=reads_count("replayed"),
-        repeatable=False,
+        repeatable=idempotency_key is not None,
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from delaybridge_client.encode import given
-from delaybridge_client.operation import Operation, reads, reads_page
-from delaybridge_client.values.message import Filter, Message, State, Timeline
+from delaybridge_client.encode import UNSET, given
+from delaybridge_client.operation import Operation, reads, reads_page, reads_tagged
+from delaybridge_client.values.message import Filter, Message, State, Timeline, content
 from delaybridge_client.values.page import Page
 
 _MESSAGE: Final = "/v1/topics/{topic}/messages/{id}"
@@ -16,7 +16,7 @@ _MESSAGE: Final = "/v1/topics/{topic}/messages/{id}"
 
 def look_up(topic: str, id: str) -> Operation[Message]:
     """Returns the message with its state. An ended message is kept for the retention time, by default one hour."""
-    return Operation(method="GET", path=_MESSAGE, names={"topic": topic, "id": id}, read=reads(Message))
+    return Operation(method="GET", path=_MESSAGE, names={"topic": topic, "id": id}, read=reads_tagged(Message))
 
 
 def look_at_timeline(topic: str, id: str) -> Operation[Timeline]:
@@ -63,28 +63,48 @@ def search(
 
 
 def move(
-    topic: str, id: str, *, delay: timedelta | None = None, deliver_at: datetime | None = None
+    topic: str,
+    id: str,
+    *,
+    delay: timedelta | None = None,
+    deliver_at: datetime | None = None,
+    body: Any = UNSET,
+    headers: Mapping[str, str | int | float | bool] | None = None,
+    ttl: timedelta | None = None,
+    max_retry: int | None = None,
+    labels: Mapping[str, str] | None = None,
+    content_type: str | None = None,
+    if_match: str | None = None,
 ) -> Operation[Message]:
-    """Changes when a waiting message is due: in `delay` from now, or at `deliver_at`. `timedelta(0)` makes it due
-    now."""
+    """Changes when a waiting message is due: in `delay` from now, or at `deliver_at`. `timedelta(0)` makes it due now.
+    It also changes all else that is given, in the same step.
+
+    `headers` and `labels` replace all that there are. `if_match`: the `etag` of the message as you have seen it; if it
+    has changed since, `PreconditionFailed` is raised.
+    """
     return Operation(
         method="PATCH",
         path=_MESSAGE,
         names={"topic": topic, "id": id},
-        body=given(delay=delay, deliver_at=deliver_at),
-        read=reads(Message),
+        headers=given(**{"If-Match": if_match}),
+        body=(given(content_type=content_type) if body is UNSET else content(body, content_type))
+        | given(delay=delay, deliver_at=deliver_at, headers=headers, ttl=ttl, max_retry=max_retry, labels=labels),
+        read=reads_tagged(Message),
+        repeatable=if_match is None,
     )
 
 
-def delete(topic: str, id: str, *, release: bool = False) -> Operation[Message]:
+def delete(topic: str, id: str, *, release: bool = False, if_match: str | None = None) -> Operation[Message]:
     """Deletes a message. If this returns before the message is due, no consumer gets it.
 
-    `release`: also deletes the stored body and headers, so that only a tombstone is left.
+    `release`: also deletes the stored body and headers, so that only a tombstone is left. `if_match`: as in `move`.
     """
     return Operation(
         method="DELETE",
         path=_MESSAGE,
         names={"topic": topic, "id": id},
+        headers=given(**{"If-Match": if_match}),
         query=given(release=release or None),
-        read=reads(Message),
+        read=reads_tagged(Message),
+        repeatable=if_match is None,
     )

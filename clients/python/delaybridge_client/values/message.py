@@ -15,6 +15,7 @@ from delaybridge_client.encode import Verbatim, given
 from delaybridge_client.errors import Problem, problem_of
 
 State = Literal["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
+IfExists = Literal["keep", "replace", "extend", "error"]
 AckVerdict = Literal["acked", "stale", "not_leased", "unknown"]
 
 
@@ -32,7 +33,7 @@ class Message:
 
     `body`: the JSON value; text for a text content type; bytes for all else. It is None if `body_kept` is false: then
     Redis did not keep it. `to`: where it goes when it is due; None: to the topic's ready queue. `attempts`: deliveries
-    so far.
+    so far. `etag`: another one after each change, for `if_match`; None in lists, pulls and answers to sends.
     """
 
     topic: str
@@ -52,6 +53,7 @@ class Message:
     lease_until: datetime | None
     ended_at: datetime | None
     reason: str | None
+    etag: str | None = None
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
@@ -63,7 +65,8 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentMessage(Message):
-    """The answer to a send. `replayed`: a live message had the id already, and this is that message."""
+    """The answer to a send. `replayed`: a message had the id already, and this is that message; or a repeated send with
+    an idempotency key has the answer to the first one."""
 
     replayed: bool = False
 
@@ -82,6 +85,8 @@ class NewMessage:
     `body`: a JSON value, or bytes. With a text content type it is a string. `id`: without one, the client makes one.
     `ttl`: how long the message lives from its due moment on. `labels`: up to four names with values, for searches.
     `to`: where it goes when it is due, in place of the topic's ready queue.
+    `if_exists`: what to do if a live message has the id. `max_wait`: with `extend`, the longest time from the first
+    send to the due moment.
     """
 
     body: Any
@@ -94,6 +99,8 @@ class NewMessage:
     labels: Mapping[str, str] | None = field(default=None, kw_only=True)
     content_type: str | None = field(default=None, kw_only=True)
     to: Target | None = field(default=None, kw_only=True)
+    if_exists: IfExists | None = field(default=None, kw_only=True)
+    max_wait: timedelta | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -101,13 +108,7 @@ class NewMessage:
 
     def members(self) -> dict[str, Any]:
         """The message as a request has it."""
-        body, content_type = self.body, self.content_type
-        if isinstance(body, bytes | bytearray | memoryview):
-            content: dict[str, Any] = {"body_base64": base64.b64encode(body).decode()}
-            content_type = content_type or "application/octet-stream"
-        else:
-            content = {"body": Verbatim(body)}
-        return content | given(
+        return content(self.body, self.content_type) | given(
             id=self.id,
             delay=self.delay,
             deliver_at=self.deliver_at,
@@ -115,9 +116,18 @@ class NewMessage:
             max_retry=self.max_retry,
             headers=self.headers,
             labels=self.labels,
-            content_type=content_type,
             to=None if self.to is None else {"exchange": self.to.exchange, "routing_key": self.to.routing_key},
+            if_exists=self.if_exists,
+            max_wait=self.max_wait,
         )
+
+
+def content(body: Any, content_type: str | None) -> dict[str, Any]:
+    """A body as a request has it, with its content type."""
+    if isinstance(body, bytes | bytearray | memoryview):
+        encoded = base64.b64encode(body).decode()
+        return {"body_base64": encoded, "content_type": content_type or "application/octet-stream"}
+    return {"body": Verbatim(body)} | given(content_type=content_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,53 @@
+"""Writes the `ETag` of a message, and checks `If-Match` (RFC 9110, sections 8.8.3 and 13.1.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Final
+
+from bridge.model.errors import InvalidRequest, NotAsSeen
+from bridge.model.message import Record
+
+IF_MATCH: Final = "If-Match"
+ETAG: Final = "ETag"
+ANY: Final = "*"
+_HEADER: Final = IF_MATCH.lower().encode()
+LONGEST: Final = 1_024  # characters
+_TAG: Final = re.compile(r'(W/)?"[!#-~]*"')
+_LIST: Final = re.compile(rf"\s*{_TAG.pattern}(?:\s*,\s*{_TAG.pattern})*\s*")
+
+
+def etag(record: Record) -> str:
+    """The entity tag: another one after each change that an answer shows."""
+    return f'"{blake2b(record.version.encode(), digest_size=12).hexdigest()}"'
+
+
+def etag_header(record: Record) -> list[tuple[bytes, bytes]]:
+    return [(b"etag", etag(record).encode())]
+
+
+class Precondition:
+    """The `If-Match` of a request. `is_given`: whether it has one that names versions; `*` names all of them."""
+
+    def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """`headers`: of the ASGI scope.
+
+        Raises:
+            InvalidRequest: it is neither a list of tags nor `*`.
+        """
+        values = [value for name, value in headers if name == _HEADER]
+        given = b", ".join(values).decode("latin-1")
+        self.is_given = bool(values) and given.strip() != ANY
+        if self.is_given and (len(given) > LONGEST or not _LIST.fullmatch(given)):
+            form = 'must be the ETag of an answer, in its quotes, or a list of them, or "*"'
+            raise InvalidRequest.of(IF_MATCH, given, f"{LONGEST} characters", form)
+        # A weak tag never matches: the tags of this API are strong.
+        self._tags = {match[0] for match in _TAG.finditer(given) if not match[1]}
+
+    def check(self, record: Record) -> None:
+        """Raises NotAsSeen if the record is not of a version that the request names."""
+        if self.is_given and etag(record) not in self._tags:
+            state = record.state.label
+            raise NotAsSeen(f"the message has another ETag by now: it is {state}; look it up again", state=state)
