@@ -102,11 +102,11 @@ setup: ## Install Python packages into .venv, and RabbitMQ and Redis where they 
 
 # uv makes the second lock within the first, so that tests run with the versions that are deployed.
 lock: ## Write the lock files again from pyproject.toml; versions that still fit are kept
-	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
+	@$(UV) pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group build pyproject.toml --output-file deploy/requirements.lock
-	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
+	@$(UV) pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group dev --extra otel --constraints deploy/requirements.lock pyproject.toml --output-file tests/requirements.lock
-	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
+	@$(UV) pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
 	    --group helm --output-file tests/helm.lock
 
 docs: setup ## Write the generated pages again: of commands, settings and checks
