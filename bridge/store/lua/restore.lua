@@ -6,16 +6,26 @@
 --       message that has ended, the later epoch of both records, and the nonce again. state: as in the record, with 1
 --       for every live one. envelope '': there is nothing to keep. labels: lines, or ''. by: as in _record.lua.
 -- Returns: restored | kept (the record is at least as new as the backup)
--- Promise: a live message's copy is published before, and so is a dead letter. It never changes a message that has gone
--- on since the backup. Running it twice changes the record once.
+-- Promise: a live message's copy is published before, and so is a dead letter. The copy may come before this: then the
+-- record is its own, and only its kept envelope and its labels change. A message that has gone on since the backup never
+-- changes. Running it twice changes the record once.
 local epoch, created, state = tonumber(ARGV[6]), tonumber(ARGV[11]), tonumber(ARGV[10])
 local due, ended_ms, envelope = tonumber(ARGV[12]), tonumber(ARGV[17]), ARGV[20]
+local next_epoch, next_nonce = tonumber(ARGV[8]), tonumber(ARGV[9])
 local r = load()
-if r then
-  local newer = r[CREATED] > created or (r[CREATED] == created and r[EPOCH] > epoch)
-  if newer or r[CREATED] == created and is(r, epoch, tonumber(ARGV[7])) then return answer('kept', r) end
+if r and r[CREATED] == created then
+  if is(r, epoch, tonumber(ARGV[7])) then return answer('kept', r) end
+  if is(r, next_epoch, next_nonce) then
+    local keeps = envelope ~= '' and r[KEPT] == '' and live(r)
+    if keeps then keep(r, envelope) end
+    local labels_it = ARGV[21] ~= '' and not r[LABELS]
+    if labels_it then r[LABELS] = ARGV[21] end
+    if keeps or labels_it then save(r) end
+    return answer('restored', r)
+  end
 end
-local restored = born(tonumber(ARGV[8]), tonumber(ARGV[9]), created, due, tonumber(ARGV[13]), tonumber(ARGV[14]),
+if r and (r[CREATED] > created or (r[CREATED] == created and r[EPOCH] > epoch)) then return answer('kept', r) end
+local restored = born(next_epoch, next_nonce, created, due, tonumber(ARGV[13]), tonumber(ARGV[14]),
   tonumber(ARGV[15]))
 restored[LAST], restored[REASON], restored[ENDED] = tonumber(ARGV[16]), ARGV[19], ended_ms
 if r then
