@@ -199,6 +199,7 @@ async def test_schedules_of_other_topics_are_not_there(client: httpx2.AsyncClien
     assert (await client.put(path, json=wanted, headers=own)).json()["scope"] == "send"
     assert (await client.put(path, json=wanted, headers=sender)).status_code == 201
     assert (await client.put(path, json=wanted | {"topic": "elsewhere/orders"}, headers=stranger)).status_code == 403
+    assert (await client.get("/v1/topics", headers=stranger)).json()["topics"] == []
     for method, rest in (("GET", ""), ("GET", "/next"), ("DELETE", ""), ("POST", "/pause"), ("POST", "/trigger")):
         assert (await client.request(method, path + rest, headers=stranger)).status_code == 404
     assert (await client.post(f"{path}/trigger", headers=own)).json()["scope"] == "send"

@@ -73,9 +73,11 @@ async def test_calls_after_a_time_out_of_a_frozen_server_are_refused_at_once(
         else:
             pytest.fail(f"not refused by the breaker: {reason}")
         assert next_s < first_s / 3
-        assert OPEN in [await breaker(api, part) for _ in range(TRIES)]
-        states = [(await api.call("GET", "/health/ready")).json()["parts"][part] for _ in range(TRIES)]
-        assert any(refusal in state for state in states), states
+        # Loops ask too. While a probe of theirs is under way, the breaker is half open for up to a second and a half.
+        while await breaker(api, part) != OPEN:
+            await pause()
+        while refusal not in (await api.call("GET", "/health/ready")).json()["parts"][part]:
+            await pause()
     await api.sent(topic, "after")
     # The loops have a breaker of their own for Redis, which closes with their next call.
     while await breaker(api, part) != CLOSED:

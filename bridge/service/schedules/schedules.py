@@ -111,6 +111,8 @@ class Schedules:
         if not following(spec.timing, name, await self.now_ms(), 1):
             field, given = ("cron", spec.timing.cron) if spec.timing.cron else ("every", spec.timing.every_ms)
             raise InvalidRequest.of(field, given, "a tick that is still to come", "never ticks from now on")
+        if (standing := await self._found(name)) is not None:
+            check(standing.spec.topic)  # before it makes a topic for a caller that is refused
         await self._pools.serving(spec.topic).topics.used(spec.topic, maker)
         async with self._leased(name) as lease:
             former = await self._found(name)

@@ -112,4 +112,4 @@ def test_job_declares_from_the_same_root(secrets: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "180 queues" in done.stdout
+    assert "182 queues" in done.stdout
