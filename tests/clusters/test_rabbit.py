@@ -29,7 +29,9 @@ from tests.history import History
 from tests.matrix.servers import Servers
 from tests.waiting import pause
 
-GOES_ON_WITHIN_S = 10.0  # as the documentation promises
+# A quiet machine takes one to six seconds, and one that is busy with other tests up to thirteen. A node that the others
+# only miss, and do not see end, takes a minute (net_ticktime).
+GOES_ON_WITHIN_S = 30.0
 AUDITED_WITHIN_S = 200.0  # after a lost node a slot may keep some messages, until the audit sends them again
 RATE_PER_S = 100
 MAX_RETRY = 3
