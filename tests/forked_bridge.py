@@ -15,9 +15,9 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 import traceback
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -85,16 +85,19 @@ class _Parent:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.forked_bridge"], cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self._lock = threading.Lock()
+        # One thread asks and reads. So a test that reaches its time limit meanwhile leaves no answer for the next one.
+        self._asking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parent-of-bridges")
         atexit.register(self._process.communicate)
 
     def ask(self, request: Mapping[str, object]) -> Any:
+        return self._asking.submit(self._ask, request).result()
+
+    def _ask(self, request: Mapping[str, object]) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with self._lock:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
-            return json.loads(self._process.stdout.readline())
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
 
 
 @cache
@@ -109,15 +112,22 @@ def fork_bridges() -> None:
     from bridge.cli.app import app  # noqa: PLC0415
 
     gc.freeze()
+    # Two threads of a test may ask for one bridge. The system tells an exit code only once.
+    codes: dict[int, int] = {}
     for line in sys.stdin:
         request = json.loads(line)
         if "exit_code_of" in request:
-            ended, status = os.waitpid(request["exit_code_of"], os.WNOHANG)
-            answer = os.waitstatus_to_exitcode(status) if ended else None
+            pid = request["exit_code_of"]
+            if pid not in codes:
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    codes[pid] = os.waitstatus_to_exitcode(status)
+            answer = codes.get(pid)
         else:
             answer = os.fork()
             if answer == 0:
                 _become(app, request["environment"], request["log"])
+            codes.pop(answer, None)
         print(json.dumps(answer), flush=True)
 
 

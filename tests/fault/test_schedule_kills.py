@@ -41,10 +41,10 @@ class Consumer:
                 await self._topic.ack_many(receipts=[message["receipt"] for message in pulled])
 
 
-async def kill_at_random(planners: list[ForkedBridge], seed: int) -> None:
+async def kill_at_random(planners: list[ForkedBridge], seed: int, end: datetime) -> None:
     """Kills a planner, often before it has come far, and starts it again. Two others go on, or are starting."""
     chosen = random.Random(seed)
-    while True:
+    while datetime.now(UTC) < end:
         await pause(chosen.uniform(0.1, 1.5))
         planner = chosen.choice(planners)
         await asyncio.to_thread(planner.kill)
@@ -74,12 +74,7 @@ async def test_each_tick_comes_exactly_once_although_planners_are_killed(
             ]
         consumer = Consumer(topic)
         consuming = asyncio.create_task(consumer.run())
-        killing = asyncio.create_task(kill_at_random(planners, seed))
-        while datetime.now(UTC) < end:
-            await pause(0.2)
-        killing.cancel()
-        await asyncio.gather(killing, return_exceptions=True)
-        await started(*(planner for planner in planners if planner.exit_code is not None))
+        await kill_at_random(planners, seed, end)
         for number in range(_SCHEDULES):
             while (await Schedule(topic, f"s{number}").look())["sent"] < _SECONDS:
                 await pause(0.2)
