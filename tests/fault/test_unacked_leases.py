@@ -51,11 +51,11 @@ async def until_acknowledged(service: Service, topic: str) -> None:
 
 
 async def test_message_that_is_settled_soon_needs_no_lease_copy(stage: Stage, topic: str, amqp: Amqp) -> None:
-    async with running(stage, **PATIENCE) as service:
+    async with running(stage, lease_copy_after=60_000, **PATIENCE) as service:
         published = publications(service)
         await send(service, draft(topic))
         published.clear()
-        (leased,) = await pull(service, topic)
+        (leased,) = await pull(service, topic, lease_ms=600_000)
         assert unacked(service, topic) == 1
         (result,) = await service.settling.ack_receipts(topic, [leased.receipt])
         assert result.verdict == "acked"
