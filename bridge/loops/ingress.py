@@ -19,8 +19,9 @@ import structlog
 from bridge.broker.client.consumer import Consumer, Delivery
 from bridge.broker.copies.classify import Unusable
 from bridge.broker.copies.submissions import Submission
+from bridge.loops.consuming import consuming, work
 from bridge.metrics.loops import REFUSED
-from bridge.model.errors import BrokerUnavailable, QueueMissing, Unavailable
+from bridge.model.errors import Unavailable
 from bridge.service.acceptance import Acceptance
 from bridge.service.context import Context
 from bridge.service.supervisor import waiting
@@ -43,8 +44,6 @@ class Ingress:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._connection = context.broker.consuming
-        self._declared = context.broker.declared
         self._read = context.broker.submitted
         self._releases = context.broker.releases
         self._clock = context.store.clock
@@ -114,38 +113,16 @@ class Ingress:
 
     async def _session(self) -> None:
         """Works over one channel until it is lost."""
-        await self._declared.wheel.ensure()
         await self._context.store.learn_clock()
         self._arrived, self._acceptance = asyncio.Queue(), Acceptance(self._context)
-        try:
-            consumer = await Consumer.open(
-                self._connection, self._declared.ingress_queue, prefetch=_PREFETCH, received=self._received
-            )
-        except QueueMissing:
-            # Somebody deleted it.
-            await self._declared.wheel.renew()
-            raise
-        self.state = "ok"
-        closed = asyncio.create_task(consumer.until_closed())
-        working = [asyncio.create_task(self._work(consumer)) for _ in range(_AT_ONCE)]
-        try:
-            await asyncio.wait((closed, *working), return_when=asyncio.FIRST_COMPLETED)
-            for task in working:
-                if task.done():
-                    task.result()
-            raise BrokerUnavailable("the channel was closed")
-        finally:
-            closed.cancel()
-            for task in working:
-                task.cancel()
-            with suppress(Unavailable):
-                await self._acceptance.end()
-            with suppress(BrokerUnavailable):
-                await consumer.close()
-
-    async def _work(self, consumer: Consumer) -> None:
-        while True:
-            await self.run_once(consumer)
+        queue = self._context.broker.declared.ingress_queue
+        async with consuming(self._context, queue, prefetch=_PREFETCH, received=self._received) as consumer:
+            self.state = "ok"
+            try:
+                await work(consumer, self.run_once, at_once=_AT_ONCE)
+            finally:
+                with suppress(Unavailable):
+                    await self._acceptance.end()
 
 
 def _put(queue: asyncio.Queue[_Arrival], arrivals: Sequence[_Arrival]) -> None:

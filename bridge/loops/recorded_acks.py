@@ -7,13 +7,13 @@ key and the same `message_id`.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 import structlog
 
 from bridge.broker.client.consumer import Consumer, Delivery
+from bridge.loops.consuming import consuming, work
 from bridge.metrics.messages import acked
-from bridge.model.errors import BrokerUnavailable, QueueMissing, StoreUnavailable, Unavailable
+from bridge.model.errors import StoreUnavailable, Unavailable
 from bridge.model.message import valid_id, valid_topic
 from bridge.service.context import Context
 from bridge.service.supervisor import waiting
@@ -33,8 +33,7 @@ class AckListener:
     name = "acks"
 
     def __init__(self, context: Context) -> None:
-        self._connection = context.broker.consuming
-        self._declared = context.broker.declared
+        self._context = context
         self._store = context.store
         self._records = context.records
         self._arrived: asyncio.Queue[Delivery] = asyncio.Queue()
@@ -82,30 +81,8 @@ class AckListener:
 
     async def _session(self) -> None:
         """Works over one channel until it is lost."""
-        await self._declared.wheel.ensure()
         self._arrived = asyncio.Queue()
-        try:
-            consumer = await Consumer.open(
-                self._connection, self._declared.acks_queue, prefetch=_PREFETCH, received=self._arrived.put_nowait
-            )
-        except QueueMissing:
-            # Somebody deleted it.
-            await self._declared.wheel.renew()
-            raise
-        self.state = "ok"
-        closed = asyncio.create_task(consumer.until_closed())
-        working = asyncio.create_task(self._work(consumer))
-        try:
-            await asyncio.wait((closed, working), return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                working.result()
-            raise BrokerUnavailable("the channel was closed")
-        finally:
-            closed.cancel()
-            working.cancel()
-            with suppress(BrokerUnavailable):
-                await consumer.close()
-
-    async def _work(self, consumer: Consumer) -> None:
-        while True:
-            await self.run_once(consumer)
+        queue = self._context.broker.declared.acks_queue
+        async with consuming(self._context, queue, prefetch=_PREFETCH, received=self._arrived.put_nowait) as consumer:
+            self.state = "ok"
+            await work(consumer, self.run_once)

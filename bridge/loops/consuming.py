@@ -1,0 +1,60 @@
+"""Works on the messages of one of the bridge's own queues, over one channel until it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import NoReturn
+
+from bridge.broker.client.consumer import Consumer, Delivery
+from bridge.model.errors import BrokerUnavailable, QueueMissing
+from bridge.service.context import Context
+
+
+@asynccontextmanager
+async def consuming(
+    context: Context, queue: str, *, prefetch: int, received: Callable[[Delivery], None]
+) -> AsyncIterator[Consumer]:
+    """Consumes a queue that is declared with the wheel. If it is missing, declares it for the next try.
+
+    Raises:
+        BrokerUnavailable
+        QueueMissing: somebody deleted the queue.
+    """
+    wheel = context.broker.declared.wheel
+    await wheel.ensure()
+    try:
+        consumer = await Consumer.open(context.broker.consuming, queue, prefetch=prefetch, received=received)
+    except QueueMissing:
+        await wheel.renew()
+        raise
+    try:
+        yield consumer
+    finally:
+        with suppress(BrokerUnavailable):
+            await consumer.close()
+
+
+async def work(consumer: Consumer, run_once: Callable[[Consumer], Awaitable[None]], *, at_once: int = 1) -> NoReturn:
+    """Repeats `run_once` until the channel is lost or a run fails. `at_once`: how many runs go side by side.
+
+    Raises:
+        BrokerUnavailable: the channel is lost.
+    """
+
+    async def repeat() -> None:
+        while True:
+            await run_once(consumer)
+
+    closed = asyncio.create_task(consumer.until_closed())
+    repeating = [asyncio.create_task(repeat()) for _ in range(at_once)]
+    try:
+        await asyncio.wait((closed, *repeating), return_when=asyncio.FIRST_COMPLETED)
+        for task in repeating:
+            if task.done():
+                task.result()
+        raise BrokerUnavailable("the channel was closed")
+    finally:
+        for task in (closed, *repeating):
+            task.cancel()
