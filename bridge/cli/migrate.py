@@ -13,7 +13,7 @@ import httpx2
 import orjson
 import typer
 
-from bridge.cli import failures
+from bridge.cli import failures, tls_options
 from bridge.cli.columns import aligned
 from bridge.cli.groups import App, OptionsAnywhere
 from bridge.cli.local_servers import local_servers
@@ -73,15 +73,9 @@ def read_options(
             f"Default: that of a running `make run`, or {_DEFAULT_URL}.",
         ),
     ] = None,
-    tls_ca: Annotated[
-        Path | None, typer.Option(envvar="BRIDGE_TLS_CA", help="PEM file of trusted authorities, for https.")
-    ] = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option(envvar="BRIDGE_TLS_CERT", help="PEM file of the client certificate.")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(envvar="BRIDGE_TLS_KEY", help="PEM file of the client certificate's key.")
-    ] = None,
+    tls_ca: tls_options.Authorities = None,
+    tls_cert: tls_options.Certificate = None,
+    tls_key: tls_options.CertificateKey = None,
     prefix: Annotated[str, typer.Option(envvar="BRIDGE_PREFIX", help="Prefix of the bridge's exchanges.")] = "delay",
     vhost: Annotated[str, typer.Option(help="The virtual host of the exchanges, and of the bridge.")] = "/",
     exchange: Annotated[

@@ -10,14 +10,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from ssl import SSLContext
 from typing import Annotated, TypeVar
 
 import orjson
 import typer
 
-from bridge.cli import failures
+from bridge.cli import failures, tls_options
 from bridge.cli.groups import App, OptionsAnywhere
 from bridge.cli.local_servers import local_servers
 from bridge.cli.pool_option import POOL_HELP, settings_of
@@ -91,15 +90,9 @@ def read_options(
         str | None,
         typer.Option(envvar="BRIDGE_MANAGEMENT_URL", help="URL of the management API, with user and password."),
     ] = None,
-    tls_ca: Annotated[
-        Path | None, typer.Option(envvar="BRIDGE_TLS_CA", help="PEM file of trusted authorities, for amqps and https.")
-    ] = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option(envvar="BRIDGE_TLS_CERT", help="PEM file of the client certificate.")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(envvar="BRIDGE_TLS_KEY", help="PEM file of the client certificate's key.")
-    ] = None,
+    tls_ca: tls_options.Authorities = None,
+    tls_cert: tls_options.Certificate = None,
+    tls_key: tls_options.CertificateKey = None,
     prefix: Annotated[
         str, typer.Option(envvar="BRIDGE_PREFIX", help="Prefix of the exchanges and queues of the wheel.")
     ] = "delay",

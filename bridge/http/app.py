@@ -38,6 +38,7 @@ from bridge.http.v1 import (
     session,
     settling,
     subscribing,
+    ticking,
     timeline,
     topics,
 )
@@ -80,6 +81,7 @@ OPERATIONS = (
     *operations.OPERATIONS,
     *topics.OPERATIONS,
     *scheduling.OPERATIONS,
+    *ticking.OPERATIONS,
     *subscribing.OPERATIONS,
     *overview.OPERATIONS,
     *actions.OPERATIONS,

@@ -1,4 +1,4 @@
-"""Keeps schedules, which send a message again and again, and sends ticks that a caller asks for."""
+"""Keeps schedules, which send a message again and again."""
 
 from __future__ import annotations
 
@@ -14,24 +14,11 @@ from bridge.http.v1 import examples
 from bridge.http.v1.call import About, ApiCall, JsonAnswer, json_answer
 from bridge.http.v1.operation import Operation, ResponseDoc
 from bridge.http.v1.queries import PageQuery
-from bridge.http.v1.results import MessageOut, message_json
-from bridge.http.v1.schedule import (
-    BackfilledOut,
-    BackfillRequest,
-    NextOut,
-    NextQuery,
-    RemovedScheduleOut,
-    ScheduleOut,
-    ScheduleRequest,
-    SchedulesOut,
-    schedule_json,
-    ticks_json,
-)
-from bridge.model.durations import format_instant
+from bridge.http.v1.schedule import ScheduleRequest
+from bridge.http.v1.shown_schedule import RemovedScheduleOut, ScheduleOut, SchedulesOut, schedule_json
 from bridge.model.errors import NotFound
 from bridge.service.schedules.schedule import Schedule
 from bridge.service.schedules.schedules import Check, Schedules
-from bridge.service.schedules.timing import following
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
@@ -74,24 +61,14 @@ async def look_at_schedule(pools: Pools, call: ApiCall) -> Response:
 
     404: there is no schedule of this name."""
     schedules = Schedules(pools)
-    return await _shown(schedules, await _seen(schedules, call))
-
-
-async def next_ticks(pools: Pools, call: ApiCall) -> Response:
-    """Returns the next ticks of a schedule, also of a paused one.
-
-    404: there is no schedule of this name."""
-    query, schedules = call.query(NextQuery), Schedules(pools)
-    schedule = await _seen(schedules, call)
-    ticks = following(schedule.spec.timing, schedule.name, await schedules.now_ms(), query.count)
-    return json_answer({"items": ticks_json(ticks)})
+    return await _shown(schedules, await seen(schedules, call))
 
 
 async def remove_schedule(pools: Pools, call: ApiCall) -> Response:
     """Removes a schedule. Once it is answered, no tick fires. Messages of former ticks stay.
 
     404: there is no schedule of this name."""
-    removed = await Schedules(pools).remove(call.schedule, _managed(call))
+    removed = await Schedules(pools).remove(call.schedule, managed(call))
     return json_answer({"name": removed.name, "removed": True})
 
 
@@ -100,7 +77,7 @@ async def pause_schedule(pools: Pools, call: ApiCall) -> Response:
 
     404: there is no schedule of this name."""
     schedules = Schedules(pools)
-    return await _shown(schedules, await schedules.pause(call.schedule, _managed(call)))
+    return await _shown(schedules, await schedules.pause(call.schedule, managed(call)))
 
 
 async def resume_schedule(pools: Pools, call: ApiCall) -> Response:
@@ -108,30 +85,15 @@ async def resume_schedule(pools: Pools, call: ApiCall) -> Response:
 
     404: there is no schedule of this name."""
     schedules = Schedules(pools)
-    return await _shown(schedules, await schedules.resume(call.schedule, _managed(call)))
+    return await _shown(schedules, await schedules.resume(call.schedule, managed(call)))
 
 
-async def trigger_schedule(pools: Pools, call: ApiCall) -> Response:
-    """Sends the schedule's message now, also if it is paused. Its ticks come as before.
+async def seen(schedules: Schedules, call: ApiCall) -> Schedule:
+    """Returns the schedule that the call is about.
 
-    404: there is no schedule of this name. The token needs the scope `send` too, for the topic."""
-    sent = await Schedules(pools).trigger(call.schedule, _managed(call, sends=True))
-    return JsonAnswer(message_json(sent.message))
-
-
-async def backfill_schedule(pools: Pools, call: ApiCall) -> Response:
-    """Sends the ticks of a time that is over, all due now. A tick that was sent before is not sent again.
-
-    The bridge knows this by the tick's message, for as long as that has a record; and of each time that a backfill has
-    covered. At most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100 separate
-    times, which is the limit. The token needs the scope `send` too, for the topic."""
-    wanted = await call.body(BackfillRequest)
-    done = await Schedules(pools).backfill(call.schedule, wanted.from_, wanted.to, _managed(call, sends=True))
-    call.changed = done.sent
-    return json_answer({"ticks": done.ticks, "sent": done.sent, "to": format_instant(done.to_ms)})
-
-
-async def _seen(schedules: Schedules, call: ApiCall) -> Schedule:
+    Raises:
+        NotFound: there is none, or the caller may not see its topic.
+    """
     schedule = await schedules.get(call.schedule)
     if not call.caller.sees(schedule.spec.topic):
         raise NotFound(f"there is no schedule {schedule.name!r}")
@@ -152,7 +114,7 @@ def _sends(caller: Caller) -> Check:
     return check
 
 
-def _managed(call: ApiCall, *, sends: bool = False) -> Check:
+def managed(call: ApiCall, *, sends: bool = False) -> Check:
     """Checks that the caller may manage the schedule of this topic, and notes what the call is about."""
 
     def check(topic: str) -> None:
@@ -260,50 +222,6 @@ OPERATIONS = (
         run=resume_schedule,
         need=_ADMIN,
         answers=_one("The schedule", examples.SCHEDULE),
-        problems=(404, 422, 503),
-    ),
-    Operation(
-        name="trigger_schedule",
-        summary="Send a schedule's message now",
-        group="schedules",
-        method="POST",
-        path=f"{SCHEDULE}/trigger",
-        run=trigger_schedule,
-        need=_ADMIN,
-        answers={200: ResponseDoc(description="The message", model=MessageOut, example=examples.TICK)},
-        problems=(404, 422, 503),
-    ),
-    Operation(
-        name="backfill_schedule",
-        summary="Send the ticks of a time that is over",
-        group="schedules",
-        method="POST",
-        path=f"{SCHEDULE}/backfill",
-        run=backfill_schedule,
-        need=_ADMIN,
-        takes=BackfillRequest,
-        examples=examples.BACKFILLS,
-        answers={
-            200: ResponseDoc(
-                description="What was sent",
-                model=BackfilledOut,
-                example={"ticks": 30, "sent": 28, "to": "2026-11-30T23:59:59.000Z"},
-            )
-        },
-        problems=(400, 404, 409, 413, 422, 503),
-    ),
-    Operation(
-        name="next_ticks",
-        summary="List the next ticks of a schedule",
-        group="schedules",
-        method="GET",
-        path=f"{SCHEDULE}/next",
-        run=next_ticks,
-        need=_LOOK,
-        query=NextQuery,
-        answers={
-            200: ResponseDoc(description="The ticks", model=NextOut, example={"items": examples.SCHEDULE["next"]})
-        },
         problems=(404, 422, 503),
     ),
 )
