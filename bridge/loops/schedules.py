@@ -15,10 +15,10 @@ import structlog
 
 from bridge.metrics.schedules import LAG
 from bridge.model.errors import BridgeError, Unavailable
+from bridge.service.schedules.leased_schedules import stored_schedules
 from bridge.service.schedules.planner import Planner
 from bridge.service.schedules.schedule import Spec
 from bridge.service.schedules.schedules import Schedules as Stored
-from bridge.service.schedules.schedules import stored_schedules
 from bridge.service.supervisor import waiting
 
 if TYPE_CHECKING:

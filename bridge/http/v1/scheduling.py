@@ -17,8 +17,9 @@ from bridge.http.v1.queries import PageQuery
 from bridge.http.v1.schedule import ScheduleRequest
 from bridge.http.v1.shown_schedule import RemovedScheduleOut, ScheduleOut, SchedulesOut, schedule_json
 from bridge.model.errors import NotFound
+from bridge.service.schedules.leased_schedules import Check
 from bridge.service.schedules.schedule import Schedule
-from bridge.service.schedules.schedules import Check, Schedules
+from bridge.service.schedules.schedules import Schedules
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools

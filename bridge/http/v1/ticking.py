@@ -16,6 +16,7 @@ from bridge.http.v1.schedule import BackfillRequest, NextQuery
 from bridge.http.v1.scheduling import SCHEDULE, managed, seen
 from bridge.http.v1.shown_schedule import BackfilledOut, NextOut, ticks_json
 from bridge.model.durations import format_instant
+from bridge.service.schedules.backfill import Backfills
 from bridge.service.schedules.schedules import Schedules
 from bridge.service.schedules.timing import following
 
@@ -51,7 +52,7 @@ async def backfill_schedule(pools: Pools, call: ApiCall) -> Response:
     covered. At most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100 separate
     times, which is the limit. The token needs the scope `send` too, for the topic."""
     wanted = await call.body(BackfillRequest)
-    done = await Schedules(pools).backfill(call.schedule, wanted.from_, wanted.to, managed(call, sends=True))
+    done = await Backfills(pools).backfill(call.schedule, wanted.from_, wanted.to, managed(call, sends=True))
     call.changed = done.sent
     return json_answer({"ticks": done.ticks, "sent": done.sent, "to": format_instant(done.to_ms)})
 
