@@ -79,7 +79,7 @@ class Schedules:
         schedules = Stored(self._pools)
         for name, spec in self._declared.items():
             try:
-                await schedules.put(name, spec, who=FILE, check=lambda topic: None)
+                await schedules.put(name, spec, who=FILE, check=lambda spec: None)
             except Unavailable:
                 raise
             except BridgeError as error:

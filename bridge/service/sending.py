@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import inf
 from time import monotonic
 
-from bridge.model.errors import BridgeError, InvalidRequest, SendUnderWay, StoreUnavailable
+from bridge.model.errors import BridgeError, SendUnderWay, StoreUnavailable
 from bridge.model.group_commit import GroupCommit
 from bridge.model.message import new_nonce
 from bridge.model.ulids import new_ulid
@@ -17,6 +17,7 @@ from bridge.service.context import Context
 from bridge.service.horizon import check_horizon
 from bridge.service.maker import Maker
 from bridge.service.send_groups import LATE, SendGroups, SendRequest
+from bridge.service.targets import check_target
 from bridge.store.records import Claim
 
 _GROUP = 256
@@ -87,14 +88,7 @@ class Sending:
         Raises:
             InvalidRequest, StoreUnavailable
         """
-        target = draft.envelope.target
-        if target is not None and not self._declared.may_be_target(target.exchange):
-            raise InvalidRequest.of(
-                "to.exchange",
-                target.exchange,
-                "an exchange of another application",
-                "must be neither the default exchange nor one of the bridge's own: they would bypass the delay",
-            )
+        check_target(self._declared, draft.envelope.target)
         if draft.deliver_at_ms is None:
             check_horizon("delay", draft.delay_ms or 0, draft.delay_ms or 0)
             return

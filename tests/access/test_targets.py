@@ -43,6 +43,26 @@ async def test_token_sends_to_the_exchanges_that_it_lists(
         assert one.json()["detail"] == batch.json()["results"][0]["error"]["detail"] == detail
 
 
+async def test_token_makes_and_triggers_schedules_of_the_targets_that_it_lists(
+    client: httpx2.AsyncClient, mint: Mint
+) -> None:
+    namespace = f"n-{uuid4().hex[:8]}"
+    path = f"/v1/schedules/{namespace}"
+    wanted = {"cron": "0 0 1 1 *", "topic": f"{namespace}/orders", "message": {"body": 1, "to": TO}}
+    span = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}
+    without = await mint.make("send", "admin", namespaces=(namespace,))
+    listing = await mint.make("send", "admin", namespaces=(namespace,), targets=("shop.*",))
+
+    assert (await client.put(path, headers=without, json=wanted)).status_code == 403
+    assert (await client.put(path, headers=listing, json=wanted)).status_code == 201
+    for action, body in (("trigger", None), ("backfill", span)):
+        refused = await client.post(f"{path}/{action}", headers=without, json=body)
+        assert (refused.status_code, "'shop.eu'" in refused.json()["detail"]) == (403, True)
+    assert (await client.post(f"{path}/trigger", headers=listing)).status_code == 200
+    assert (await client.post(f"{path}/pause", headers=without)).status_code == 200
+    assert (await client.delete(path, headers=without)).status_code == 200
+
+
 async def test_token_for_every_topic_has_no_target_either(client: httpx2.AsyncClient, mint: Mint) -> None:
     namespace = f"n-{uuid4().hex[:8]}"
     headers = await mint.make("send", "admin")

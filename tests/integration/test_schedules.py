@@ -280,7 +280,7 @@ async def test_change_that_died_before_its_end_leaves_the_former_schedule(
     monkeypatch.setattr(schedules, "_withdrawn", withdraw_and_die)
     with pytest.raises(StoreUnavailable):
         await schedules.put(
-            schedule.name, replace(former.spec, timing=Timing(every_ms=1_000)), who="", check=lambda topic: None
+            schedule.name, replace(former.spec, timing=Timing(every_ms=1_000)), who="", check=lambda spec: None
         )
     assert await schedule.topic.state(message_id) == "deleted"
     await bench.end_lease(schedule.name)

@@ -37,6 +37,13 @@ IdPrefix = Annotated[str | None, typer.Option(metavar="TEXT", help="Only those w
 Reason = Annotated[
     str | None, typer.Option(metavar="TEXT", help="Only expired and dead ones with this reason; * is any text.")
 ]
+ToExchange = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The exchange that it goes to when it is due. Default: the topic's queue."),
+]
+ToRoutingKey = Annotated[
+    str | None, typer.Option(metavar="KEY", help="The routing key for --to-exchange. Default: empty.")
+]
 Most = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The most that are listed.")]
 
 
@@ -51,6 +58,15 @@ def pairs(option: str, given: list[str]) -> dict[str, str]:
         if "=" not in one:
             raise typer.BadParameter(f"{one[:100]!r} must be NAME=VALUE", param_hint=option)
     return {name: value for name, _, value in (one.partition("=") for one in given)}
+
+
+def target(to_exchange: str | None, to_routing_key: str | None) -> dict[str, str] | None:
+    """The target that the options name; None: the topic's queue."""
+    if to_exchange is None:
+        if to_routing_key is not None:
+            raise typer.BadParameter("give --to-exchange too", param_hint="--to-routing-key")
+        return None
+    return {"exchange": to_exchange, "routing_key": to_routing_key or ""}
 
 
 def ascii_header(option: str, text: str | None) -> str | None:

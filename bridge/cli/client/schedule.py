@@ -10,7 +10,7 @@ import typer
 
 from bridge.cli.client.api import Api, document
 from bridge.cli.client.command import command
-from bridge.cli.client.options import Most, Topic, number_or_text, pairs, quoted
+from bridge.cli.client.options import Most, ToExchange, Topic, ToRoutingKey, number_or_text, pairs, quoted, target
 from bridge.cli.client.output import Output
 from bridge.cli.groups import App, ListByDefault
 from bridge.cli.schedule_documents import BadScheduleFile, schedule_documents
@@ -94,6 +94,8 @@ def set_schedule(
     max_retry: Annotated[int | None, typer.Option(metavar="N", help="Failed deliveries that are retried.")] = None,
     header: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header; can be repeated.")] = None,
     label: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label; can be repeated.")] = None,
+    to_exchange: ToExchange = None,
+    to_routing_key: ToRoutingKey = None,
     text: Annotated[bool, typer.Option("--text", help="The body is text, not JSON.")] = False,
 ) -> None:
     """Create or replace a schedule, which sends the body to the topic at each tick.
@@ -107,6 +109,7 @@ def set_schedule(
         "max_retry": max_retry,
         "headers": pairs("--header", header) if header else None,
         "labels": pairs("--label", label) if label else None,
+        "to": target(to_exchange, to_routing_key),
     }
     wanted = {
         "topic": topic,

@@ -18,11 +18,14 @@ from bridge.cli.client.options import (
     IfMatch,
     MaxRetry,
     MessageId,
+    ToExchange,
     Topic,
+    ToRoutingKey,
     Ttl,
     ascii_header,
     number_or_text,
     pairs,
+    target,
 )
 from bridge.cli.client.output import Output
 from bridge.cli.groups import App
@@ -60,13 +63,8 @@ def send(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A label for `list`, at most four; can be repeated."),
     ] = None,
-    to_exchange: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The exchange that it goes to when it is due. Default: the topic's queue."),
-    ] = None,
-    to_routing_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="The routing key for --to-exchange. Default: empty.")
-    ] = None,
+    to_exchange: ToExchange = None,
+    to_routing_key: ToRoutingKey = None,
     if_exists: Annotated[
         str | None,
         typer.Option(metavar="WHAT", help="If a live message has the id: keep, replace, extend or error."),
@@ -89,8 +87,6 @@ def send(
     Prints the message. It is durable as soon as the command ends with 0. Repeat a send that failed with the same --id,
     or with the same --idempotency-key.
     """
-    if to_routing_key is not None and to_exchange is None:
-        raise typer.BadParameter("give --to-exchange too", param_hint="--to-routing-key")
     sent = api.call(
         "POST",
         topic_path(topic, "/messages"),
@@ -103,7 +99,7 @@ def send(
                 "max_retry": max_retry,
                 "headers": pairs("--header", header) if header else None,
                 "labels": pairs("--label", label) if label else None,
-                "to": None if to_exchange is None else {"exchange": to_exchange, "routing_key": to_routing_key or ""},
+                "to": target(to_exchange, to_routing_key),
                 "if_exists": if_exists,
                 "max_wait": number_or_text(max_wait),
                 **_content(body, file=file, text=text, binary=binary, content_type=content_type),

@@ -15,9 +15,9 @@ import orjson
 
 from bridge.http import exact_json
 from bridge.http.errors import TooLarge
-from bridge.http.v1.requests import ChangeRequest
+from bridge.http.v1.requests import ChangeRequest, TargetRequest
 from bridge.model.errors import InvalidRequest
-from bridge.model.message import JSON_TYPE, Envelope
+from bridge.model.message import JSON_TYPE, Envelope, Target
 
 _JSON = re.compile(r"application/json|[^/;]+/[^;]+\+json", re.IGNORECASE)
 _TEXT = re.compile(r"text/[^;]+", re.IGNORECASE)
@@ -41,7 +41,14 @@ class Content(Protocol):
     def headers(self) -> Mapping[str, Any] | None: ...
 
 
-def envelope_of(request: Content, max_body_bytes: int) -> Envelope:
+class NewContent(Content, Protocol):
+    """The fields of a request that are the content of a new message."""
+
+    @property
+    def to(self) -> TargetRequest | None: ...
+
+
+def envelope_of(request: NewContent, max_body_bytes: int) -> Envelope:
     """The content of the message that a request asks to send.
 
     Raises:
@@ -50,7 +57,8 @@ def envelope_of(request: Content, max_body_bytes: int) -> Envelope:
     """
     content_type = request.content_type or JSON_TYPE
     body = _body_of(request, content_type, max_body_bytes)
-    return Envelope(content_type=content_type, headers=request.headers or {}, body=body)
+    target = None if request.to is None else Target(request.to.exchange, request.to.routing_key)
+    return Envelope(content_type=content_type, headers=request.headers or {}, body=body, target=target)
 
 
 def changed_envelope(request: ChangeRequest, envelope: Envelope | None, max_body_bytes: int) -> Envelope:

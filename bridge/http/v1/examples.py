@@ -207,7 +207,7 @@ SCHEDULES = {
     "every 90 seconds, one at a time": {
         "every": "90s",
         "topic": "orders",
-        "message": {"body": "sync", "content_type": "text/plain", "ttl": "90s"},
+        "message": {"body": "sync", "content_type": "text/plain", "ttl": "90s", "to": {"exchange": "shop"}},
         "missed": "skip",
         "overlap": "skip",
     },
@@ -241,6 +241,7 @@ SCHEDULE: dict[str, Any] = {
         "ttl_ms": None,
         "max_retry": 5,
         "labels": {},
+        "to": None,
     },
     "next": [
         {"at": f"2026-12-{day:02}T02:00:00.000Z", "due_at": f"2026-12-{day:02}T02:00:00.000Z"} for day in range(2, 7)

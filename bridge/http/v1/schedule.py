@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from bridge.http.v1.content import envelope_of
 from bridge.http.v1.headers import Headers
 from bridge.http.v1.labels import GivenLabels
-from bridge.http.v1.requests import Request, exclusive
+from bridge.http.v1.requests import Request, TargetRequest, exclusive
 from bridge.http.v1.scalars import (
     Base64,
     Instant,
@@ -92,6 +92,9 @@ class TemplateRequest(Request):
     ttl: Annotated[Ttl | None, Field(description="Time to live, counted from the due time")] = None
     max_retry: Retries | None = None
     labels: GivenLabels | None = None
+    to: Annotated[
+        TargetRequest | None, Field(description="Where each message goes, in place of the topic's ready queue")
+    ] = None
 
     @model_validator(mode="after")
     def _one_body(self) -> Self:

@@ -18,7 +18,7 @@ from bridge.http.v1.schedule import ScheduleRequest
 from bridge.http.v1.shown_schedule import RemovedScheduleOut, ScheduleOut, SchedulesOut, schedule_json
 from bridge.model.errors import NotFound
 from bridge.service.schedules.leased_schedules import Check
-from bridge.service.schedules.schedule import Schedule
+from bridge.service.schedules.schedule import Schedule, Spec
 from bridge.service.schedules.schedules import Schedules
 
 if TYPE_CHECKING:
@@ -38,11 +38,12 @@ async def put_schedule(pools: Pools, call: ApiCall) -> Response:
     is delivered any more. If only the message changes, they are sent again with the new one. 201: it is new. 409: there
     are 1,000 schedules, which is the limit.
 
-    The token needs the scope `send` too, for the topic."""
+    The token needs the scope `send` too, for the topic, and the target of `to`."""
     name, wanted = call.schedule, await call.body(ScheduleRequest)
     call.about = About(topic=wanted.topic, target=name)
     spec = wanted.spec(call.caller.max_body(pools.settings.max_body))
     schedules, caller = Schedules(pools), call.caller
+    caller.check_target(spec.target)
     schedule, is_new = await schedules.put(name, spec, who=caller.who, check=_sends(caller), maker=caller.maker)
     answer = exact_json.dumps(schedule_json(schedule, await schedules.now_ms()))
     return JsonAnswer(answer, 201, [(b"location", f"{SCHEDULES}/{name}".encode())]) if is_new else JsonAnswer(answer)
@@ -108,22 +109,23 @@ async def _shown(schedules: Schedules, schedule: Schedule) -> Response:
 def _sends(caller: Caller) -> Check:
     """Checks that the caller may manage the topic, and send to it."""
 
-    def check(topic: str) -> None:
-        caller.check(topic)
-        caller.check(topic, need=_SEND)
+    def check(spec: Spec) -> None:
+        caller.check(spec.topic)
+        caller.check(spec.topic, need=_SEND)
 
     return check
 
 
 def managed(call: ApiCall, *, sends: bool = False) -> Check:
-    """Checks that the caller may manage the schedule of this topic, and notes what the call is about."""
+    """Checks that the caller may manage the schedule, and notes what the call is about."""
 
-    def check(topic: str) -> None:
-        if not call.caller.sees(topic):
+    def check(spec: Spec) -> None:
+        if not call.caller.sees(spec.topic):
             raise NotFound(f"there is no schedule {call.schedule!r}")
-        call.about = About(topic=topic, target=call.schedule)
+        call.about = About(topic=spec.topic, target=call.schedule)
         if sends:
-            call.caller.check(topic, need=_SEND)
+            call.caller.check(spec.topic, need=_SEND)
+            call.caller.check_target(spec.target)
 
     return check
 

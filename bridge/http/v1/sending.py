@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -24,7 +23,6 @@ from bridge.http.v1.requests import BatchRequest, SendRequest
 from bridge.http.v1.results import BatchOut, MessageOut, message_json
 from bridge.model.errors import BridgeError, InvalidRequest, Unavailable
 from bridge.model.labels import NO_LABELS, packed
-from bridge.model.message import Target
 from bridge.model.values import Draft, IfExists, Sent
 
 if TYPE_CHECKING:
@@ -118,8 +116,6 @@ def _draft(topic: str, max_body_bytes: int, message: Any, body: bytes | None = N
         return plain, True
     request = parse(SendRequest, message)
     envelope = envelope_of(request, max_body_bytes)
-    if request.to is not None:
-        envelope = replace(envelope, target=Target(request.to.exchange, request.to.routing_key))
     draft = Draft(
         topic=topic,
         envelope=envelope,

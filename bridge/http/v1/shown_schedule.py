@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from bridge.http.v1.content import body_json
+from bridge.http.v1.results import TargetOut
 from bridge.http.v1.scalars import ShownInstant
 from bridge.http.v1.schedule import SHOWN_TICKS
 from bridge.model.durations import format_instant
@@ -28,6 +30,7 @@ class TemplateOut(BaseModel):
     ttl_ms: int | None
     max_retry: int | None
     labels: dict[str, str]
+    to: Annotated[TargetOut | None, Field(description="where each message goes; null: to the topic's ready queue")]
 
 
 class ScheduleOut(BaseModel):
@@ -127,6 +130,7 @@ def _template_json(template: Template) -> dict[str, Any]:
         "ttl_ms": template.ttl_ms,
         "max_retry": template.max_retry,
         "labels": dict(unpacked(template.labels)),
+        "to": None if (target := template.envelope.target) is None else asdict(target),
     }
 
 

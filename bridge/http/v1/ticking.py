@@ -40,7 +40,8 @@ async def next_ticks(pools: Pools, call: ApiCall) -> Response:
 async def trigger_schedule(pools: Pools, call: ApiCall) -> Response:
     """Sends the schedule's message now, also if it is paused. Its ticks come as before.
 
-    404: there is no schedule of this name. The token needs the scope `send` too, for the topic."""
+    404: there is no schedule of this name. The token needs the scope `send` too, for the topic, and
+    the target of the message."""
     sent = await Schedules(pools).trigger(call.schedule, managed(call, sends=True))
     return JsonAnswer(message_json(sent.message))
 
@@ -50,7 +51,8 @@ async def backfill_schedule(pools: Pools, call: ApiCall) -> Response:
 
     The bridge knows this by the tick's message, for as long as that has a record; and of each time that a backfill has
     covered. At most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100 separate
-    times, which is the limit. The token needs the scope `send` too, for the topic."""
+    times, which is the limit. The token needs the scope `send` too, for the topic, and the target of
+    the message."""
     wanted = await call.body(BackfillRequest)
     done = await Backfills(pools).backfill(call.schedule, wanted.from_, wanted.to, managed(call, sends=True))
     call.changed = done.sent

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 PAUSE_S: Final = 0.05
 _TRIES: Final = 100
 
-Check = Callable[[str], None]
-"""Raises if the caller may not use this topic."""
+Check = Callable[[Spec], None]
+"""Raises if the caller may not do this with the schedule."""
 
 
 class LeasedSchedules:
@@ -80,7 +80,7 @@ class LeasedSchedules:
 
     async def _checked(self, name: str, check: Check) -> Schedule:
         schedule = await self.get(name)
-        check(schedule.spec.topic)
+        check(schedule.spec)
         return schedule
 
     async def _save(self, lease: Lease, schedule: Schedule, *, spec: Spec | None = None, leave: bool = True) -> None:

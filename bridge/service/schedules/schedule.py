@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from bridge.model.header_values import as_text
-from bridge.model.message import Envelope
+from bridge.model.message import Envelope, Target
 from bridge.model.values import Draft
 from bridge.service.schedules.plan import Missed, Overlap, Rules, wake_ms
 from bridge.service.schedules.spans import Span
@@ -41,6 +41,10 @@ class Spec:
     timing: Timing
     rules: Rules
     template: Template | None
+
+    @property
+    def target(self) -> Target | None:
+        return None if self.template is None else self.template.envelope.target
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,6 +135,7 @@ def template_json(template: Template) -> bytes:
             "ttl_ms": template.ttl_ms,
             "max_retry": template.max_retry,
             "labels": template.labels,
+            "to": None if envelope.target is None else (envelope.target.exchange, envelope.target.routing_key),
         },
         default=as_text,
     )
@@ -159,8 +164,12 @@ def read_schedule(stored: StoredSchedule) -> Schedule:
 
 
 def _read_template(members: Mapping[str, Any]) -> Template:
+    to = members.get("to")  # an older bridge wrote none
     envelope = Envelope(
-        content_type=members["content_type"], headers=members["headers"], body=b64decode(members["body"])
+        content_type=members["content_type"],
+        headers=members["headers"],
+        body=b64decode(members["body"]),
+        target=Target(*to) if to else None,
     )
     return Template(
         envelope=envelope, ttl_ms=members["ttl_ms"], max_retry=members["max_retry"], labels=members["labels"]

@@ -19,6 +19,7 @@ from bridge.service.schedules.leased_schedules import PAUSE_S, Check, LeasedSche
 from bridge.service.schedules.plan import is_decided
 from bridge.service.schedules.schedule import Progress, Schedule, Spec, read_schedule
 from bridge.service.schedules.timing import Tick, following, tick_id
+from bridge.service.targets import check_target
 from bridge.store.schedules import Lease
 
 
@@ -53,16 +54,18 @@ class Schedules(LeasedSchedules):
         A change withdraws the ticks that were sent ahead. If only the message is another one, they are sent with it.
 
         Raises:
-            InvalidRequest: it never ticks again.
+            InvalidRequest: it never ticks again, or its target is an exchange of the bridge.
             Conflict: there are too many schedules.
             BridgeError: of `check`, or the refusal of the maker.
         """
-        check(spec.topic)
+        check(spec)
+        declared = self._pools.serving(spec.topic).context.broker.declared
+        check_target(declared, spec.target, "message.to.exchange")
         if not following(spec.timing, name, await self.now_ms(), 1):
             field, given = ("cron", spec.timing.cron) if spec.timing.cron else ("every", spec.timing.every_ms)
             raise InvalidRequest.of(field, given, "a tick that is still to come", "never ticks from now on")
         if (standing := await self._found(name)) is not None:
-            check(standing.spec.topic)  # before it makes a topic for a caller that is refused
+            check(standing.spec)  # before it makes a topic for a caller that is refused
         await self._pools.serving(spec.topic).topics.used(spec.topic, maker)
         async with self._leased(name) as lease:
             former = await self._found(name)
@@ -70,7 +73,7 @@ class Schedules(LeasedSchedules):
                 begin = Progress(created_ms=lease.now_ms, since_ms=lease.now_ms, position_ms=lease.now_ms, who=who)
                 schedule = Schedule(name=name, spec=spec, progress=begin)
             else:
-                check(former.spec.topic)
+                check(former.spec)
                 if former.spec == spec:
                     await self._save(lease, former)
                     return former, False

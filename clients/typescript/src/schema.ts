@@ -707,7 +707,7 @@ export interface paths {
          *     is delivered any more. If only the message changes, they are sent again with the new one. 201: it is new. 409: there
          *     are 1,000 schedules, which is the limit.
          *
-         *     The token needs the scope `send` too, for the topic.
+         *     The token needs the scope `send` too, for the topic, and the target of `to`.
          */
         put: operations["put_schedule"];
         post?: never;
@@ -780,7 +780,8 @@ export interface paths {
          * Send a schedule's message now
          * @description Sends the schedule's message now, also if it is paused. Its ticks come as before.
          *
-         *     404: there is no schedule of this name. The token needs the scope `send` too, for the topic.
+         *     404: there is no schedule of this name. The token needs the scope `send` too, for the topic, and
+         *     the target of the message.
          */
         post: operations["trigger_schedule"];
         delete?: never;
@@ -804,7 +805,8 @@ export interface paths {
          *
          *     The bridge knows this by the tick's message, for as long as that has a record; and of each time that a backfill has
          *     covered. At most 1,000 ticks. 404: there is no schedule of this name. 409: backfills have covered 100 separate
-         *     times, which is the limit. The token needs the scope `send` too, for the topic.
+         *     times, which is the limit. The token needs the scope `send` too, for the topic, and the target of
+         *     the message.
          */
         post: operations["backfill_schedule"];
         delete?: never;
@@ -2659,6 +2661,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description where each message goes; null: to the topic's ready queue */
+            to: components["schemas"]["TargetOut"] | null;
         };
         /**
          * TemplateRequest
@@ -2706,6 +2710,11 @@ export interface components {
             labels?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Where each message goes, in place of the topic's ready queue
+             * @default null
+             */
+            to?: components["schemas"]["TargetRequest"] | null;
         };
         /** TickOut */
         TickOut: {

@@ -145,6 +145,12 @@ async def schedules(cli: Calling, both: Callable[..., Awaitable[None]], name: st
         "schedule", "set", name, topic, "{}", "--cron", "0 3 1 1 *", "--timezone", "Europe/Vienna", "--label", "a=b"
     )
     await both("schedule", "set", name, topic, "tick", "--text", "--every", "9h", "--jitter", "1m", "--missed", "skip")
+    to = ("--to-exchange", "shop", "--to-routing-key", "eu")
+    aimed = await cli.one("schedule", "set", f"{name}-to", topic, "1", "--cron", "0 3 1 1 *", *to)
+    sent = await cli.one("send", topic, "1", "--delay", "1h", *to)
+    assert aimed["message"]["to"] == sent["to"] == {"exchange": "shop", "routing_key": "eu"}
+    assert "--to-exchange" in (await cli.run("send", topic, "1", *to[2:], code=2)).stderr
+    await cli.one("schedule", "remove", f"{name}-to")
     await both("schedule")
     await both("schedule", "show", name)
     assert len(await cli.all("schedule", "next", name, "--count", "7")) == 7

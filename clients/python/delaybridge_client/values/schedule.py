@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
 from delaybridge_client import decode
-from delaybridge_client.values.message import NewMessage
+from delaybridge_client.values.message import NewMessage, Target
 
 Missed = Literal["skip", "last", "all"]
 Overlap = Literal["allow", "skip"]
@@ -25,6 +25,7 @@ class ScheduledMessage:
     ttl: timedelta | None = field(default=None, kw_only=True)
     max_retry: int | None = field(default=None, kw_only=True)
     labels: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    to: Target | None = field(default=None, kw_only=True)
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
@@ -41,6 +42,7 @@ class ScheduledMessage:
             ttl=self.ttl,
             max_retry=self.max_retry,
             labels=self.labels,
+            to=self.to,
         )
         members = message.members()
         del members["id"]  # each tick has its own
