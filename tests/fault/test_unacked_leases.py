@@ -54,13 +54,13 @@ async def test_message_that_is_settled_soon_needs_no_lease_copy(stage: Stage, to
     async with running(stage, lease_copy_after=60_000, **PATIENCE) as service:
         published = publications(service)
         await send(service, draft(topic))
-        published.clear()
         (leased,) = await pull(service, topic, lease_ms=600_000)
         assert unacked(service, topic) == 1
         (result,) = await service.settling.ack_receipts(topic, [leased.receipt])
         assert result.verdict == "acked"
         await until_acknowledged(service, topic)
-        assert published == []
+        # The queue is new, so the checkpoint may have published the message too.
+        assert CopyKind.LEASE not in published
         assert await pull(service, topic, wait_ms=500) == []
 
 
@@ -89,17 +89,17 @@ async def test_message_that_another_process_settles_is_acknowledged_without_a_le
     stage: Stage, topic: str
 ) -> None:
     async with (
-        running(stage, lease_copy_after=SOON_MS, **PATIENCE) as holder,
+        # Long enough for the sibling's ack on a busy machine.
+        running(stage, lease_copy_after=3_000, **PATIENCE) as holder,
         running(stage, **PATIENCE) as sibling,
     ):
         published = publications(holder)
         await send(sibling, draft(topic))
         (leased,) = await pull(holder, topic)
-        published.clear()
         (result,) = await sibling.settling.ack_receipts(topic, [leased.receipt])
         assert result.verdict == "acked"
         await until_acknowledged(holder, topic)
-        assert published == []
+        assert CopyKind.LEASE not in published
 
 
 async def test_lease_that_lasts_longer_gets_its_lease_copy_and_ends_on_time(stage: Stage, topic: str) -> None:
