@@ -13,6 +13,7 @@ from tests.migrate.plugin import Plugin
 from tests.waiting import pause
 from topology.migration.carry_out import Migration
 from topology.migration.facts import DELAYED
+from topology.migration.kept import KeptFile
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -61,6 +62,24 @@ async def test_plan_changes_nothing_and_rollback_restores_the_definitions(site: 
     assert site.export() == before
     assert (await site.json("rollback", "--publishers-back")) == {"done": [], "waiting": []}
     assert site.export() == before
+
+
+async def test_binding_of_a_consumer_that_starts_meanwhile_is_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with site.channel() as channel:
+        await declare_old(channel)
+    before = site.export()["bindings"]
+    site.request("PUT", "queues/{}/late", {"durable": True})
+    begin = KeptFile.begin
+
+    def binding(*arguments: Any) -> None:
+        site.request("POST", "bindings/{}/e/orders/q/late", {"routing_key": "late.#"})
+        begin(*arguments)
+        monkeypatch.undo()
+
+    monkeypatch.setattr(KeptFile, "begin", binding)
+    await site.migrate("apply", "--publishers-moved")
+    (late,) = {*site.export()["bindings"]} - {*before, *(row for row in site.export()["bindings"] if "delay.in" in row)}
+    assert json.loads(late)["destination"] == "late"
 
 
 async def test_messages_in_the_plugin_stop_the_replacement(site: Site) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 from topology import plan
 from topology.definitions import export
 from topology.errors import TopologyError
 from topology.management import Management, quoted
-from topology.migration.facts import DELAYED, OldExchange, without_vhost
+from topology.migration.facts import DELAYED, Definition, OldExchange, without_vhost
 from topology.migration.kept import KeptFile
 from topology.migration.steps import Choices, Do, Step, back, forward
-from topology.migration.survey import exchange_of, survey
+from topology.migration.survey import bindings_now, exchange_of, survey
 from topology.names import Names
 
 _ATTEMPTS: Final = 5
@@ -80,6 +81,10 @@ class Migration:
         for _ in range(_ATTEMPTS):
             found = await exchange_of(self.management, self.vhost, exchange.name)
             if found is not None and found["type"] != kind:
+                # A consumer may have bound its queue since the facts were asked for.
+                bindings = await bindings_now(self.management, self.vhost, exchange.name)
+                exchange = replace(exchange, bindings=_united(exchange.bindings, bindings))
+                self.file.begin(self.vhost, exchange, kind)
                 await self._delete(exchange.name)
             try:
                 await self._import(exchange.as_kind(kind))
@@ -125,5 +130,9 @@ def _merged(present: OldExchange | None, kept: OldExchange | None) -> OldExchang
         found = present or kept
         assert found is not None
         return found
-    bindings = {json.dumps(without_vhost(one), sort_keys=True): one for one in (*kept.bindings, *present.bindings)}
-    return replace(present, bindings=tuple(bindings.values()))
+    return replace(present, bindings=_united(kept.bindings, present.bindings))
+
+
+def _united(*bindings: Iterable[Definition]) -> tuple[Definition, ...]:
+    """All of these bindings, each once."""
+    return tuple({json.dumps(without_vhost(one), sort_keys=True): one for one in chain(*bindings)}.values())

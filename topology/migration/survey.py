@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
 import httpx2
 
 from topology.management import Management, quoted
-from topology.migration.facts import DELAYED, Facts, read
+from topology.migration.facts import DELAYED, Definition, Facts, bindings_of, read
 from topology.names import Names
 
 _KINDS: Final = ("exchanges", "queues", "bindings", "policies")
@@ -60,6 +60,11 @@ async def exchange_of(management: Management, vhost: str, name: str) -> Mapping[
         if error.response.status_code == HTTPStatus.NOT_FOUND:
             return None
         raise
+
+
+async def bindings_now(management: Management, vhost: str, name: str) -> Sequence[Definition]:
+    """The bindings from and to the exchange, as a definitions export has them."""
+    return bindings_of(name, map(_binding, await management.get(f"bindings/{quoted(vhost)}")))
 
 
 async def held_by_plugin(management: Management, vhost: str, name: str) -> int | None:
