@@ -23,7 +23,7 @@ from tests.fault.api import Api
 from tests.fault.consumers import ended, over_amqp, over_http
 from tests.fault.load import Load
 from tests.fault.stage import killed, start_all, started
-from tests.fault.whereabouts import whereabouts
+from tests.fault.whereabouts import raft_states, whereabouts
 from tests.forked_bridge import ForkedBridge
 from tests.history import History
 from tests.matrix.servers import Servers
@@ -176,4 +176,7 @@ async def test_sends_to_every_queue_resume_when_one_of_two_lost_nodes_returns(
     await killed(second, third)
     going_on = asyncio.create_task(probe.accepted())
     await started(second)
-    await going_on
+    try:
+        await going_on
+    except TimeoutError as error:
+        raise AssertionError(f"{error}\n{await raft_states(scene.cluster.nodes)}") from None

@@ -34,6 +34,18 @@ async def whereabouts(history: History, api: Api, topics: Sequence[str], *nodes:
     return "\n".join([*lines, *await asyncio.to_thread(_queues, node)])
 
 
+async def raft_states(nodes: Sequence[RabbitNode]) -> str:
+    """Returns, for each node that runs, its queues' leaders and the states of its members. A red run shows whether a
+    queue has no leader although most of its members run."""
+    running = [node for node in nodes if node.running]
+    lines = []
+    for node in running:
+        queues = await asyncio.to_thread(node.ctl, "list_queues", "name", "leader", "members", "online", "state")
+        states = await asyncio.to_thread(node.ctl, "eval", "lists:sort(ets:tab2list(ra_state)).")
+        lines += [f"{node.node_name}:", queues, states]
+    return "\n".join(lines)
+
+
 async def _recorded(api: Api, topic: str, message_id: str) -> list[str]:
     """The record and the timeline, if the topic has the message."""
     path = f"/v1/topics/{topic}/messages/{message_id}"
