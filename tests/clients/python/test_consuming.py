@@ -37,6 +37,23 @@ async def _until_state(client: Client, topic: str, message_id: str, state: str) 
     return found.reason
 
 
+async def test_acks_of_a_closed_client_fail_and_do_not_wait(bridge_url: str, client: Client, topic: str) -> None:
+    await client.send_many(topic, [NewMessage(1), NewMessage(2)])
+    consuming = Client(bridge_url)
+
+    async def consume() -> None:
+        async with consuming.consumer(topic) as consumer:
+            deliveries = [await anext(consumer), await anext(consumer)]
+            await consuming.close()
+            for delivery in deliveries:
+                with pytest.raises(RuntimeError, match="closed"):
+                    await delivery.ack()
+            await anext(consumer)
+
+    with pytest.raises(RuntimeError, match="closed"):
+        await consume()
+
+
 async def test_handlers_run_at_once_up_to_the_concurrency_and_each_message_is_acked(client: Client, topic: str) -> None:
     sent = await client.send_many(topic, [NewMessage({"number": number}) for number in range(60)])
     running = most = 0

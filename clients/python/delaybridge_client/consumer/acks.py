@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from delaybridge_client.errors import DelaybridgeError
 from delaybridge_client.operations import ack_many
 from delaybridge_client.sender import Sender
 from delaybridge_client.values.message import AckVerdict
@@ -39,12 +38,11 @@ class Acks:
             batch, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
             try:
                 results = await self._sender.call(ack_many(self._topic, receipts=[receipt for receipt, _ in batch]))
-            except DelaybridgeError as error:
-                for _, verdict in batch:
-                    if not verdict.done():
-                        verdict.set_exception(error)
-            else:
                 for (_, verdict), result in zip(batch, results, strict=True):
                     if not verdict.done():
                         verdict.set_result(result.result)
+            except Exception as error:  # noqa: BLE001 - whatever it is, no ack may wait for ever
+                for _, verdict in batch:
+                    if not verdict.done():
+                        verdict.set_exception(error)
         self._working = None
