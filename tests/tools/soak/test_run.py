@@ -12,7 +12,7 @@ import pytest
 
 @pytest.mark.timeout(500)
 def test_second_round_of_load_leaves_nothing_behind(local_dir: Path) -> None:
-    command = [sys.executable, "-m", "tests.soak", "--json", "--minutes", "2", "--rate", "20"]
+    command = [sys.executable, "-m", "tests.soak", "--json", "--minutes", "1", "--rate", "30"]
     done = subprocess.run(
         [*command, "--folder", str(local_dir / "soak")], capture_output=True, text=True, timeout=480, check=False
     )
