@@ -43,6 +43,22 @@ async def test_token_sends_to_the_exchanges_that_it_lists(
         assert one.json()["detail"] == batch.json()["results"][0]["error"]["detail"] == detail
 
 
+async def test_token_without_the_target_moves_the_message_and_does_not_change_its_content(
+    client: httpx2.AsyncClient, mint: Mint
+) -> None:
+    namespace = f"n-{uuid4().hex[:8]}"
+    path = f"/v1/topics/{namespace}%2Forders/messages"
+    listing = await mint.make("send", namespaces=(namespace,), targets=("shop.eu",))
+    without = await mint.make("send", "admin", namespaces=(namespace,))
+    sent = await client.post(path, headers=listing, json={"id": "m-1", "body": 1, "delay": "1h", "to": TO})
+    assert sent.status_code == 201
+    for content in ({"body": 2}, {"headers": {"a": "b"}}, {"content_type": "text/plain"}):
+        refused = await client.patch(f"{path}/m-1", headers=without, json=content)
+        assert (refused.status_code, "'shop.eu'" in refused.json()["detail"]) == (403, True)
+    moved = await client.patch(f"{path}/m-1", headers=without, json={"delay": "2h"})
+    assert (moved.status_code, moved.json()["body"], moved.json()["to"]) == (200, 1, TO)
+
+
 async def test_token_makes_and_triggers_schedules_of_the_targets_that_it_lists(
     client: httpx2.AsyncClient, mint: Mint
 ) -> None:

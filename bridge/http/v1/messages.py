@@ -61,11 +61,13 @@ async def change(pools: Pools, call: ApiCall) -> Response:
     A `body` without `content_type` is read by the content type that the message has. The time to live moves with the
     due time, unless `ttl` is given. 404: the topic has no message with this id. 409: the message no longer waits
     (`state` says why), or this needs its body, which was not kept in Redis. 412: the message has another ETag than
-    `If-Match` says, and nothing was changed."""
+    `If-Match` says, and nothing was changed. New content of a message with a target needs a token for that target."""
     topic, message_id, precondition = call.topic, call.message_id, Precondition(call.scope["headers"])
     wanted, service = await call.body(ChangeRequest), pools.serving(topic)
     message = await service.lookup.get(topic, message_id)
     precondition.check(message.record)
+    if wanted.has_content and message.envelope is not None:
+        call.caller.check_target(message.envelope.target)
     max_body_bytes = call.caller.max_body(pools.settings.max_body)
     change = Change(
         envelope=changed_envelope(wanted, message.envelope, max_body_bytes) if wanted.has_content else None,

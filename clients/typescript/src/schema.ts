@@ -243,7 +243,7 @@ export interface paths {
          *     A `body` without `content_type` is read by the content type that the message has. The time to live moves with the
          *     due time, unless `ttl` is given. 404: the topic has no message with this id. 409: the message no longer waits
          *     (`state` says why), or this needs its body, which was not kept in Redis. 412: the message has another ETag than
-         *     `If-Match` says, and nothing was changed.
+         *     `If-Match` says, and nothing was changed. New content of a message with a target needs a token for that target.
          */
         patch: operations["move"];
         trace?: never;
