@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from bridge.broker.client.consumer import Consumer, Delivery
 from bridge.model.errors import BrokerUnavailable, QueueMissing
@@ -36,8 +36,15 @@ async def consuming(
             await consumer.close()
 
 
-async def work(consumer: Consumer, run_once: Callable[[Consumer], Awaitable[None]], *, at_once: int = 1) -> NoReturn:
-    """Repeats `run_once` until the channel is lost or a run fails. `at_once`: how many runs go side by side.
+async def work(
+    consumer: Consumer,
+    run_once: Callable[[Consumer], Awaitable[None]],
+    *,
+    at_once: int = 1,
+    beside: Sequence[Coroutine[Any, Any, None]] = (),
+) -> NoReturn:
+    """Repeats `run_once` until the channel is lost or a run fails. `at_once`: how many runs go side by side. `beside`:
+    what else goes on until then.
 
     Raises:
         BrokerUnavailable: the channel is lost.
@@ -48,7 +55,7 @@ async def work(consumer: Consumer, run_once: Callable[[Consumer], Awaitable[None
             await run_once(consumer)
 
     closed = asyncio.create_task(consumer.until_closed())
-    repeating = [asyncio.create_task(repeat()) for _ in range(at_once)]
+    repeating = [*map(asyncio.create_task, [*(repeat() for _ in range(at_once)), *beside])]
     try:
         await asyncio.wait((closed, *repeating), return_when=asyncio.FIRST_COMPLETED)
         for task in repeating:

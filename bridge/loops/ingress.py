@@ -79,7 +79,7 @@ class Ingress:
                 accepted = await self._acceptance.accept(submissions)
                 left = [*accepted.later, *(submission for submission, _ in accepted.refused)]
                 await consumer.ack(accepted.done)
-                await self._acceptance.acknowledged(accepted)
+                self._acceptance.acknowledged(accepted)
                 for submission, reason in accepted.refused:
                     await self._refuse(consumer, submission, reason)
                     left.remove(submission)
@@ -118,8 +118,9 @@ class Ingress:
         queue = self._context.broker.declared.ingress_queue
         async with consuming(self._context, queue, prefetch=_PREFETCH, received=self._received) as consumer:
             self.state = "ok"
+            forgetting = self._acceptance.forget_acknowledged(consumer.until_acks_are_taken)
             try:
-                await work(consumer, self.run_once, at_once=_AT_ONCE)
+                await work(consumer, self.run_once, at_once=_AT_ONCE, beside=[forgetting])
             finally:
                 with suppress(Unavailable):
                     await self._acceptance.end()

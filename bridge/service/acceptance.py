@@ -1,11 +1,13 @@
 """Accepts messages whose delay is in a header: sends each as a client's draft, and says which deliveries are done.
 
-    name an id ──> note it as an intent ──> send (`send_groups.py`) ──> the caller acknowledges ──> forget the intent
+    name an id ──> note it as an intent ──> send (`send_groups.py`) ──> the caller acknowledges
+                                      RabbitMQ has certainly taken the acknowledgement ──> forget the intent
 
 The bridge may die after each step, and RabbitMQ then delivers the message again. So the id of a message is in Redis
 before the send. A redelivered message takes over the intent of the session that has ended: its id, and the moment
 since which it has it. If there is a record of this id that is not older, the message was accepted. Without an intent it
-was not.
+was not. RabbitMQ confirms no acknowledgement, and one that was written just before a crash may be lost. So the intent
+outlives it.
 
 The id is the client's. If a message has it already, this one gets an id of its own, as it may be another message: a
 publisher that repeats a publish can't be told from one that uses an id twice. Then nothing is lost, and the header
@@ -18,8 +20,11 @@ bridge dies between the two, the message comes twice, under two ids.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from bridge.broker.copies.copies import CLIENTS_ID
 from bridge.broker.copies.submissions import Submission
@@ -29,8 +34,10 @@ from bridge.model.ulids import new_ulid
 from bridge.model.values import Draft, Sent
 from bridge.service.context import Context
 from bridge.service.sending import Sending
-from bridge.store.intents import Found, Intent, StoredIntents
+from bridge.store.intents import Found, Intent, StoredIntents, note
 from bridge.store.outcomes import outcome_of
+
+_FORGET_EVERY_S: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -41,6 +48,11 @@ class _Item:
     id: str = ""
     intent: Intent | None = None
     tried: bool = False
+
+    @property
+    def note(self) -> str:
+        """The name of its intent."""
+        return note(self.id, self.submission.tag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +75,7 @@ class Acceptance:
         self._sending = Sending(context)
         self._intents = StoredIntents(context.store, context.records.keys, new_ulid())
         self._items: dict[int, _Item] = {}
-        self._left: list[str] = []  # ids whose intents are to be forgotten
+        self._left: list[str] = []  # intents of acknowledged messages, which are to be forgotten
         self._ids: dict[tuple[str, str], int] = {}  # the tags of the ids that it is accepting now
 
     async def accept(self, submissions: Sequence[Submission]) -> Accepted:
@@ -80,7 +92,7 @@ class Acceptance:
             taken = await self._send(sent, accepted, done)
             refused = [self._items[submission.tag] for submission, _ in accepted.refused]
             nameless = [item for item in done if not item.submission.message_id]
-            await self._forget([*taken, *(item.id for item in (*nameless, *refused))])
+            await self._forget([*taken, *(item.note for item in (*nameless, *refused))])
         except Unavailable as error:
             return Accepted(later=[*submissions], errors=[error])
         for item in (*nameless, *refused):
@@ -89,17 +101,23 @@ class Acceptance:
         accepted.later.extend(item.submission for item in items if item.submission.tag in waiting)
         return accepted
 
-    async def acknowledged(self, accepted: Accepted) -> None:
-        """Forgets the messages that were done and are acknowledged now. While Redis is away, a later call does it."""
+    def acknowledged(self, accepted: Accepted) -> None:
+        """Notes that the acknowledgements of the messages that were done are written."""
         for tag in accepted.done:
             if (item := self._items.get(tag)) is not None:
-                self._left.append(item.id)
+                self._left.append(item.note)
                 self._drop(item)
-        left, self._left = self._left, []
-        try:
-            await self._forget(left)
-        except Unavailable:
-            self._left += left
+
+    async def forget_acknowledged(self, until_taken: Callable[[], Awaitable[None]]) -> None:
+        """Forgets acknowledged messages, for ever. `until_taken` returns once RabbitMQ has taken all acknowledgements
+        that were written before its call."""
+        while True:
+            await asyncio.sleep(_FORGET_EVERY_S)
+            if left := [*self._left]:
+                with suppress(Unavailable):  # the next round tries again
+                    await until_taken()
+                    await self._forget(left)
+                    del self._left[: len(left)]
 
     async def end(self) -> None:
         """Ends the session, and lets others take its messages over. After it no message may be given.
@@ -107,7 +125,7 @@ class Acceptance:
         Raises:
             StoreUnavailable
         """
-        if self._items:
+        if self._items or self._left:
             await self._intents.end(int(self._store.clock.now_ms()))
 
     async def _name(self, items: Sequence[_Item]) -> set[int]:
@@ -133,12 +151,13 @@ class Acceptance:
                 continue
             found.remove(one)
             # First our own intent: a crash in between leaves two, and none is lost.
-            await self._intents.begin({one.id: one.intent}, self._now_ms())
+            own = note(one.id, item.submission.tag)
+            await self._intents.begin({own: one.intent}, self._now_ms())
             if await self._intents.take(one):
                 item.id, item.intent, item.tried = one.id, one.intent, True
                 self._ids[item.submission.topic, one.id] = item.submission.tag
                 return set()
-            await self._intents.done([one.id])
+            await self._intents.done([own])
         return {item.submission.tag} if any(not one.ended for one in its_own) else set()
 
     def _give(self, item: _Item, wanted: str) -> None:
@@ -154,10 +173,10 @@ class Acceptance:
             return
         await self._learn_clock()
         now_ms = self._now_ms()
-        intents = {item.id: Intent(item.submission.fingerprint, now_ms) for item in new}
+        intents = {item.note: Intent(item.submission.fingerprint, now_ms) for item in new}
         await self._intents.begin(intents, now_ms)
         for item in new:
-            item.intent = intents[item.id]
+            item.intent = intents[item.note]
 
     async def _known(self, items: Sequence[_Item]) -> set[int]:
         """Returns the tags of those messages that were accepted, by their records."""
@@ -172,8 +191,8 @@ class Acceptance:
         return known
 
     async def _send(self, items: Sequence[_Item], accepted: Accepted, done: list[_Item]) -> list[str]:
-        """Sends messages, and adds each to those that are done, refused or left for later. Returns ids that other
-        messages had."""
+        """Sends messages, and adds each to those that are done, refused or left for later. Returns the intents of
+        ids that other messages had."""
         before = [item.tried for item in items]
         for item in items:
             item.tried = True
@@ -185,7 +204,7 @@ class Acceptance:
                 if not result.replayed or its_own:
                     done.append(item)
                     continue
-                taken.append(item.id)
+                taken.append(item.note)
                 self._ids.pop((item.submission.topic, item.id), None)
                 self._give(item, "")
             elif isinstance(result, InvalidRequest | Unpublishable):
@@ -198,9 +217,9 @@ class Acceptance:
             accepted.later.append(item.submission)
         return taken
 
-    async def _forget(self, ids: Sequence[str]) -> None:
-        if ids:
-            await self._intents.done(ids)
+    async def _forget(self, notes: Sequence[str]) -> None:
+        if notes:
+            await self._intents.done(notes)
 
     def _drop(self, item: _Item) -> None:
         self._items.pop(item.submission.tag, None)

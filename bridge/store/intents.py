@@ -28,13 +28,24 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The intent of a session for a message with this id. `ended`: the session has ended, so the message may be any
-    redelivered one of the same fingerprint."""
+    """The intent of a session for a message. `note`: its name. `ended`: the session has ended, so the message may be
+    any redelivered one of the same fingerprint."""
 
     session: str
-    id: str
+    note: str
     intent: Intent
     ended: bool
+
+    @property
+    def id(self) -> str:
+        """The id by which the message was accepted."""
+        return self.note.partition(" ")[0]
+
+
+def note(message_id: str, tag: int) -> str:
+    """The name of a message's intent. One id may be noted for two messages of a session, which their tags tell
+    apart."""
+    return f"{message_id} {tag}"
 
 
 class StoredIntents:
@@ -47,8 +58,8 @@ class StoredIntents:
         self._own = keys.ingress_intents(session)
 
     async def begin(self, intents: Mapping[str, Intent], now_ms: int) -> None:
-        """Notes intents by the ids of messages."""
-        words = [word for one, intent in intents.items() for word in (one, _written(intent))]
+        """Notes intents by their names."""
+        words = [word for name, intent in intents.items() for word in (name, _written(intent))]
         sessions = self._keys.ingress_sessions
         await self._store.commands(
             [
@@ -60,9 +71,9 @@ class StoredIntents:
             ]
         )
 
-    async def done(self, ids: Collection[str]) -> None:
+    async def done(self, notes: Collection[str]) -> None:
         """Forgets intents."""
-        await self._store.command("HDEL", self._own, *ids)
+        await self._store.command("HDEL", self._own, *notes)
 
     async def end(self, now_ms: int) -> None:
         """Lets others take the intents over at once."""
@@ -78,15 +89,15 @@ class StoredIntents:
         hashes: Sequence[Mapping[bytes, bytes]]
         hashes = await self._store.commands([("HGETALL", self._keys.ingress_intents(name)) for name in others])
         return [
-            Found(name, message_id.decode(), intent, ended=at_ms < now_ms - _ALIVE_MS)
+            Found(name, its_note.decode(), intent, ended=at_ms < now_ms - _ALIVE_MS)
             for (name, at_ms), intents in zip(others.items(), hashes, strict=True)
-            for message_id, written in intents.items()
+            for its_note, written in intents.items()
             if (intent := _read(written.decode())).fingerprint in fingerprints
         ]
 
     async def take(self, found: Found) -> bool:
         """Takes an intent over from a session that has ended. False: another session was first."""
-        return bool(await self._store.command("HDEL", self._keys.ingress_intents(found.session), found.id))
+        return bool(await self._store.command("HDEL", self._keys.ingress_intents(found.session), found.note))
 
 
 def _written(intent: Intent) -> str:

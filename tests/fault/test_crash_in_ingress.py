@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 import aio_pika
 import pytest
 
+from bridge.broker.client.consumer import Consumer
 from bridge.broker.publications import Route
 from bridge.service.service import Service
 from bridge.store import intents
@@ -63,6 +65,63 @@ async def test_message_comes_once_after_a_crash(
         await dies_in(mortal, publish_and_wait(stage, topic, message(message_id=message_id)))
     async with restarted(stage) as service:
         await comes_once(service, topic, not_before_ms=due_ms, message_id=message_id)
+
+
+async def test_message_whose_ack_was_lost_in_the_crash_comes_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = asyncio.Event()
+
+    async def lost(consumer: Consumer, tags: Iterable[int]) -> None:
+        if [*tags]:
+            written.set()
+
+    async with dying(stage) as (mortal, _):
+        with monkeypatch.context() as patched:
+            patched.setattr(Consumer, "ack", lost)
+            due_ms = now_ms() + DELAY_MS
+            await publish(stage, "unread", message())
+            await written.wait()
+            await pause(0.3)  # the bridge goes on after the ack
+            await mortal.end()
+    async with restarted(stage) as service:
+        await comes_once(service, "unread", not_before_ms=due_ms)
+
+
+async def test_message_whose_id_is_used_again_comes_once_after_a_crash(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, acks = "again", asyncio.Semaphore(0)
+
+    async def lost(consumer: Consumer, tags: Iterable[int]) -> None:
+        for _ in tags:
+            acks.release()
+
+    async with dying(stage) as (mortal, _):
+        with monkeypatch.context() as patched:
+            patched.setattr(Consumer, "ack", lost)
+            for body in (b"first", b"second"):
+                await publish(stage, topic, message(body))
+                await acks.acquire()
+            await mortal.end()
+    async with restarted(stage) as service:
+        assert sorted(await all_of(service, topic, 2)) == [b"first", b"second"]
+
+
+async def test_notes_of_acknowledged_messages_are_forgotten(stage: Stage) -> None:
+    async with restarted(stage) as service:
+        await publish(stage, "forgotten", *(message(message_id=f"m-{at}", delay_ms=3_600_000) for at in range(50)))
+        store, keys = service.context.store, service.context.records.keys
+        async with asyncio.timeout(30):
+            while None in await service.lookup.get_many("forgotten", [f"m-{at}" for at in range(50)]):
+                await pause()
+            while any(
+                [
+                    await store.command("HLEN", keys.ingress_intents(session.decode()))
+                    for session in await store.command("ZRANGE", keys.ingress_sessions, 0, -1)
+                ]
+            ):
+                await pause()
 
 
 async def publish_and_wait(stage: Stage, topic: str, *messages: aio_pika.Message) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from math import inf
 from time import monotonic
+from typing import Final
 
 from aiormq import Channel
 from aiormq.abc import ChannelFrame
@@ -14,9 +15,9 @@ from bridge.broker.client import frames
 from bridge.broker.client.ack_window import AckWindow
 from bridge.model.errors import BrokerUnavailable
 
-# RabbitMQ passes acks on to a quorum queue some at a time. Acks that wait for this are lost when the channel closes,
-# and RabbitMQ redelivers their messages.
-_PASSED_ON_AFTER_S = 1.0
+PASSED_ON_AFTER_S: Final = 1.0
+"""RabbitMQ passes acks on to a quorum queue some at a time. Acks that wait for this are lost when the channel closes,
+and RabbitMQ redelivers their messages."""
 
 
 class Acknowledger:
@@ -81,7 +82,7 @@ class Acknowledger:
             self._closing = asyncio.create_task(self._close_later(self._close))
 
     async def _close_later(self, close: Callable[[], Awaitable[None]]) -> None:
-        await asyncio.sleep(self._last_ack_s + _PASSED_ON_AFTER_S - monotonic())
+        await asyncio.sleep(self._last_ack_s + PASSED_ON_AFTER_S - monotonic())
         # An ack written after the close would end the connection.
         async with self._writing:
             await close()

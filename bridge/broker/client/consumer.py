@@ -10,7 +10,7 @@ from typing import Final
 
 import aiormq
 
-from bridge.broker.client.acknowledger import Acknowledger
+from bridge.broker.client.acknowledger import PASSED_ON_AFTER_S, Acknowledger
 from bridge.broker.client.connection import BreakerOpen, BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
 from bridge.broker.client.reader import Received
@@ -112,6 +112,19 @@ class Consumer:
                 with suppress(BrokerUnavailable):
                     await channel.acknowledger.ack(own)
         await last.acknowledger.ack(last.own(tags))
+
+    async def until_acks_are_taken(self) -> None:
+        """Returns once RabbitMQ has read the acks that were written before the call, and has passed them on. It takes
+        over a second.
+
+        Raises:
+            BrokerUnavailable
+        """
+        for channel in tuple(self._channels):
+            # RabbitMQ reads the frames of a channel in order, and answers this one, which changes nothing.
+            async with translated(_STEP_S):
+                await channel.raw.basic_qos(prefetch_count=self._prefetch)
+        await asyncio.sleep(PASSED_ON_AFTER_S)
 
     async def stop(self) -> None:
         """Cancels the consumer. Deliveries that it has can still be acknowledged.

@@ -91,11 +91,13 @@ class Session:
         closed = asyncio.create_task(consumer.until_closed())
         working = asyncio.create_task(self._work(consumer))
         parking = asyncio.create_task(self._parking.run(partial(self._parked, consumer)))
+        forgetting = asyncio.create_task(self._acceptance.forget_acknowledged(consumer.until_acks_are_taken))
         try:
-            await asyncio.wait((closed, working, parking, self._flight.failed), return_when=asyncio.FIRST_COMPLETED)
+            ends = (closed, working, parking, forgetting, self._flight.failed)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if self._flight.failed.done():
                 self._flight.failed.result()
-            for task in (working, parking):
+            for task in (working, parking, forgetting):
                 if task.done():
                     task.result()
             raise BrokerUnavailable("the checkpoint's channel was closed")
@@ -111,6 +113,7 @@ class Session:
             closed.cancel()
             working.cancel()
             parking.cancel()
+            forgetting.cancel()
             self._flight.cancel()
             with suppress(Unavailable):
                 await self._acceptance.end()
@@ -247,7 +250,7 @@ class Session:
         for submission, reason in accepted.refused:
             self._hold(Unusable(submission.tag, submission.original, reason), 0)
         await consumer.ack(self._bundles.done(accepted.done))
-        await self._acceptance.acknowledged(accepted)
+        self._acceptance.acknowledged(accepted)
         for error in accepted.errors:
             self.state = waiting(error)
 
