@@ -33,7 +33,7 @@ async def test_waiting_ack_is_written_before_a_later_one() -> None:
 async def test_retired_channel_closes_after_its_last_ack(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_PASSED_ON_AFTER_S", 0.0)
+    monkeypatch.setattr(module, "PASSED_ON_AFTER_S", 0.0)
     written: asyncio.Queue[Any] = asyncio.Queue(1)
     channel: Any = SimpleNamespace(number=1, is_closed=False, write_queue=written)
     closed = asyncio.Event()
