@@ -121,8 +121,9 @@ class Consumer:
             BrokerUnavailable
         """
         for channel in tuple(self._channels):
-            # RabbitMQ reads the frames of a channel in order, and answers this one, which changes nothing.
-            async with translated(_STEP_S):
+            # RabbitMQ reads the frames of a channel in order, and answers this one, which changes nothing. It has no
+            # time limit: when one passes, aiormq closes the channel, and all its messages are delivered again.
+            async with translated():
                 await channel.raw.basic_qos(prefetch_count=self._prefetch)
         await asyncio.sleep(PASSED_ON_AFTER_S)
 
