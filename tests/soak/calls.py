@@ -23,13 +23,13 @@ class WrongAnswer(Exception):
 
 class Calls:
     """The calls of one round. `mark` is in each name that the round makes, so that no round meets the names of another.
-    `busy` counts the answers that asked to try again."""
+    `busy` has the answers that asked to try again."""
 
     def __init__(self, http: httpx2.AsyncClient, mark: str, random: Random) -> None:
         self._http = http
         self.mark = mark
         self.random = random
-        self.busy = 0
+        self.busy: list[str] = []
 
     async def ask(
         self, method: str, path: str, json: object = None, *, expect: tuple[int, ...] = (200,), **how: Any
@@ -40,11 +40,12 @@ class Calls:
             WrongAnswer
         """
         while (answer := await self._http.request(method, path, json=json, **how)).status_code >= 500:
-            self.busy += 1
+            self.busy.append(f"{method} {path}: {answer.text}")
             await pause(_PAUSE_S)
         if answer.status_code not in expect:
             given = {"json": json, **how}
-            raise WrongAnswer(f"{method} {path} {given} was answered {answer.status_code}: {answer.text}")
+            before = f" (answers that asked to try again: {len(self.busy)}, the last: {self.busy[-1:]})"
+            raise WrongAnswer(f"{method} {path} {given} was answered {answer.status_code}: {answer.text}{before}")
         return answer.json() if answer.content else None
 
     def check(self, answer: object, right: bool) -> None:

@@ -71,9 +71,9 @@ async def load(stage: Stage, mark: str, *, calls_per_s: float, seconds: float, s
             stop.set()
             await asyncio.wait(working)
             puller.cancel()
-            await _end_all(calls)
+            await end_all(calls)
         await publisher.close()
-        return calls.busy
+        return len(calls.busy)
 
 
 async def _each_first(calls: Calls) -> None:
@@ -89,15 +89,16 @@ async def _each_first(calls: Calls) -> None:
     await asyncio.gather(*(work(calls, -number) for number, work in enumerate(twice, start=1)))
 
 
-async def _end_all(calls: Calls) -> None:
+async def end_all(calls: Calls) -> None:
     """Takes and acknowledges messages of all topics, and drops all dead letters, until no message lives."""
     ghosts = True  # in ready queues: the next pull drops the copies of messages that were ended by their ids
     while True:
         topics = (await calls.ask("GET", "/v1/topics"))["topics"]
-        if calls.busy:
-            # A call that was answered 5xx may have taken effect after the removal of its topic.
-            for name in [one["topic"] for one in topics if one["topic"].startswith(PASSING)]:
-                await letters.remove(calls, name)
+        # A call that was answered 5xx may have taken effect after the removal of its topic.
+        late = [one["topic"] for one in topics if calls.busy and one["topic"].startswith(PASSING)]
+        if late:
+            await asyncio.gather(*(letters.remove(calls, name) for name in late))
+            continue
         live = [one for one in topics if any(one["counts"][state] for state in _LIVE)]
         if not live and not ghosts:
             return

@@ -32,7 +32,7 @@ async def camellia(calls: Calls, number: int) -> None:
         while (answer := await calls.ask("POST", f"/camellia/delayQueue/{call}", data={"topic": name, **form}))[
             "code"
         ] >= 500:
-            calls.busy += 1
+            calls.busy.append(f"{call}: {answer}")
             await pause()
         return answer
 
@@ -50,8 +50,9 @@ async def ouqiang(calls: Calls, number: int) -> None:
     name, job_id = f"{PASSING}{calls.mark}-{number}-jobs", f"job-{number}"
 
     async def post(path: str, **given: Any) -> None:
-        while (await calls.ask("POST", path, given))["code"] != 0:  # the wire answers every failure with HTTP 200
-            calls.busy += 1
+        # The wire answers every failure with HTTP 200.
+        while (answer := await calls.ask("POST", path, given))["code"] != 0:
+            calls.busy.append(f"{path}: {answer}")
             await pause()
 
     await post("/push", topic=name, id=job_id, delay=1, ttr=2, body="over ouqiang")
