@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from bridge.tracing.deliveries import Deliveries
 
 log = structlog.get_logger(__name__)
+
+_CANCEL_AGAIN_S: Final = 0.5
 
 
 class Service:
@@ -175,8 +177,11 @@ class Service:
         # Not `asyncio.timeout`: after a process was starved for the grace period, its cancel would meet the first one.
         # Then a loop that waits for its work would wait for ever.
         _, late = await asyncio.wait(ending, timeout=self.settings.grace / 1_000)
-        for task in late:
-            task.cancel()
+        while late:
+            # Again and again: of a call whose connection is lost at the same moment, aiormq raises the loss only.
+            for task in late:
+                task.cancel()
+            _, late = await asyncio.wait(late, timeout=_CANCEL_AGAIN_S)
         await asyncio.gather(*ending, return_exceptions=True)
         await self.close()
         log.info("service.stopped")

@@ -10,6 +10,8 @@ import aio_pika
 import httpx2
 import pytest
 
+from bridge.broker.client.consumer import Consumer
+from bridge.model.errors import BrokerUnavailable
 from bridge.model.message import Envelope
 from bridge.model.values import Draft
 from tests.fault.api import Api
@@ -178,3 +180,26 @@ async def test_stop_ends_when_the_process_was_starved_for_the_grace_period(
             await stopping.wait()  # before the other task, so `stop` has begun when that one blocks the process
             await service.stop()
             await starving
+
+
+async def test_stop_ends_when_a_lost_connection_takes_the_place_of_its_cancel(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asyncio.Event()
+
+    async def lost(consumer: Consumer) -> None:
+        # As aiormq does for a call whose connection is lost at the moment of the cancel.
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise BrokerUnavailable("the connection was lost") from None
+
+    async with running(stage, grace=100) as service:
+        gate = Gate(monkeypatch)  # never opened, so a batch stays in flight
+        await service.sending.send(Draft(topic="lost", id="it", envelope=Envelope(body=b"1"), delay_ms=2_000))
+        async with asyncio.timeout(30):
+            await gate.reached.wait()
+            monkeypatch.setattr(Consumer, "stop", lost)
+            await service.stop()
+    assert asked.is_set()
