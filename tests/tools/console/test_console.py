@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from tests.tools.console.browser import DESK, PHONE, Browser
+from tests.tools.console.browser import DESK, PATIENCE_S, PHONE, Browser
 from tests.tools.console.conftest import Stage, sign_in
 from tests.waiting import pause
 
@@ -304,6 +304,30 @@ async def test_a_hidden_tab_asks_nothing(signed_in: Browser, stage: Stage) -> No
         samples.add((await stage.client.get("/v1/overview")).json()["at"])
         await pause()
     assert await on(signed_in, shown) == []
+
+
+_ANSWER = """
+const [isLeft, end] = arguments;
+const {fetch} = window;
+const leaving = new AbortController();
+window.fetch = async (...asked) => {
+  const answer = await fetch(...asked);
+  if (isLeft) leaving.abort();
+  return isLeft ? answer : new Response(new ReadableStream({start: (body) => body.error(new Error('lost'))}));
+};
+import(new URL('api.js', document.querySelector('script[type=module]').src))
+  .then(({get}) => get('console/live', leaving))
+  .then((answer) => JSON.stringify(answer), (failure) => failure.name + ': ' + failure.message)
+  .then(end)
+  .finally(() => { window.fetch = fetch; });
+"""
+
+
+@pytest.mark.parametrize(("left", "said"), [(True, "AbortError: "), (False, "Error: the browser got no answer")])
+async def test_an_answer_whose_body_breaks_off_is_none(signed_in: Browser, *, left: bool, said: str) -> None:
+    signed_in.driver.set_script_timeout(PATIENCE_S)
+    got = await on(signed_in, lambda: signed_in.driver.execute_async_script(_ANSWER, left))
+    assert got.startswith(said)
 
 
 @pytest.mark.skipif(SCREENSHOTS is None, reason="only DELAYBRIDGE_SCREENSHOTS=folder makes pictures for the docs")

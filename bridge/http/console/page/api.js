@@ -58,6 +58,7 @@ export async function call(method, path, { body, token, signal, also = [] } = {}
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   if (token) headers.Authorization = `Bearer ${token}`;
   let response;
+  let text;
   try {
     response = await fetch(address(path), {
       method,
@@ -66,20 +67,21 @@ export async function call(method, path, { body, token, signal, also = [] } = {}
       credentials: 'same-origin',
       body: body === undefined ? undefined : JSON.stringify(body),
     });
+    text = await response.text(); // may break off too, and fails with an AbortError when the page is left
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     throw new Problem(0, { title: 'The bridge does not answer', detail: 'the browser got no answer from the bridge' });
   }
-  const answer = await read(response);
+  const answer = read(response.status, text);
   if (!response.ok && !also.includes(response.status)) throw new Problem(response.status, answer, response.headers);
   return answer;
 }
 
-async function read(response) {
+function read(status, text) {
   try {
-    return await response.json();
+    return JSON.parse(text);
   } catch {
-    return { detail: `the bridge answered ${response.status} without JSON` };
+    return { detail: `the bridge answered ${status} without JSON` };
   }
 }
 
