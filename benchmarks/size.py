@@ -35,7 +35,7 @@ class Size:
     burst_delay_ms: int = 60_000  # the least; the longest is twice as long
     topics: int = 1_000
     idle_s: float = 10
-    door_messages: int = 24_000
+    door_messages: int = 120_000
     door_rounds: int = 5
     processes: tuple[int, ...] = (1, 2, 4)
     judged: bool = True
