@@ -312,7 +312,7 @@ const {fetch} = window;
 const leaving = new AbortController();
 window.fetch = async (...asked) => {
   const answer = await fetch(...asked);
-  if (isLeft) leaving.abort();
+  leaving.abort();  // ends the stream too
   return isLeft ? answer : new Response(new ReadableStream({start: (body) => body.error(new Error('lost'))}));
 };
 import(new URL('api.js', document.querySelector('script[type=module]').src))
