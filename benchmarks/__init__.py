@@ -13,6 +13,6 @@ bench.py       the context of a run: the stack, the size, the rows
 runs/          one file for each group of rows
 peers/         other delay queues under the same loads, one file each
 document.py    all results as JSON
-page.py        docs/benchmarks.md from that JSON; pure
-plots.py       the plots of the page; pure
+page.py        the report, and the figures in docs/benchmarks.md, from that JSON; pure
+plots.py       the plots of both; pure
 """

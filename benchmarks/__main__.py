@@ -16,7 +16,7 @@ import typer
 from benchmarks.bench import Bench
 from benchmarks.checkout import Checkout, as_bytes, measure
 from benchmarks.errors import BenchError
-from benchmarks.page import drawings, line, page
+from benchmarks.page import drawings, has_figures, line, page, with_figures
 from benchmarks.runs import RUNS, chosen
 from benchmarks.size import QUICK, Size
 from benchmarks.stack import OWN_TREE, GivenStack, Stack, own_stack
@@ -37,12 +37,13 @@ def bench(
     json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON, and nothing else.")] = False,
     json_file: Annotated[Path | None, typer.Option(help="Write the rows as JSON to this file, after each run.")] = None,
     docs: Annotated[
-        Path | None, typer.Option(help="Write the page to this file, its plots to `plots` beside it.")
+        Path | None,
+        typer.Option(help="Write a report to this file, or the figures that docs/benchmarks.md shows; and `plots`."),
     ] = None,
     against: Annotated[Path | None, typer.Option(help="The checkout of before: each run measures it first.")] = None,
     before: Annotated[
         Path | None,
-        typer.Option(help="JSON of another run, shown beside this one in the page. --against writes it."),
+        typer.Option(help="JSON of another run, shown beside this one in the report. --against writes it."),
     ] = None,
     from_: Annotated[Path | None, typer.Option("--from", help="Measure nothing: make the page from this JSON.")] = None,
     folder: Annotated[Path, typer.Option(help="Where the private servers keep their data.")] = Path(".local/bench"),
@@ -97,7 +98,8 @@ def _collect_rarely() -> None:
 
 
 def _write_docs(docs: Path, found: dict[str, Any], before: dict[str, Any] | None) -> None:
-    docs.write_text(page(found, before))
+    former = docs.read_text() if docs.exists() else ""
+    docs.write_text(with_figures(former, found) if has_figures(former) else page(found, before))
     plots = docs.parent / "plots"
     for name, drawn in drawings(found).items():
         plots.mkdir(exist_ok=True)

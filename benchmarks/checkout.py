@@ -69,9 +69,12 @@ class Checkout:
                 bench.failed[run.name] = f"it is compared with {run.after}"
                 continue
             before, started_s, before_ms = set(bench.failed), monotonic(), loop_ms()
+            told = len(bench.stack.faults())
             with bench.attempt(run.name):
                 async with asyncio.timeout(_RUN_WITHIN_S):
                     await run.measure(bench)
+                if faults := bench.stack.faults()[told:]:
+                    raise BenchError(f"the bridge logged {faults[0]}")
             bench.took_s[run.name] = monotonic() - started_s
             bench.loop_ms[run.name] = (before_ms + loop_ms()) / 2
             for name in bench.failed.keys() - before:

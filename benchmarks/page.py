@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md and its plots from the document of a benchmark. Pure."""
+"""Writes the report of a benchmark, the figures in docs/benchmarks.md and their plots, from its document. Pure."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ _OURS: Final = {
     "late p99": "lateness from schedule p99",
 }
 _OURS_ACCEPTED: Final = "a quorum queue has confirmed it and Redis has its record, both on the disk"
+_CONDITIONS: Final = (
+    "All bodies are 200 bytes of JSON. Servers, bridges and clients share the machine. Redis and RabbitMQ write to the "
+    "disk before they answer."
+)
+_BEGIN: Final = "<!-- `make bench` writes these figures -->\n\n"
+_END: Final = "\n<!-- end of the figures -->"
 
 
 def line(row: Row) -> str:
@@ -33,29 +39,8 @@ def line(row: Row) -> str:
 
 
 def page(found: Found, before: Found | None = None) -> str:
-    """Returns the page. With `before`, it compares the figures with those of another document, row by row."""
-    where = found["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    compared, against = "", ""
-    if before is not None:
-        compared = " --before docs/benchmarks/before.json"
-        against = f" --against TREE{compared}"
-    minutes = sum(found.get("took_s", {}).values()) / 60
-    parts = [
-        "# Benchmarks",
-        f"`make bench ARGS='--peers{against} --json-file docs/benchmarks/after.json --docs docs/benchmarks.md'` makes "
-        "this page. "
-        f"`make bench ARGS='--from docs/benchmarks/after.json{compared} --docs docs/benchmarks.md'` makes it again "
-        "from that JSON. "
-        "[Profiles](profiles.md) say why a goal is missed and what would reach it. All bodies are 200 bytes of JSON. "
-        "Servers, bridges and clients share the machine. Redis and RabbitMQ write to the disk before they answer.",
-        f"{where['cpus']} x {where['cpu']}, {where['memory_gib']} GiB, {where['system']}; load {where['load'][0]} at "
-        f"the end of the run{f', which took {minutes:.0f} minutes' if minutes else ''}. "
-        f"Commit {found['commit'] or 'unknown'}.",
-        f"{versions}.",
-    ]
-    if found["quick"]:
-        parts.append("**A quick run: the figures mean nothing.**")
+    """Returns the report: all rows. With `before`, it compares them with those of another document, row by row."""
+    parts = ["# Benchmarks", _CONDITIONS, *_measured(found)]
     parts += _goals(found)
     if found.get("peers"):
         parts += _peers(found)
@@ -67,6 +52,21 @@ def page(found: Found, before: Found | None = None) -> str:
     for name, says in found["runs"].items():
         parts += _run(found, name, says)
     return "\n\n".join(map(_wrapped, parts)) + "\n"
+
+
+def has_figures(document: str) -> bool:
+    """Returns whether a document has the marks between which `with_figures` writes."""
+    return 0 <= document.find(_BEGIN) < document.find(_END)
+
+
+def with_figures(document: str, found: Found) -> str:
+    """Returns a document that has marks, with the machine, the goals and the peers of a benchmark between them."""
+    before, _, rest = document.partition(_BEGIN)
+    parts = ["## The machine", *_measured(found), *_goals(found), *(_peers(found) if found.get("peers") else [])]
+    drawn = drawings(found)
+    plotted = [f"![{name}](plots/{name}.svg)" for name in ("lateness", "memory", "cpu") if f"{name}.svg" in drawn]
+    parts += ["## Plots", "\n".join(plotted)] if plotted else []
+    return before + _BEGIN + "\n\n".join(map(_wrapped, parts)) + "\n" + _END + rest.partition(_END)[2]
 
 
 def drawings(found: Found) -> dict[str, str]:
@@ -110,6 +110,20 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if size >= 100 or value == int(value) else f"{value:.1f}" if size >= 10 else f"{value:.3g}"
 
 
+def _measured(found: Found) -> list[str]:
+    """Says where and with what the figures were measured."""
+    where = found["machine"]
+    minutes = sum(found.get("took_s", {}).values()) / 60
+    took = f", which took {minutes:.0f} minutes" if minutes else ""
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return [
+        f"{where['cpus']} x {where['cpu']}, {where['memory_gib']} GiB, {where['system']}. The load was "
+        f"{where['load'][0]} at the end of the run{took}. Commit {found['commit'] or 'unknown'}.",
+        f"{versions}.",
+        *(["**A quick run: the figures mean nothing.**"] if found["quick"] else []),
+    ]
+
+
 def _wrapped(part: str) -> str:
     """Wraps prose at 120 columns. Leaves tables, headings and images as they are."""
     if part.startswith(("|", "#", "!")):
@@ -122,9 +136,7 @@ def _goals(found: Found) -> list[str]:
     if not judged:
         return []
     missed = [row["row"] for row in judged if row["met"] is False]
-    summary = (
-        f"Missed: {', '.join(missed)}. [Profiles](profiles.md) say why." if missed else "Every measured goal is met."
-    )
+    summary = f"Missed: {', '.join(missed)}." if missed else "Every measured goal is met."
     return ["## Goals", summary, _table(judged)]
 
 

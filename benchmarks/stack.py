@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from benchmarks import processes
 from benchmarks.errors import BenchError
+from benchmarks.log_faults import Fault, faults_in
 from bridge.local.bridge import BridgeProcess
 from bridge.local.errors import LocalError
 from bridge.local.ports import free_ports
@@ -51,6 +52,10 @@ class Stack(ABC):
     def memory_mib(self) -> Mapping[str, float]:
         """Returns the resident memory of each visible part."""
 
+    @abstractmethod
+    def faults(self) -> Sequence[Fault]:
+        """Returns what the logs of visible bridges have told of so far that no run may cause."""
+
 
 class GivenStack(Stack):
     """A stack that already runs. The benchmark does not empty it and does not see its processes."""
@@ -68,6 +73,9 @@ class GivenStack(Stack):
 
     def memory_mib(self) -> Mapping[str, float]:
         return {}
+
+    def faults(self) -> Sequence[Fault]:
+        return ()
 
 
 class OwnStack(Stack):
@@ -154,6 +162,9 @@ class OwnStack(Stack):
 
     def memory_mib(self) -> Mapping[str, float]:
         return {part: processes.resident_mib(pids) for part, pids in self._pids().items()}
+
+    def faults(self) -> Sequence[Fault]:
+        return [fault for log in sorted((self.folder / "log").glob("bridge-*.log")) for fault in faults_in(log)]
 
     def disk_bytes(self) -> Mapping[str, int]:
         """Returns the disk space of RabbitMQ and Redis."""

@@ -29,6 +29,7 @@ from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
 from bridge.local.redis_sentinels import RedisSentinels
 from tests.forked_bridge import PATIENT, ForkedBridge
+from tests.log_watch import judged_module, judged_test, log_watch  # noqa: F401 - fixtures for every test
 from tests.matrix.servers import Servers
 from tests.run_folder import run_folder
 from tests.shared_servers import (
@@ -43,8 +44,9 @@ from tests.shared_servers import (
 
 PROJECT = Path(__file__).parent.parent
 
-# No example has a time limit: it may ask servers, and a pause of the machine is not its fault.
-settings.register_profile("without deadline", deadline=None)
+# No example has a time limit: it may ask servers, and a pause of the machine is not its fault. A rare failure prints a
+# line that repeats it elsewhere, as examples are random.
+settings.register_profile("without deadline", deadline=None, print_blob=True)
 settings.load_profile("without deadline")
 
 # Files and folders whose tests take longest, in this order. A worker takes whole files, so long ones begin first.

@@ -9,6 +9,7 @@ from enum import StrEnum, auto
 
 class What(StrEnum):
     CLOCK = auto()  # of no message: from now on the clock of Redis is `due_ms` ahead of ours, or behind if negative
+    EMPTIED = auto()  # of no message: Redis has lost all its keys
     SENDING = auto()  # a try begins; `due_ms` is the earliest moment the message can be due
     UNANSWERED = auto()  # the try got no answer, and may have been accepted
     ACCEPTED = auto()

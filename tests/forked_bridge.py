@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from time import sleep
 from typing import Any, NoReturn
 
 from bridge.local.bridge import BridgeProcess
@@ -29,11 +30,21 @@ PROJECT = Path(__file__).parent.parent
 # A busy machine may take seconds for an answer. Tests of time limits set their own, or keep the defaults.
 PATIENCE = {"broker_timeout": "10s", "store_timeout": "10s"}
 PATIENT = {f"BRIDGE_{name.upper()}": limit for name, limit in PATIENCE.items()}
+BUSY_S = 2.5
+"""How long SIGUSR1 keeps the event loop of a bridge busy: longer than a call may last."""
+
 _PR_SET_PDEATHSIG = 1
+
+
+AT_ONCE = {"BRIDGE_BACKOFF_FIRST": "0"}
+"""A failed message is ready again at once, where neither a test nor a topic sets a back-off."""
 
 
 class ForkedBridge(BridgeProcess):
     """One `delaybridge serve`, forked from this pytest worker's parent of bridges."""
+
+    def environment(self) -> dict[str, str]:
+        return AT_ONCE | super().environment()
 
     @property
     def exit_code(self) -> int | None:
@@ -141,6 +152,7 @@ def _become(app: Any, environment: Mapping[str, str], log_file: str) -> NoReturn
     os.environ.clear()
     os.environ.update(environment)
     gc.enable()
+    signal.signal(signal.SIGUSR1, lambda *_: sleep(BUSY_S))
     code: object = 1
     try:
         app(["serve"])

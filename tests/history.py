@@ -26,6 +26,7 @@ class History:
         self.delivery_count = 0
         self.accepted_count = 0
         self.acked: set[str] = set()  # the messages with an answered ack
+        self.emptyings = 0  # of Redis: odd while one goes on
 
     def note(self, message_id: str, what: What, *, due_ms: int = 0, attempt: int = 0, asked_ms: int = 0) -> None:
         """Adds an event that was seen just now."""
@@ -40,6 +41,11 @@ class History:
     def clock(self, offset_ms: int) -> None:
         """Notes that the clock of Redis is that far ahead of ours from now on."""
         self.note("", What.CLOCK, due_ms=offset_ms)
+
+    def emptying(self) -> None:
+        """Notes that Redis begins, or has ended, to lose all its keys."""
+        self.emptyings += 1
+        self.note("", What.EMPTIED)
 
     def of(self, message_id: str) -> list[Event]:
         """The events of one message."""

@@ -30,16 +30,14 @@ class Verdict:
     forgotten: tuple[str, ...] = ()
     back_after_ack: tuple[str, ...] = ()
     during_pause: tuple[str, ...] = ()
-    forgetful: bool = False
 
     @property
     def wrong(self) -> Mapping[str, tuple[str, ...]]:
         """The ids of messages that broke a promise, by the promise."""
-        kept = PROMISES[:2] if self.forgetful else PROMISES
-        return {name: getattr(self, name) for name in kept if getattr(self, name)}
+        return {name: getattr(self, name) for name in PROMISES if getattr(self, name)}
 
     def counts(self) -> dict[str, int]:
-        return {one.name: len(getattr(self, one.name)) for one in fields(self) if one.name != "forgetful"}
+        return {one.name: len(getattr(self, one.name)) for one in fields(self)}
 
 
 class _Clock:
@@ -64,7 +62,8 @@ def judge(events: Iterable[Event], *, now_ms: int, max_retry: int, forgetful: bo
     """Judges each message at `now_ms` by its events. Events come in the order in which they were seen.
 
     `forgetful`: Redis may forget its latest changes, as at a failover. Then a message may come at any moment that was
-    asked for, and only `lost` and `early` break a promise.
+    asked for, and only `lost` and `early` break a promise. The same holds for messages that were there when Redis was
+    emptied.
     """
     lives: dict[str, Life] = {}
     born_ms: dict[str, int] = {}
@@ -73,11 +72,18 @@ def judge(events: Iterable[Event], *, now_ms: int, max_retry: int, forgetful: bo
         if event.what is What.CLOCK:
             clock.step(event)
             continue
+        if event.what is What.EMPTIED:
+            for life in lives.values():
+                life.forgetful = True
+            continue
         since_ms = born_ms.setdefault(event.message_id, event.at_ms)
         lives.setdefault(event.message_id, Life(forgetful=forgetful)).take(event, max_retry, clock.slack_ms(since_ms))
 
     def ids(holds: Callable[[Life], bool]) -> tuple[str, ...]:
         return tuple(sorted(one for one, life in lives.items() if holds(life)))
+
+    def known(holds: Callable[[Life], bool]) -> tuple[str, ...]:
+        return ids(lambda life: not life.forgetful and holds(life))
 
     return Verdict(
         accepted=ids(lambda life: life.accepted),
@@ -85,10 +91,9 @@ def judge(events: Iterable[Event], *, now_ms: int, max_retry: int, forgetful: bo
         duplicated=ids(lambda life: life.duplicated),
         lost=ids(lambda life: life.lost(now_ms)),
         early=ids(lambda life: life.early),
-        deleted_but_delivered=ids(lambda life: life.deleted_but_delivered),
-        over_limit=ids(lambda life: life.over_limit(max_retry)),
-        forgotten=ids(lambda life: life.forgotten),
-        back_after_ack=ids(lambda life: life.back_after_ack),
-        during_pause=ids(lambda life: life.during_pause),
-        forgetful=forgetful,
+        deleted_but_delivered=known(lambda life: life.deleted_but_delivered),
+        over_limit=known(lambda life: life.over_limit(max_retry)),
+        forgotten=known(lambda life: life.forgotten),
+        back_after_ack=known(lambda life: life.back_after_ack),
+        during_pause=known(lambda life: life.during_pause),
     )

@@ -37,7 +37,7 @@ class Life:
     early: bool = False
     slack_ms: int = 0
     placed_slack_ms: int = 0  # `slack_ms` when it last entered the wheel
-    forgetful: bool = False  # Redis may forget its latest changes, as after a failover
+    forgetful: bool = False  # Redis may forget its latest changes, as after a failover, or was emptied
     during_pause: bool = False
 
     def take(self, event: Event, max_retry: int, slack_ms: int = 0) -> None:
@@ -127,11 +127,13 @@ class Life:
     def lost(self, now_ms: int) -> bool:
         """Returns whether a delivery has to come, and no clock explains its delay.
 
-        On direct release a message is late by as much as the clock of Redis was wrong when it entered the wheel.
+        On direct release, and where Redis was emptied, it may be late by as much as the clock of Redis was wrong when
+        it entered the wheel.
         """
         # An ack or a delete without an answer may have ended it.
         ended = self.acking or self.dead or self.deletion in (What.DELETING, What.DELETED)
-        late = self.unchecked and now_ms < self.not_before_ms + self.placed_slack_ms
+        alone = self.unchecked or self.forgetful
+        late = alone and now_ms < self.not_before_ms + self.placed_slack_ms
         return self.accepted and self.owed and not ended and not late
 
     @property

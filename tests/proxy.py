@@ -77,6 +77,10 @@ class Proxy:
         while self._passing:
             await asyncio.wait(self._passing)
 
+    def lead_to(self, url: str) -> None:
+        """Leads new connections to another server. The others stay."""
+        self._target = urlsplit(url)
+
     def cut(self) -> None:
         """Closes every connection, and accepts none until `mend`."""
         self._takes_connections = False

@@ -6,6 +6,8 @@ import asyncio
 from typing import Final
 
 PAUSE_S: Final = 0.05
+HUNG_AFTER_S: Final = 1_200
+"""The time limit of a test that runs a whole program. A busy machine takes some ten times as long as an idle one."""
 
 
 async def pause(seconds: float = PAUSE_S) -> None:

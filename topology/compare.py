@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from topology.plan import UNLIMITED_DELIVERIES, Arguments, Binding, Plan, Queue
+from topology.plan import KEEPS_LATEST, UNLIMITED_DELIVERIES, Arguments, Binding, Plan, Queue
 from topology.report import Finding, error, warning
 
 Rows = Iterable[Mapping[str, Any]]
@@ -211,6 +211,8 @@ def _finding(kind: str, policy: Mapping[str, Any], on: str, harm: _Harm) -> Find
 
 def _harm(definition: Mapping[str, Any], queue: Queue) -> Iterator[_Harm]:
     arguments = queue.arguments
+    if KEEPS_LATEST in arguments:
+        return
     if "expires" in definition:
         yield _Harm("error", "expires", "deletes the queue with its messages", "absent")
     refuses = "reject-publish" in (arguments.get("x-overflow"), definition.get("overflow"))

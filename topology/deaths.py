@@ -23,6 +23,10 @@ DEATH_HEADERS: Final = frozenset(
 BROKER_HEADERS: Final = DEATH_HEADERS | {"x-delivery-count", "x-acquired-count"}
 """All headers the broker adds: to a dead letter, and to a redelivered message."""
 
+HOLDING: Final = "x-opt-delivery-time"
+"""An instant in Unix ms until which a quorum queue of RabbitMQ 4.4 holds a message. Dead letters keep it, so each queue
+on the way of a copy could hold it again. (https://github.com/rabbitmq/rabbitmq-server/pull/16583)"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Death:
@@ -73,8 +77,9 @@ def latest_death(headers: Mapping[str, Any] | None) -> tuple[str, str] | None:
 
 
 def strip(headers: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the headers without those of the broker. A published count would be taken for that of the new copy."""
-    return {name: value for name, value in (headers or {}).items() if name not in BROKER_HEADERS}
+    """Returns the headers without those of the broker, and without `HOLDING`. A published count would be taken for that
+    of the new copy."""
+    return {name: value for name, value in (headers or {}).items() if name not in BROKER_HEADERS and name != HOLDING}
 
 
 def left_of_key_ms(names: Names, key: str, died: Iterable[Death]) -> int | None:

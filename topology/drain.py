@@ -82,7 +82,8 @@ async def drain(
         slots = tuple(queue for queue in queues if "x-message-ttl" in queue.arguments)
         checkpoints = {lane.checkpoint for lane in old.each_lane}
         checkpoint = tuple(queue for queue in queues if queue.name in checkpoints)
-        others = tuple(queue for queue in queues if queue not in slots + checkpoint)
+        probes = tuple(queue for queue in queues if queue.name in old.probes)
+        others = tuple(queue for queue in queues if queue not in slots + checkpoint + probes)
         last = {*checkpoints, old.returned}
         before = tuple(exchange for exchange in leaving.exchanges if exchange.name not in last)
 
@@ -96,7 +97,7 @@ async def drain(
             await mover.empty(slots)
             await remove(connection, Plan(queues=slots, exchanges=before))
             await mover.empty(others)
-            await remove(connection, Plan(queues=others))
+            await remove(connection, Plan(queues=others + probes))
             await mover.leave(checkpoint)
             await mover.empty(checkpoint)
             await remove(connection, Plan(queues=checkpoint, exchanges=leaving.exchanges))

@@ -52,7 +52,7 @@ class Names:
 
     `prefix` starts the names of the wheel. `ready` and `dead` are prefixes of topics, so they end in a separator. There
     are `lanes` wheels, each with a checkpoint queue. These are the names of lane number `lane`; the other names (ready,
-    dead, acks, refused, ingress, unroutable) are the same in every lane.
+    dead, acks, refused, ingress, unroutable, probes) are the same in every lane.
 
     Raises:
         ValueError: the broker reserves a name, two objects would share a name, or there is no such lane.
@@ -178,6 +178,12 @@ class Names:
     def unroutable(self) -> str:
         """Queue for dead letters whose target took them not. It is published to through the default exchange."""
         return f"{self.prefix}.unroutable"
+
+    @property
+    def probes(self) -> tuple[str, str]:
+        """Queues that bridges publish to, to see whether RabbitMQ confirms: two, as one may have lost its leader. Each
+        keeps its latest message only, which is empty, and nobody consumes them."""
+        return f"{self.prefix}.probe.0", f"{self.prefix}.probe.1"
 
     def owns_exchange(self, exchange: str) -> bool:
         """Whether messages to this exchange come to a bridge, as all do to the exchanges of these names."""

@@ -32,6 +32,9 @@ UNLIMITED_DELIVERIES: Final = 1_000_000_000
 """A limit that no message reaches. From 4.0 on `-1` means no limit, but 3.10 takes it for a limit and drops a message
 at its first requeue."""
 
+KEEPS_LATEST: Final = "x-max-length"
+"""The argument of the probes alone. Nothing is lost with its messages."""
+
 _ENTRY_PATTERN: Final = "*." * (len(HANDS) + 1) + "#"
 """Seven digits, and at least one word of a topic. Without it a key such as `5.orders` would wait in `delay.500d` before
 the checkpoint sees it."""
@@ -108,7 +111,7 @@ def merged(plans: Iterable[Plan]) -> Plan:
 
 def core(names: Names) -> Plan:
     """Returns the objects that a bridge declares at its start: each lane's exchanges and checkpoint, acks, refused,
-    unroutable and the ingress. It has no slots and no topics."""
+    unroutable, the ingress and the probes. It has no slots and no topics."""
     shared = Plan(
         exchanges=(
             Exchange(name=names.ready_exchange, type="topic"),
@@ -118,7 +121,11 @@ def core(names: Names) -> Plan:
             Exchange(name=names.done, type="topic", alternate=names.acks),
             _ingress_exchange(names, names.ingress),
         ),
-        queues=(_terminal(names.acks), _terminal(names.refused), _terminal(names.unroutable), _ingress_queue(names)),
+        queues=(
+            *map(_terminal, (names.acks, names.refused, names.unroutable)),
+            _ingress_queue(names),
+            *map(_probe, names.probes),
+        ),
         bindings=(
             _to_queue(names.acks, names.acks, ""),
             _to_queue(names.ingress, names.ingress, "#"),
@@ -247,6 +254,11 @@ def _ingress_queue(names: Names) -> Queue:
     # A client's `expiration` counts from the release. While no bridge takes the message, the queue would apply it.
     arguments = _dead_lettering(names.each_lane[0].checkpoint) | {"x-delivery-limit": UNLIMITED_DELIVERIES}
     return Queue(name=names.ingress, arguments=arguments)
+
+
+def _probe(name: str) -> Queue:
+    # A quorum queue, as only that needs the majority which all others need. A new message removes the one before.
+    return Queue(name=name, arguments={"x-queue-type": "quorum", KEEPS_LATEST: 1, "x-overflow": "drop-head"})
 
 
 def _to_queue(source: str, destination: str, key: str) -> Binding:

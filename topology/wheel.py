@@ -156,6 +156,19 @@ def parse_key(key: str) -> WheelKey | None:
     return WheelKey(delay_ms=delay_ms, kind=kind, topic=topic)
 
 
+def fault_of_key(key: str) -> str:
+    """Says what is wrong with a routing key that `parse_key` does not parse: the digit, its value and its limit."""
+    *words, rest = key.split(".", len(HANDS))
+    if len(words) < len(HANDS):
+        return f"it has {len(words) + 1} of 8 parts"
+    for word, known, hand in zip(words, _WORDS, HANDS, strict=True):
+        if word not in known:
+            return f"{hand.name} is {word!r}, and must be 0 to {hand.values[-1]} without a leading zero"
+    if sum(known[word] * hand.unit_ms for word, known, hand in zip(words, _WORDS, HANDS, strict=True)) > MAX_DELAY_MS:
+        return "the delay is over 999 days"
+    return f"{rest!r} is not a topic"
+
+
 @lru_cache(maxsize=65_536)
 def _dial(delay_ms: int) -> _Dial:
     values = digits(delay_ms)

@@ -10,17 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from time import monotonic, time
-
-import structlog
+from typing import NoReturn
 
 from bridge.access.errors import NOT_VALID, InvalidToken, NoToken
 from bridge.access.sources import Source
 from bridge.access.token import Token, presented
 from bridge.model import log_scope
-from bridge.model.errors import Unavailable
-from bridge.service.supervisor import waiting
-
-log = structlog.get_logger(__name__)
+from bridge.model.part_state import OK
+from bridge.service.supervisor import Status, retrying
 
 _EVERY_S = 1.0
 _PACE_S = 0.05
@@ -31,8 +28,6 @@ class Tokens:
     """Keeps the tokens in memory, and reads changes in a loop. While the source is away, the tokens last read stay
     valid."""
 
-    name = "access"
-
     def __init__(self, source: Source) -> None:
         self._source = source
         self._version: object = None
@@ -42,19 +37,15 @@ class Tokens:
         self._reading = asyncio.Lock()
         self._next_read: asyncio.Task[None] | None = None
         self._last_read_s = 0.0
-        self.state = "ok"
+        self.status = Status("access", state=OK, retry_s=_EVERY_S)
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Runs for ever; waits while the source is away."""
-        while True:
-            try:
-                await self.run_once()
-                self.state = "ok"
-            except Unavailable as error:
-                if self.state == "ok":
-                    log.warning("access.waiting", reason=str(error))
-                self.state = waiting(error)
-            await asyncio.sleep(_EVERY_S)
+        await retrying(self.status, self._read)
+
+    async def _read(self) -> float:
+        await self.run_once()
+        return _EVERY_S
 
     async def run_once(self) -> None:
         """Reads the tokens if they changed.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, assert_never
 
 from bridge.backup.lines import (
     BadBackup,
@@ -30,10 +30,9 @@ from bridge.service.service import Service
 from bridge.service.succession import Step, Succession, named
 from bridge.service.successors import dead, later, successor
 from bridge.store.kept_fields import KeptFields
-from bridge.store.outcomes import outcome_of
 from bridge.store.policies import StoredPolicies
 from bridge.store.schedules import MOST, Full, StoredSchedules
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import RestoreVerdict
 
 _GROUP: Final = 256
 _GROUP_BYTES: Final = 8 << 20
@@ -119,7 +118,7 @@ class Restore:
 
     async def _restore(self, messages: Sequence[Message]) -> None:
         now_ms = int(self._context.store.clock.now_ms())
-        steps = []
+        steps: list[Step[RestoreVerdict]] = []
         for message, former in zip(messages, await self._formers(messages), strict=True):
             if former is not None and not _is_newer(message.record, former):
                 self.counts["kept"] += 1
@@ -131,15 +130,19 @@ class Restore:
                 steps.append(self._step(message, former, now_ms))
         results = await self._succession.perform(steps)
         for result in results:
-            restored = named(result).verdict is Verdict.RESTORED
-            self.counts["messages" if restored else "kept"] += 1
+            match verdict := named(result).verdict:
+                case RestoreVerdict.RESTORED:
+                    self.counts["messages"] += 1
+                case RestoreVerdict.KEPT:
+                    self.counts["kept"] += 1
+                case _:
+                    assert_never(verdict)
 
     async def _formers(self, messages: Sequence[Message]) -> list[Record | None]:
         calls = [self._records.weigh(message.record.topic, message.record.id) for message in messages]
-        answers = await self._context.store.run(calls)
-        return [outcome_of(call, answer).record for call, answer in zip(calls, answers, strict=True)]
+        return [weighed.record for weighed in await self._context.store.run(calls)]
 
-    def _step(self, message: Message, former: Record | None, now_ms: int) -> Step:
+    def _step(self, message: Message, former: Record | None, now_ms: int) -> Step[RestoreVerdict]:
         """A live message waits for its due moment, and a leased one for the end of its lease, whose receipt is gone.
 
         `former`: the record under its id. Its copies are ghosts, so the epoch goes on from its own."""

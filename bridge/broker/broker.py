@@ -7,30 +7,34 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from itertools import starmap
 from random import randrange
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from bridge.broker.client import pamqp_patch
 from bridge.broker.client.connection import BrokerConnection, translated
-from bridge.broker.client.publisher import Publisher
+from bridge.broker.client.delivery import Delivery
+from bridge.broker.client.publisher import Outgoing, Publisher
 from bridge.broker.copies.classify import Arrival, Unusable, classify, submitted
-from bridge.broker.copies.properties import Message
+from bridge.broker.copies.properties import Message, Properties, deaths
 from bridge.broker.copies.submissions import Submission
 from bridge.broker.copy_publisher import CopyPublisher
-from bridge.broker.declared.declare import NotAllowed
 from bridge.broker.declared.declared import Declared
-from bridge.broker.declared.findings import Finding, in_words, not_empty, undeclared
+from bridge.broker.declared.findings import Finding, in_words, not_empty, undeclared, unreadable
 from bridge.broker.declared.refused import oldest_reason
 from bridge.broker.declared.topic_queues import Existing, everything
+from bridge.broker.put_aside import PutAside, QueueReader, TakingGuard
 from bridge.broker.ready.dead_letter_search import DeadLetterSearch
 from bridge.broker.ready.feed import Feeds
 from bridge.broker.ready.taker import Taker
 from bridge.broker.target_publisher import TargetPublisher
 from bridge.broker.traced_publisher import TracedCopyPublisher
 from bridge.model.breaker import Breaker, BreakerState
-from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
+from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing, Unroutable
 from bridge.settings.settings import Settings
 from topology import plan
+from topology.deaths import left_of_key_ms
 from topology.names import Names
 from topology.report import Finding as TopologyFinding
 from topology.verify import check_server, managed, verify, vhost_of
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from bridge.tracing.deliveries import Deliveries
 
 _VERIFY_TIMEOUT_S = 10.0
+_FEW = 100  # messages of `delay.refused`, of which only the oldest is read
 
 # For the loops, which no client waits for. After it a publish counts as lost and is made again.
 _RELEASE_TIMEOUT_MS = 10_000
@@ -53,10 +58,11 @@ class Inspection:
 
 
 class Broker:
-    """RabbitMQ over four connections: requests publish, loops publish, both consume, and feeds serve pulls.
+    """RabbitMQ over a connection for each purpose: requests publish, loops publish, requests take messages, feeds serve
+    pulls, and each queue of the bridge has one for its reader.
 
     RabbitMQ blocks publishers by connection, and acks have to go on. A request also gives up far sooner than a loop.
-    Clients decide how many pulls wait, and the checkpoint has to go on.
+    Clients decide how many pulls wait, and which messages RabbitMQ can't deliver without closing a connection.
     """
 
     def __init__(self, settings: Settings, listed: Existing, tracing: Deliveries | None = None) -> None:
@@ -90,6 +96,7 @@ class Broker:
                 about=about,
             )
 
+        self._connection = connection
         self._publishing = connection("publishing")
         self.consuming = connection("consuming")
         self._releasing = connection("releasing")
@@ -104,10 +111,16 @@ class Broker:
         to_others = Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS, to_others=True)
         self._targets = TargetPublisher(self._names, to_others)
         self.copy_publisher = self._copy_publisher(Publisher(self._publishing, timeout_ms=timeout_ms), everything)
+        self._probing = Publisher(self._publishing, timeout_ms=timeout_ms, channels=1)
         self.releases = self._copy_publisher(Publisher(self._releasing, timeout_ms=_RELEASE_TIMEOUT_MS), listed)
         self.taker = Taker(self.consuming, timeout_ms=timeout_ms)
         self.feeds = Feeds(self._polling, timeout_ms=timeout_ms)
-        self.dead_letter_search = DeadLetterSearch(self.consuming)
+        self._put_aside = PutAside(self.releases.refuse, settings.tls)
+        self.taking_guard = TakingGuard((self.consuming, self._polling), self._put_aside)
+        self._searching = connection("searching")
+        search_guard = TakingGuard((self._searching,), self._put_aside)
+        self.dead_letter_search = DeadLetterSearch(self._searching, search_guard)
+        self._readers: dict[str, QueueReader] = {}  # by queue
         # The latest answers of the management API, by question: some are asked only once.
         self._answers: dict[str, list[TopologyFinding]] = {}
 
@@ -130,6 +143,13 @@ class Broker:
         if report.findings:
             raise BrokerUnfit("; ".join(str(finding) for finding in report.findings))
 
+    def reader(self, queue: str, purpose: str) -> QueueReader:
+        """Returns the reader of one of the bridge's own queues, the same at each call. `purpose`: as its connection is
+        named on RabbitMQ."""
+        if queue not in self._readers:
+            self._readers[queue] = QueueReader(self._connection(purpose), queue, self._put_aside)
+        return self._readers[queue]
+
     def classifier(self, lane: int) -> Callable[..., Arrival]:
         """Returns `classify` for the deliveries of a lane's checkpoint; call it with the message and `now_ms`."""
         return partial(classify, self._names.in_lane(lane))
@@ -137,6 +157,11 @@ class Broker:
     def submitted(self, message: Message, *, now_ms: int) -> Submission | Unusable:
         """Reads a delivery of the ingress queue."""
         return submitted(self._names, message, now_ms=now_ms)
+
+    def has_waited(self, delivery: Delivery, message_id: str) -> bool:
+        """Whether a message in a ready queue came there straight out of the wheel, after its whole delay."""
+        names, died = self._names.lane_for(message_id), deaths(delivery.properties.headers)
+        return left_of_key_ms(names, delivery.routing_key, died) == 0
 
     async def inspect(
         self, topics: Sequence[str], listed: Callable[[], Awaitable[Collection[str]]], *, whole: bool
@@ -159,14 +184,21 @@ class Broker:
                 self._answers |= await managed(url, vhost, wanted, often=not whole, tls=tls)
         findings = [finding for answer in self._answers.values() for finding in answer]
         unbound = [finding for finding in findings if finding.found == "missing"]
-        if (reason := await oldest_reason(self.consuming, self._names.refused)) is not None:
+        refused = self.reader(self._names.refused, "watching")
+        await refused.look(_FEW)
+        if (reason := await oldest_reason(refused.connection, self._names.refused)) is not None:
             findings.append(not_empty(self._names.refused, reason))
-        try:
-            mended = await self.declared.mend(wanted, listed) + [finding.name for finding in unbound]
-        except NotAllowed as refusal:
-            return Inspection(findings=in_words([*findings, undeclared(str(refusal))]), mended=[])
-        self.declared.note_existing(topics)
-        return Inspection(findings=in_words(one for one in findings if one not in unbound), mended=mended)
+        mended = await self.declared.mend(wanted, listed)
+        gone = mended.missing
+        bound = [finding.name for finding in unbound if gone.isdisjoint(_ends_of(finding.name))]
+        self.declared.note_existing(topic for topic in topics if self._names.ready_queue(topic) not in gone)
+        findings = [finding for finding in findings if finding not in unbound]
+        findings += undeclared(mended, self._topic_of)
+        crashing = starmap(unreadable, self._put_aside.in_vain.items())
+        return Inspection(findings=[*in_words(findings), *crashing], mended=[*mended.declared, *bound])
+
+    def _topic_of(self, queue: str) -> str | None:
+        return self._names.topic_of_ready_queue(queue) or self._names.topic_of_dead_queue(queue)
 
     async def check(self) -> None:
         """Checks that RabbitMQ takes messages. Asks it only if a call has timed out since its last answer.
@@ -176,13 +208,42 @@ class Broker:
         """
         await self._check(ask=self.breaker.state is not BreakerState.CLOSED)
 
-    async def probe(self) -> None:
-        """Checks that RabbitMQ takes messages, and that it answers now: a frozen broker keeps its connections open.
+    async def probe(self) -> list[Finding]:
+        """Publishes an empty message to each of two queues of the bridge's own, over the connection of sends, and waits
+        for the confirms. If the connection is lost, it connects to each other node once, as the next sends would.
+
+        Returns:
+            A finding for a queue that does not confirm while others do.
 
         Raises:
-            BrokerUnavailable: RabbitMQ is away, frozen, or blocks publishers.
+            BrokerUnavailable: RabbitMQ is away, frozen or cut off from its majority, blocks publishers, or refuses the
+                bridge's user.
         """
-        await self._check(ask=True)
+        for left in reversed(range(self._publishing.nodes)):
+            try:
+                return await self._probe()
+            except BrokerUnavailable:
+                if not left or self._publishing.is_open:
+                    raise
+        return []
+
+    async def _probe(self) -> list[Finding]:
+        await self._check(ask=False)
+        called_s = monotonic()
+        queues = self._names.probes
+        errors = await self._probing.publish([Outgoing("", one, Properties(message_id=one), b"") for one in queues])
+        # A queue that somebody has deleted is no failure: RabbitMQ has answered, and the watch reports the queue.
+        failed = {
+            queue: error
+            for queue, error in zip(queues, errors, strict=True)
+            if error is not None and not isinstance(error, Unroutable)
+        }
+        if failed and self._publishing.confirmed_s < called_s:
+            raise next(iter(failed.values()))
+        return [
+            Finding("warning", f"the queue {queue} does not confirm ({error}), and other queues do")
+            for queue, error in failed.items()
+        ]
 
     async def _check(self, *, ask: bool) -> None:
         await self.declared.wheel.ensure()
@@ -226,7 +287,16 @@ class Broker:
 
     async def close(self) -> None:
         """Closes all connections. RabbitMQ requeues unacknowledged deliveries."""
+        for reader in self._readers.values():
+            await reader.connection.drop()
+        await self._searching.drop()
         await self.consuming.drop()
         await self._polling.drop()
         await self._releasing.drop()
         await self._publishing.drop()
+
+
+def _ends_of(binding: str) -> tuple[str, str]:
+    """Returns the source and the destination in the name of a finding about a binding."""
+    source, _, rest = binding.removeprefix("binding ").partition(" --")
+    return source, rest.rpartition("--> ")[2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from ulid import ULID
 
@@ -14,7 +14,7 @@ from bridge.broker.copies.copies import as_refused
 from bridge.broker.copies.properties import Message, Properties
 from bridge.broker.declared.declared import Declared
 from bridge.broker.declared.topic_queues import Existing
-from bridge.broker.publications import Carrying, Publication, Route, messages, parked_again
+from bridge.broker.publications import Carrying, Publication, Route, letter_may_follow, messages, parked_again
 from bridge.broker.target_publisher import TargetPublisher
 from bridge.model.errors import BrokerUnavailable, NotPublished, Unavailable, Unpublishable, Unroutable
 from bridge.model.message import Copy, CopyKind
@@ -48,26 +48,40 @@ class CopyPublisher:
         """Publishes all copies in one burst. Returns for each copy None once its confirm counts, or the error. A
         `NotPublished` means that no queue has the copy."""
         try:
-            removed = await self._declare(publications)
+            refused = await self._declare(publications)
         except Unavailable as error:
             return [NotPublished(str(error))] * len(publications)
-        if not removed:
+        for topic in {one.copy.topic for one in publications if letter_may_follow(one)} - set(refused):
+            self._declared.expect_letter(topic)
+        if not refused:
             return await self._publish(publications)
         topics = [publication.copy.topic for publication in publications]
-        left = [publication for publication in publications if publication.copy.topic not in removed]
-        return _with_removed(topics, removed, await self._publish(left))
+        left = [publication for publication in publications if publication.copy.topic not in refused]
+        return _with_refused(topics, refused, await self._publish(left) if left else [])
+
+    async def park(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+        """Publishes copies into the wheel, as `publish` does, whether their topics have queues or not."""
+        try:
+            await self._declared.wheel.ensure()
+        except BrokerUnavailable as error:
+            return [error] * len(publications)
+        return await self._publish(publications)
 
     async def _publish(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
         targeted = [one for one in publications if one.route is Route.TARGET]
         if not targeted:
             return await self._publish_own(publications)
         own = [one for one in publications if one.route is not Route.TARGET]
-        published = await asyncio.gather(
-            self._publish_own(own),
-            self._targets.publish([outgoing for _, outgoing in messages(self._names, targeted, bundled=False)]),
-        )
+        published = await asyncio.gather(self._publish_own(own), self._publish_targeted(targeted))
         own_errors, target_errors = map(iter, published)
         return [next(target_errors if one.route is Route.TARGET else own_errors) for one in publications]
+
+    async def _publish_targeted(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
+        outgoing = [one for _, one in messages(self._names, publications, bundled=False)]
+        errors = await self._targets.publish(outgoing)
+        for publication, error in zip(publications, errors, strict=True):
+            _note_arrival(publication, error)
+        return errors
 
     async def _publish_own(self, publications: Sequence[Publication]) -> list[BrokerUnavailable | None]:
         async def again(missing: Sequence[Carrying]) -> list[BrokerUnavailable | None]:
@@ -76,6 +90,8 @@ class CopyPublisher:
             return await self._publish_again(firsts, [outgoing for _, outgoing in missing])
 
         errors = await self._carry(list(messages(self._names, publications, bundled=self._bundles)), again)
+        for at, publication in enumerate(publications):
+            _note_arrival(publication, errors[at])
         released = [publication.copy for publication in publications if publication.route is Route.READY]
         old = {copy.topic for copy in released if _sent_long_before(copy)}
         await self._declared.settled({copy.topic for copy in released}, old=old, dead=_dead_topics(publications))
@@ -156,34 +172,51 @@ class CopyPublisher:
                 await self._declared.wheel.renew()
             topics = [publication.copy.topic for publication in publications]
             self._declared.forget_topics(topics)
-            removed = await self._declare(publications)
+            refused = await self._declare(publications)
         except Unavailable as error:
             return [NotPublished(str(error))] * len(outgoing)
-        left = [one for topic, one in zip(topics, outgoing, strict=True) if topic not in removed]
-        return _with_removed(topics, removed, await self._publisher.publish(left))
+        left = [one for topic, one in zip(topics, outgoing, strict=True) if topic not in refused]
+        return _with_refused(topics, refused, await self._publisher.publish(left))
 
-    async def _declare(self, publications: Sequence[Publication]) -> set[str]:
-        """Declares the queues that the publications need, but not of removed topics, which it returns."""
+    async def _declare(self, publications: Sequence[Publication]) -> dict[str, NotPublished]:
+        """Declares the queues that the publications need. Returns by topic why it has no queue: it was removed, or
+        RabbitMQ refuses the declare. That concerns no other topic.
+
+        Raises:
+            Unavailable
+        """
+        await self._declared.wheel.ensure()
         topics = {publication.copy.topic for publication in publications}
         undeclared = {topic for topic in topics if not self._declared.has_topic(topic)}
-        removed: set[str] = set()
+        refused: dict[str, NotPublished] = {}
         if undeclared:
-            removed = undeclared.difference(await self._existing(undeclared))
-            await asyncio.gather(*map(self._declared.ensure_topic, undeclared - removed))
-        else:
-            await self._declared.wheel.ensure()
-        dying = {topic for topic in _dead_topics(publications) - removed if not self._declared.has_dead(topic)}
+            existing = undeclared & set(await self._existing(undeclared))
+            refused = {topic: NotPublished(f"there is no topic {topic!r}") for topic in undeclared - existing}
+            refused |= await _refusals(self._declared.ensure_topic, existing)
+        dying = {topic for topic in _dead_topics(publications) - set(refused) if not self._declared.has_dead(topic)}
         if dying:
-            await asyncio.gather(*map(self._declared.ensure_dead, dying))
-        return removed
+            refused |= await _refusals(self._declared.ensure_dead, dying)
+        return refused
 
 
-def _with_removed(
-    topics: Sequence[str], removed: Collection[str], results: Sequence[BrokerUnavailable | None]
+async def _refusals(ensure: Callable[[str], Awaitable[None]], topics: Collection[str]) -> dict[str, NotPublished]:
+    """Declares the queues of all topics together. Returns the error of each topic that has one."""
+    ended = await asyncio.gather(*map(ensure, topics), return_exceptions=True)
+    errors = {topic: error for topic, error in zip(topics, ended, strict=True) if error is not None}
+    for error in errors.values():
+        if not isinstance(error, Unavailable):
+            raise error
+    return {
+        topic: error if isinstance(error, NotPublished) else NotPublished(str(error)) for topic, error in errors.items()
+    }
+
+
+def _with_refused(
+    topics: Sequence[str], refused: Mapping[str, NotPublished], results: Sequence[BrokerUnavailable | None]
 ) -> list[BrokerUnavailable | None]:
-    """Returns a result for each topic: an error for a removed one, and for the others, in order, the given results."""
+    """Returns a result for each topic: the error of a refused one, and for the others, in order, the given results."""
     others = iter(results)
-    return [NotPublished(f"there is no topic {topic!r}") if topic in removed else next(others) for topic in topics]
+    return [refused[topic] if topic in refused else next(others) for topic in topics]
 
 
 def _dead_topics(publications: Sequence[Publication]) -> set[str]:
@@ -193,6 +226,11 @@ def _dead_topics(publications: Sequence[Publication]) -> set[str]:
         for publication in publications
         if publication.route is Route.DEAD and publication.copy.envelope.target is None
     }
+
+
+def _note_arrival(publication: Publication, error: BrokerUnavailable | None) -> None:
+    if publication.arrived is not None and error is None:
+        publication.arrived()
 
 
 def _sent_long_before(copy: Copy) -> bool:

@@ -6,7 +6,7 @@ its window is a plain message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
 from bridge.broker.client.encode_properties import CopyProperties
@@ -18,7 +18,7 @@ from bridge.broker.copies.windows import windows
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind
 from topology.names import Names
-from topology.wheel import MAX_DELAY_MS, ceil_to_tenth, floor_to_tenth, route
+from topology.wheel import MAX_DELAY_MS, TENTH_MS, ceil_to_tenth, floor_to_tenth, route
 
 LEAD_MS = 100
 """How much short of due the wheel aims, so that the checkpoint can release at the exact moment."""
@@ -48,6 +48,8 @@ class Publication:
     `live_for_ms`: for a ready queue or a target, what is left of its time to live, 0 for no end.
     `reason`: for a dead-letter queue, why the copy is a dead letter.
     `shares`: for the wheel, the copy may travel in one bundle with others that are published with it.
+    `arrived`: for a ready queue or a target, called once a queue has confirmed the copy, also if its confirm does not
+    count yet.
     """
 
     copy: Copy
@@ -58,12 +60,31 @@ class Publication:
     live_for_ms: int = 0
     reason: str = ""
     shares: bool = False
+    arrived: Callable[[], None] | None = None
 
 
 def parked_ms(left_ms: float, *, exact: bool) -> int:
     """Returns how long the wheel keeps a copy whose delay ends in `left_ms`: in ms, a whole number of tenths of a
     second, and at most the longest delay: our estimate of Redis' clock is a little behind."""
     return min(floor_to_tenth(left_ms - LEAD_MS) if exact else ceil_to_tenth(left_ms), MAX_DELAY_MS)
+
+
+def short_ms() -> int:
+    """Returns how early the wheel brings a copy at most, in ms."""
+    return LEAD_MS + TENTH_MS
+
+
+def letter_may_follow(publication: Publication) -> bool:
+    """Returns whether the next copy may be a dead letter in a dead queue of its topic's own. It is one when this lease
+    copy ends the lease of a message without retries left, or when the last retry, whose copy this is, fails too."""
+    copy = publication.copy
+    if publication.kind is CopyKind.LEASE:
+        last = copy.max_retry + 1
+    elif publication.kind is CopyKind.RETRY:
+        last = copy.max_retry
+    else:
+        return False
+    return copy.attempt > last and copy.envelope.target is None
 
 
 def messages(names: Names, publications: Sequence[Publication], *, bundled: bool) -> Iterator[Carrying]:

@@ -5,8 +5,9 @@ A released copy takes the span's context along, for whoever takes the copy. The 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bridge.broker.client.publisher import Publisher
@@ -44,14 +45,13 @@ class TracedCopyPublisher(CopyPublisher):
         spans = [self._begun(publication) for publication in publications]
         errors = await super().publish(
             [
-                publication if span is None else replace(publication, copy=_with_context(publication.copy, span))
+                publication if span is None else _with_span(publication, span)
                 for publication, span in zip(publications, spans, strict=True)
             ]
         )
         for span, error in zip(spans, errors, strict=True):
-            if span is not None:
-                if error is not None:
-                    span.fail(type(error).__name__, str(error))
+            if span is not None and error is not None:
+                span.fail(type(error).__name__, str(error))
                 span.end()
         return errors
 
@@ -62,6 +62,18 @@ class TracedCopyPublisher(CopyPublisher):
             return None
         target = copy.envelope.target
         return self._tracing.released(copy, self._exchange if target is None else target.exchange)
+
+
+def _with_span(publication: Publication, span: DeliverySpan) -> Publication:
+    """The publication with the span's context. The span ends with the confirm, which may count later."""
+    copy = _with_context(publication.copy, span)
+    return replace(publication, copy=copy, arrived=partial(_arrived, span, publication.arrived))
+
+
+def _arrived(span: DeliverySpan, arrived: Callable[[], None] | None) -> None:
+    span.end()
+    if arrived is not None:
+        arrived()
 
 
 def _with_context(copy: Copy, span: DeliverySpan) -> Copy:

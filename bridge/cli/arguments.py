@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 # The options of every client command, and whether each takes a value.
-_SHARED: Final = {"--url": True, "--token": True, "--json": False}
+_SHARED: Final = dict.fromkeys(("--url", "--token", "--ca", "--cert", "--key"), True) | {"--json": False}
 
 
 def behind_command(arguments: list[str], default: str | None = None) -> list[str]:

@@ -15,13 +15,13 @@ from bridge.loops.schedules import Schedules
 from bridge.loops.watch import Watch
 from bridge.metrics.process import CERTIFICATE
 from bridge.metrics.topics import LABELS
+from bridge.model.tls import expires_s
 from bridge.service.pools import Pools, Routes
 from bridge.service.service import Service
 from bridge.service.worker_rpc import WorkerRpc
 from bridge.settings.pools import DEFAULT
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
-from bridge.settings.tls import expires_s
 
 if TYPE_CHECKING:
     from bridge.tracing.deliveries import Deliveries

@@ -11,7 +11,7 @@ import typer
 from bridge.cli import failures
 from bridge.cli.groups import App
 from bridge.cli.logs import configure
-from bridge.cli.pool_option import POOL_HELP, read_settings, settings_of
+from bridge.cli.pool_option import POOL_HELP, pool_of, read_settings
 from bridge.cli.record import record
 from bridge.cli.unavailable import end_unavailable
 from bridge.loops.audit import Audit, Overdue
@@ -40,7 +40,8 @@ def audit(
     Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: some messages were not repaired, a
     server did not answer, or the checkpoint is behind, so nothing could be checked.
     """
-    settings = settings_of(pool)
+    whole = read_settings()
+    settings = pool_of(whole, pool)
     configure(settings)  # otherwise warnings would be printed into the output
     try:
         overdue = asyncio.run(_find_overdue(settings, repair))
@@ -50,7 +51,7 @@ def audit(
         failures.end("audit", _BEHIND)
     repaired = sum(message.done is not None for message in overdue)
     if repair:
-        asyncio.run(_record(repaired))
+        asyncio.run(_record(whole, repaired))
     if json:
         typer.echo(orjson.dumps([_row(message) for message in overdue], option=orjson.OPT_INDENT_2).decode())
     else:
@@ -76,8 +77,8 @@ async def _find_overdue(settings: Settings, repair: bool) -> list[Overdue] | Non
         await service.close()
 
 
-async def _record(repaired: int) -> None:
-    service = Service(read_settings())  # of the default pool, which has the actions on all pools
+async def _record(settings: Settings, repaired: int) -> None:
+    service = Service(settings)  # of the default pool, which has the actions on all pools
     try:
         await record(service, What.REPAIR, count=repaired)
     finally:

@@ -18,9 +18,10 @@ from bridge.backup.lines import BadBackup
 from bridge.backup.restoring import Restore
 from bridge.backup.taking import Backup
 from bridge.cli import failures
+from bridge.cli.counted import counted
 from bridge.cli.groups import App
 from bridge.cli.logs import configure
-from bridge.cli.pool_option import POOL_HELP, read_settings, settings_of
+from bridge.cli.pool_option import POOL_HELP, pool_of, read_settings, settings_of
 from bridge.cli.progress import progress
 from bridge.cli.record import record
 from bridge.cli.unavailable import end_unavailable
@@ -64,12 +65,13 @@ def restore(file: _File, *, json: _Json = False, pool: _Pool = DEFAULT) -> None:
     Settings come from the environment (BRIDGE_…), as for `serve`. Exit code 1: the file is damaged, a body is missing,
     or a server did not answer.
     """
-    settings = settings_of(pool)
+    whole = read_settings()
+    settings = pool_of(whole, pool)
     configure(settings)
     try:
         with _opened(file, "restore", os.O_RDONLY) as lines:
             counts = asyncio.run(_restore(settings, pool, lines))
-        asyncio.run(_record(counts))
+        asyncio.run(_record(whole, counts))
     except BadBackup as error:
         failures.end("restore", f"{file}: {error}")
     except Unavailable as error:
@@ -98,7 +100,7 @@ async def _restore(settings: Settings, pool: str, lines: BinaryIO) -> Counter[st
     service = Service(settings, pool=pool)
     restoring = Restore(service)
     try:
-        await service.start()
+        await service.connect()
         with progress("messages", lambda: restoring.counts["messages"] + restoring.counts["kept"]):
             await restoring.run(lines)
     except (BrokerUnfit, StoreUnfit) as error:
@@ -108,8 +110,8 @@ async def _restore(settings: Settings, pool: str, lines: BinaryIO) -> Counter[st
     return restoring.counts
 
 
-async def _record(counts: Counter[str]) -> None:
-    service = Service(read_settings())  # of the default pool, which has the actions on all pools
+async def _record(settings: Settings, counts: Counter[str]) -> None:
+    service = Service(settings)  # of the default pool, which has the actions on all pools
     try:
         await record(service, What.RESTORE, count=counts["messages"])
     finally:
@@ -131,7 +133,8 @@ def _opened(file: Path, command: str, flags: int) -> Iterator[BinaryIO]:
 
 
 def _end(command: str, counts: Counter[str], *, as_json: bool) -> None:
-    text = orjson.dumps(counts).decode() if as_json else ", ".join(f"{n:,} {name}" for name, n in counts.items())
+    text = orjson.dumps(counts).decode() if as_json else ", ".join(counted(n, name) for name, n in counts.items())
     typer.echo(text if as_json else f"{text}.".replace("_", " "), err=command == "backup")
     if counts["without_body"]:
-        failures.end(command, f"{counts['without_body']:,} messages have no body in Redis, and can't be restored")
+        lost = counted(counts["without_body"], "messages")
+        failures.end(command, f"{lost} without a body in Redis can't be restored")

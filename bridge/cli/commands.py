@@ -44,7 +44,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "dev": ("dev", "Run RabbitMQ, Redis and the bridge on this machine."),
     "doctor": ("doctor.command", "Find what is wrong with the settings, RabbitMQ, Redis and a running bridge."),
     "topology": ("topology", "Show, declare, check, export and drain the topology on RabbitMQ."),
-    "migrate": ("migrate", "Move exchanges of the delayed-message plugin to plain ones, and back."),
+    "migrate": ("migrate.command", "Move exchanges of the delayed-message plugin to plain ones, and back."),
     "door": ("door", "Pass AMQP clients on to RabbitMQ, those of the delayed-message plugin unchanged."),
     "token": ("token", "Create, list and revoke the tokens of HTTP clients."),
     "config": ("config", "Show the settings, and check them."),

@@ -19,10 +19,10 @@ from bridge.door.door import Door
 from bridge.door.ingresses import Ingresses
 from bridge.metrics import process  # noqa: F401 - its figures are on the page of metrics
 from bridge.model.errors import WrongSettings
+from bridge.model.tls import server_context
 from bridge.settings.amqp_urls import amqp_nodes
 from bridge.settings.reading import read
 from bridge.settings.settings import Settings
-from bridge.settings.tls import server_context
 from topology.names import Names
 
 app = App()

@@ -41,7 +41,19 @@ class ListByDefault(Group):
 
 
 class OptionsAnywhere(Group):
-    """A group whose own options may come behind the command's name too."""
+    """A group whose own options may come behind the command's name too. The help of each command says so."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            command.epilog = (
+                f"It also takes the options that `{ctx.command_path} --help` lists, such as {self._addresses()}."
+            )
+        return command
+
+    def _addresses(self) -> str:
+        """The options that name the address of a server."""
+        return ", ".join(option.opts[0] for option in self.params if option.opts[0].endswith("url"))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = {name: bool(getattr(option, "is_flag", False)) for option in self.params for name in option.opts}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Final
 
 import structlog
 
 from bridge.model import log_scope
+from bridge.model.errors import BrokerUnfit, StoreUnfit
 from bridge.settings.settings import Settings
+
+_REFUSALS: Final = (BrokerUnfit, StoreUnfit)
 
 
 def configure(settings: Settings) -> None:
@@ -40,10 +44,35 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+    quiet_libraries()
+
+
+def quiet_libraries() -> None:
+    """Silences loggers of libraries whose lines repeat what the bridge itself logs or counts."""
     # uvicorn warns of each client that does not speak HTTP, so clients could fill the disk. A metric counts them.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    logging.getLogger("uvicorn.error").addFilter(_is_no_reset)
+    logging.getLogger("uvicorn.error").addFilter(_is_no_refused_start)
     # A collector that is away would be in the log at each retry, and not once for each batch of spans.
     logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
+    # aiormq logs an error at each try to connect, and raises it too. The bridge warns once an outage.
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)
+
+
+def _is_no_reset(record: logging.LogRecord) -> bool:
+    """Whether the record is not about a client that reset its connection in the middle of an answer. uvloop then closes
+    the transport at the first write, and uvicorn takes the error of the next write for the application's."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, RuntimeError) and "the handler is closed" in str(error))
+
+
+def _is_no_refused_start(record: logging.LogRecord) -> bool:
+    """Whether the record is not about a start that the bridge itself refused: `service.refused` says why. uvicorn logs
+    the traceback of any failed start, and then that it failed."""
+    says = record.getMessage()
+    return says != "Application startup failed. Exiting." and not (
+        says.startswith("Traceback") and any(f"{kind.__module__}.{kind.__name__}: " in says for kind in _REFUSALS)
+    )
 
 
 def _name_request(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from bridge.cli.counted import counted
+
 
 @contextmanager
 def progress(what: str, done: Callable[[], int]) -> Iterator[None]:
@@ -17,5 +19,5 @@ def progress(what: str, done: Callable[[], int]) -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    with Live(get_renderable=lambda: Text(f"{done():,} {what}"), console=console, transient=True):
+    with Live(get_renderable=lambda: Text(counted(done(), what)), console=console, transient=True):
         yield

@@ -9,6 +9,7 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, Final
 
+from bridge.model.message import is_path_step
 from bridge.model.schedule_names import SCHEDULE_PATTERN, valid_schedule
 
 _LARGEST: Final = 16 * 1024 * 1024
@@ -39,8 +40,10 @@ def schedule_documents(path: Path) -> Mapping[str, Any]:
     if not isinstance(found, dict) or whole.keys() - {_MEMBER}:
         raise BadScheduleFile(f"{path}: must have tables [{_MEMBER}.NAME] alone, one for each schedule")
     for name in found:
-        if not valid_schedule(name):
-            raise BadScheduleFile(f"{path}: the name {name[:100]!r} must match {SCHEDULE_PATTERN}")
+        if not valid_schedule(name) or is_path_step(name):
+            raise BadScheduleFile(
+                f'{path}: the name {name[:100]!r} must match {SCHEDULE_PATTERN}, and be neither "." nor ".."'
+            )
     return {name: _as_json(document) for name, document in found.items()}
 
 

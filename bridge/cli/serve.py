@@ -24,6 +24,7 @@ from bridge.cli.logs import configure
 from bridge.cli.workers import Workers
 from bridge.http.app import served_app
 from bridge.http.server.protocol import limited_protocol
+from bridge.http.server.pulse import Pulse
 from bridge.http.server.server import DrainingServer
 from bridge.http.server.sweep import Limits
 from bridge.model.errors import WrongSettings
@@ -77,10 +78,11 @@ def _run(
     """Serves until a signal ends it. Returns the exit code."""
     tracing = start_tracing(os.environ, worker_rpc.name)
     pools = assemble(settings, worker_rpc, tracing)
+    pulse = Pulse(settings.answer_within_s)
     config = uvicorn.Config(
         served_app(pools),
         loop="uvloop",
-        http=limited_protocol(_limits(settings)),
+        http=limited_protocol(_limits(settings), pulse),
         ws="none",
         timeout_keep_alive=settings.keep_alive // 1_000,
         log_config=None,
@@ -92,7 +94,7 @@ def _run(
         backlog=2_048,
     )
     reporter = Reporter(pools, notices) if notices else None
-    server = DrainingServer(config, pools, drain_ms=settings.drain, lifeline=lifeline, reporter=reporter)
+    server = DrainingServer(config, pools, pulse, drain_ms=settings.drain, lifeline=lifeline, reporter=reporter)
     # After a clean shutdown uvicorn raises the signal that ended it once more.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
@@ -141,6 +143,7 @@ def _limits(settings: Settings) -> Limits:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files.allowed, files.hard))
     return Limits(
         connections=files.connections,
+        unread_bytes=settings.max_buffered,
         head_bytes=settings.max_head,
         client_timeout_s=settings.client_timeout / 1_000,
         keep_alive_s=settings.keep_alive / 1_000,

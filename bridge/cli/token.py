@@ -27,6 +27,7 @@ from bridge.access.token import (
 from bridge.cli import failures
 from bridge.cli.columns import aligned
 from bridge.cli.groups import App
+from bridge.cli.logs import configure
 from bridge.cli.pool_option import read_settings, settings_of
 from bridge.cli.record import record
 from bridge.cli.unavailable import end_unavailable
@@ -185,6 +186,8 @@ def _stored(service: Service) -> StoredTokens:
 
 
 def _run(settings: Settings, work: Callable[[Service], Awaitable[Result]]) -> Result:
+    configure(settings)
+
     async def connected() -> Result:
         service = Service(settings)
         try:

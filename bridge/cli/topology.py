@@ -21,8 +21,8 @@ from bridge.cli.groups import App, OptionsAnywhere
 from bridge.cli.local_servers import local_servers
 from bridge.cli.pool_option import POOL_HELP, settings_of
 from bridge.cli.progress import progress
+from bridge.model.tls import client_context, tls_failure
 from bridge.settings import amqp_urls
-from bridge.settings.tls import client_context, tls_failure
 from topology import plan
 from topology.channels import with_lanes_found
 from topology.connect import Connection, connected

@@ -19,6 +19,7 @@ from bridge.door.brokers import Brokers
 from bridge.door.methods import BadFrame
 from bridge.door.requests import Requests
 from bridge.metrics import door as metrics
+from bridge.model import background
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +54,7 @@ class Connection(asyncio.Protocol):
         self._client = client = cast(asyncio.Transport, transport)
         client.set_write_buffer_limits(high=BUFFER_BYTES)
         self._connecting = asyncio.create_task(self._connect())
+        self._connecting.add_done_callback(self._connected)
 
     async def _connect(self) -> None:
         try:
@@ -70,6 +72,11 @@ class Connection(asyncio.Protocol):
             early, self._early = self._early, b""
             self.data_received(early)
             self._client.resume_reading()
+
+    def _connected(self, connecting: asyncio.Task[None]) -> None:
+        if not connecting.cancelled() and connecting.exception() is not None:
+            background.ended("connect a client", connecting)
+            self.close()
 
     def data_received(self, data: bytes) -> None:
         if self._said_goodbye or self._client is None:

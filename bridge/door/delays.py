@@ -1,4 +1,5 @@
-"""Finds the header `x-delay` of a message, and decides whether it asks for a delay. Pure.
+"""Finds the header `x-delay` of a message, and decides whether it asks for a delay. Removes the header that would delay
+it in RabbitMQ too. Pure.
 
 The types and their conversions are those of RabbitMQ's delayed-message plugin: whole numbers, texts of digits, and
 numbers with a fraction, which it cuts off.
@@ -6,11 +7,15 @@ numbers with a fraction, which it cuts off.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct, error
 from typing import Final
 
 NAME: Final = b"x-delay"
+HOLDING: Final = b"x-opt-delivery-time"
+"""With it a quorum queue of RabbitMQ 4.4 holds a message until this instant."""
 
+_SIZE: Final = 3  # where the size of a frame's payload is
 _PROPERTIES: Final = 7 + 14  # where the properties begin in a frame: behind class, weight, size of the body and flags
 _CONTENT_TYPE, _CONTENT_ENCODING, _HEADERS = 1 << 15, 1 << 14, 1 << 13
 _LONG: Final = Struct(">I")
@@ -38,25 +43,55 @@ def asks_for_delay(frame: bytes) -> bool:
         return False
 
 
+def not_held(frame: bytes) -> bytes:
+    """The header frame without `HOLDING`. The ingress could get the message late otherwise, and its delay would begin
+    then. A frame that can't be read stays as it is: RabbitMQ refuses it."""
+    try:
+        held = [(begin, end) for name, begin, _, end in _headers(frame) if name == HOLDING]
+    except (IndexError, error):
+        return frame
+    for begin, end in reversed(held):
+        frame = frame[:begin] + frame[end:]
+        for place in (_SIZE, _table(frame)):
+            size = _LONG.unpack_from(frame, place)[0] - (end - begin)
+            frame = frame[:place] + _LONG.pack(size) + frame[place + _LONG.size :]
+    return frame
+
+
 def _asks(frame: bytes) -> bool:
+    for name, _, value, _ in _headers(frame):
+        if name == NAME:
+            return _is_later(frame[value], frame, value + 1)
+    return False
+
+
+def _headers(frame: bytes) -> Iterator[tuple[bytes, int, int, int]]:
+    """Yields the name of each header, where the header begins, where its value does with its type, and where it ends.
+
+    Raises:
+        IndexError, error: the frame ends before its headers, or a type is unknown.
+    """
+    place = _table(frame)
+    if not place:
+        return
+    end = place + _LONG.size + _LONG.unpack_from(frame, place)[0]
+    place += _LONG.size
+    while place < end:
+        begin, value = place, place + 1 + frame[place]
+        place = value + 1 + _size(frame[value], frame, value + 1)
+        yield frame[begin + 1 : value], begin, value, place
+
+
+def _table(frame: bytes) -> int:
+    """Where the headers begin, with their size; 0: there are none."""
     flags = frame[_PROPERTIES - 2] << 8 | frame[_PROPERTIES - 1]
     if not flags & _HEADERS:
-        return False
+        return 0
     place = _PROPERTIES
     for flag in (_CONTENT_TYPE, _CONTENT_ENCODING):
         if flags & flag:
             place += 1 + frame[place]
-    end = place + 4 + _LONG.unpack_from(frame, place)[0]
-    place += 4
-    while place < end:
-        name = frame[place + 1 : place + 1 + frame[place]]
-        place += 1 + frame[place]
-        kind = frame[place]
-        place += 1
-        if name == NAME:
-            return _is_later(kind, frame, place)
-        place += _size(kind, frame, place)
-    return False
+    return place
 
 
 def _size(kind: int, frame: bytes, place: int) -> int:

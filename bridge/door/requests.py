@@ -1,6 +1,7 @@
 """Passes on what a client sends, and changes two methods in it. Pure.
 
-A declare of the plugin's exchange type becomes passive. A publish with `x-delay` goes to the ingress of its exchange.
+A declare of the plugin's exchange type becomes passive. A publish with `x-delay` goes to the ingress of its exchange,
+without a header that makes RabbitMQ 4.4 hold it.
 All other bytes pass unchanged, bodies of any size as they come. The door holds a method or a header until it is whole,
 and a publish until its header has come, as only that says whether there is an `x-delay`.
 """
@@ -101,7 +102,7 @@ class Requests:
                 if (publish := self._publishes.pop(channel, None)) is not None:
                     out.append(data[passed:place])
                     out.append(self._routed(publish, data[place:end]))
-                    passed = place
+                    passed = end
                 place = end
                 continue
             if channel in self._publishes:
@@ -114,7 +115,7 @@ class Requests:
                         publish = data[place:end]
                         out.append(data[passed:place])
                         out.append(self._routed(publish, data[end:header_end]))
-                        passed = end
+                        passed = header_end
                     place = header_end
                     continue
                 self._hold(channel, data[place:end])
@@ -150,10 +151,10 @@ class Requests:
         self._publishes[channel] = publish
 
     def _routed(self, publish: bytes, header: bytes) -> bytes:
-        """Returns the publish, without its header, to the exchange that it belongs to."""
+        """Returns the publish with its header, to the exchange that it belongs to."""
         if _MARK in header and delays.asks_for_delay(header):
             ingress = self._ingress_of(methods.exchange_of(publish))
             if ingress is not None:
                 self.delayed += 1
-                return methods.published_to(ingress, publish)
-        return publish
+                return methods.published_to(ingress, publish) + delays.not_held(header)
+        return publish + header

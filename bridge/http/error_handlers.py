@@ -24,7 +24,7 @@ from bridge.http.problems import (
 )
 from bridge.model.errors import BridgeError, InvalidRequest
 
-_METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 
 def install(app: FastAPI) -> None:

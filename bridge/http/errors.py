@@ -1,4 +1,4 @@
-"""Adds the errors that only HTTP has to the bridge's tree of errors: `BrokenJSON`, `TooLarge` and `TooManyBytes`."""
+"""Adds the errors that only HTTP has to the bridge's tree of errors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from bridge.model.errors import BridgeError, FieldError, Unavailable
 
 class BrokenJSON(BridgeError):
     """The body of the request is not JSON."""
+
+
+class EncodedBody(BridgeError):
+    """The body of the request has a content coding, such as gzip. `coding`: its name."""
+
+    def __init__(self, coding: str) -> None:
+        message = "the body must be sent as it is, without a content coding"
+        super().__init__(f"Content-Encoding: {message}, not as {coding}")
+        self.errors = (FieldError(field="Content-Encoding", value=coding, limit="identity", message=message),)
 
 
 class TooLarge(BridgeError):
@@ -23,10 +32,30 @@ class TooLarge(BridgeError):
         return TooLarge(field=path + error.field, size_bytes=error.value, limit_bytes=error.limit)
 
 
+class TooManyValues(BridgeError):
+    """The JSON of the request has so many values that reading it would take too much memory."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        message = f"has so many values that they would take more than {limit_bytes} bytes of memory"
+        super().__init__(f"request: {message}")
+        self.errors = (FieldError(field="request", value=None, limit=limit_bytes, message=message),)
+
+
 class TooManyBytes(Unavailable):
     """The requests that are being read hold as many bytes together as the process allows."""
 
     def __init__(self, limit_bytes: int) -> None:
         super().__init__(
             f"large requests hold all {limit_bytes} bytes that BRIDGE_MAX_BUFFERED allows: try again in a second"
+        )
+
+
+class StoodStill(Unavailable):
+    """The bridge stood still, and the request may have waited for longer than a call may last. `limit_s`: how long that
+    is."""
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(
+            f"the bridge stood still for more than {limit_s:g} s, and this request may have waited as long: nothing "
+            "was done, try again"
         )

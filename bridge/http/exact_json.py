@@ -27,6 +27,8 @@ class WideInt(int):
 class LongFloat(float):
     """A number that JSON would write with other digits than it was read with. `literal`: its text as it was read."""
 
+    __slots__ = ("literal",)
+
     literal: str
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from bridge.model.errors import FieldError, InvalidRequest
 
 WHOLE = "request"  # the field of an error that is about the whole request
+_MOST_PARTS = 256  # of a value in an error: an answer shows 200 characters
 _MOST_FIELDS = 100  # each unknown field makes an error, and a request has room for a million fields
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -53,8 +55,10 @@ def parse(model: type[Model], value: Any, *, under: str = "") -> Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        wrong = field_errors(error.errors(include_url=False), known=tuple(model.model_fields))
-        raise InvalidRequest(*(renamed(field_error, under) for field_error in wrong)) from None
+        found = field_errors(error.errors(include_url=False), known=tuple(model.model_fields))
+        refused = [renamed(field_error, under) for field_error in found]
+    # Not within the `except`: the error would keep pydantic's, and that one keeps the whole value.
+    raise InvalidRequest(*refused)
 
 
 def renamed(error: FieldError, under: str) -> FieldError:
@@ -71,13 +75,15 @@ def field_errors(errors: Iterable[Mapping[str, Any]], *, known: Sequence[str] = 
     """
     for error in errors:
         kind, context = error["type"], error.get("ctx", {})
-        value = context.get("value", error.get("input"))  # a validator of secrets sets it to None
+        # A validator of secrets sets it to None. Only what an answer shows is kept: the whole value may be large.
+        whole = context.get("value", error.get("input"))
+        value = _cut(whole)
         # A segment in angle brackets is a tag of a union. The client did not write it.
         path = [str(part) for part in error["loc"] if not str(part).startswith("<")]
         field = ".".join(path) or WHOLE
         if "fields" in context:
             for name in context["fields"]:
-                given = value.get(name) if isinstance(value, Mapping) else None
+                given = _cut(whole.get(name)) if isinstance(whole, Mapping) else None
                 yield FieldError(field=name, value=given, limit=context["limit"], message=error["msg"])
         elif kind == "missing":
             yield FieldError(field=field, value=None, limit=None, message="is required")
@@ -93,3 +99,22 @@ def field_errors(errors: Iterable[Mapping[str, Any]], *, known: Sequence[str] = 
             yield FieldError(field=field, value=value, limit=context.get(key), message=sentence(context))
         else:
             yield FieldError(field=field, value=value, limit=context.get("limit"), message=error["msg"])
+
+
+def _cut(value: Any) -> Any:
+    """The value, or the beginning of a large one: more than an answer shows of it."""
+    left = _MOST_PARTS
+
+    def begin(part: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if isinstance(part, str):
+            return part[:_MOST_PARTS]
+        if isinstance(part, list):
+            return [begin(one) for one in islice(part, _MOST_PARTS) if left > 0]
+        if isinstance(part, dict):
+            return {name: begin(one) for name, one in islice(part.items(), _MOST_PARTS) if left > 0}
+        return part
+
+    beginning = begin(value)
+    return beginning if left <= 0 or isinstance(value, str) else value

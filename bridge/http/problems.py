@@ -13,7 +13,7 @@ from starlette.responses import Response
 from bridge.access import errors as access
 from bridge.access.token import masked
 from bridge.http import exact_json, request_id
-from bridge.http.errors import BrokenJSON, TooLarge
+from bridge.http.errors import BrokenJSON, EncodedBody, TooLarge, TooManyValues
 from bridge.model import errors
 from bridge.model.errors import BridgeError, FieldError
 
@@ -48,6 +48,7 @@ KINDS: Mapping[type[BridgeError], ProblemType] = {
     access.TooManyTopics: ProblemType(403, "too-many-topics", "The token may make no more topics"),
     access.TooManyRequests: ProblemType(429, "too-many-requests", "Too many requests for this token"),
     BrokenJSON: ProblemType(400, "broken-json", "The body is not valid JSON"),
+    EncodedBody: ProblemType(415, "encoded-body", "The body of the request has a content coding"),
     errors.NotFound: ProblemType(404, "not-found", "Not found"),
     errors.Conflict: ProblemType(409, "conflict", "The state of the message or topic forbids this"),
     errors.BodyNotKept: ProblemType(409, "body-not-kept", "The body of the message was not kept in Redis"),
@@ -56,6 +57,7 @@ KINDS: Mapping[type[BridgeError], ProblemType] = {
     errors.NotAsSeen: ProblemType(412, "not-as-seen", "The message has changed since"),
     errors.TopicNotEmpty: ProblemType(409, "topic-not-empty", "The topic is not empty"),
     TooLarge: ProblemType(413, "too-large", "The request or the body of a message is too large"),
+    TooManyValues: ProblemType(413, "too-many-values", "The request has too many values"),
     errors.InvalidRequest: INVALID,
     errors.Unavailable: ProblemType(503, "unavailable", "Temporarily unavailable: nothing was promised"),
     BridgeError: INTERNAL,
@@ -86,6 +88,8 @@ def answer(request: Request, error: BridgeError) -> Response:
     headers = error.headers if isinstance(error, access.Refused) else None
     if isinstance(error, errors.Unavailable | errors.RequestUnderWay):
         headers = {"Retry-After": str(error.retry_after_s)}
+    elif isinstance(error, EncodedBody):
+        headers = {"Accept-Encoding": "identity"}
     return _response(problem(error, request_id.of(request.scope)), headers)
 
 

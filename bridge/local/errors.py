@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+_LONGEST_REASON: Final = 300
+"""Characters of the last line of a log."""
 
 
 class LocalError(Exception):
     """A local server is missing, did not start or is not running; the message says what to do."""
+
+
+class NotStarted(LocalError):
+    """A server ended while it started, or did not answer. The text has the end of its log, and `reason` only the last
+    line."""
+
+    def __init__(self, says: str, log_file: Path, last_words: Sequence[str]) -> None:
+        end = [f"; the end of {log_file}:", *last_words] if last_words else []
+        super().__init__(says + "\n".join(end))
+        self.log_file = log_file
+        last = next((line.strip()[:_LONGEST_REASON] for line in reversed(last_words) if line.strip()), "")
+        self.reason = f"{says}: {last}" if last else says
 
 
 def require_program(program: str, package: str) -> str:

@@ -123,6 +123,8 @@ class RabbitNode(Server):
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
             "HOME": str(data),
+            # The crash dump of a node that does not start would come into the current folder.
+            "ERL_CRASH_DUMP_SECONDS": "0",
             # With this, the start script becomes the VM. Otherwise it stays as the VM's parent.
             "RUNNING_UNDER_SYSTEMD": "true",
             "ERL_EPMD_PORT": str(self._epmd.port),

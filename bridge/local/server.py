@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar, Protocol, Self
 
-from bridge.local.errors import LocalError, require_program
+from bridge.local.errors import LocalError, NotStarted, require_program
 from bridge.local.installation import HERE, Installation
 from bridge.local.ports import is_free
 
@@ -142,16 +142,14 @@ class Server(ABC):
         return spawn(self.command(), self.environment(), self.log_file)
 
     def wait_until_ready(self) -> None:
-        """Waits until the launched server answers. LocalError: it ended before, or took too long."""
+        """Waits until the launched server answers. NotStarted: it ended before, or took too long."""
         give_up_at = time.monotonic() + self.start_timeout_seconds
         while not self.is_ready():
             if not self.running:
                 code = self._process.returncode if self._process else None
-                raise LocalError(f"{self.title} ended with code {code} while starting{self._last_words()}")
+                raise self._not_started(f"{self.title} ended with code {code} while starting")
             if time.monotonic() > give_up_at:
-                raise LocalError(
-                    f"{self.title} gave no answer in {self.start_timeout_seconds:.0f} s{self._last_words()}"
-                )
+                raise self._not_started(f"{self.title} gave no answer in {self.start_timeout_seconds:.0f} s")
             time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
@@ -204,8 +202,6 @@ class Server(ABC):
         """Resumes a frozen server (SIGCONT)."""
         os.kill(self.pid, signal.SIGCONT)
 
-    def _last_words(self, lines: int = 15) -> str:
-        if not self.log_file.exists():
-            return ""
-        tail = self.log_file.read_text(errors="replace").splitlines()[-lines:]
-        return f"; the end of {self.log_file}:\n" + "\n".join(tail)
+    def _not_started(self, says: str, lines: int = 15) -> NotStarted:
+        written = self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
+        return NotStarted(says, self.log_file, written[-lines:])

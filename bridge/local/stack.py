@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from bridge.local.bridge import BridgeProcess
-from bridge.local.errors import LocalError
+from bridge.local.errors import LocalError, NotStarted
 from bridge.local.ports import free_ports, is_free, kept_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
@@ -89,10 +89,26 @@ class Stack:
         """Starts all servers and waits until each answers. LocalError: one does not."""
         for group in (self.stores, [self.bridge]):
             for server in group:
-                server.launch()
+                with self._in_one_line(server):
+                    server.launch()
             for server in group:
-                server.wait_until_ready()
+                with self._in_one_line(server):
+                    server.wait_until_ready()
         self.write_run_file()
+
+    @contextmanager
+    def _in_one_line(self, server: Server) -> Iterator[None]:
+        """Says in one line why the server does not start, what to do, and where its log is."""
+        try:
+            yield
+        except NotStarted as error:
+            raise LocalError(f"{error.reason}. {self._remedy(server)} (log: {error.log_file})") from error
+
+    def _remedy(self, server: Server) -> str:
+        if server is self.bridge:
+            return "Correct its settings"
+        setting = "BRIDGE_AMQP_URL" if server is self.rabbitmq else "BRIDGE_REDIS_URL"
+        return f"Set BRIDGE_LOCAL_DIR to an empty folder, or {setting} to a {server.title} that runs"
 
     def watch(self) -> None:
         """Restarts every server that ends. Returns only by an exception."""
@@ -148,6 +164,11 @@ class Stack:
 
 def run(settings: StackSettings) -> None:
     """Starts the stack and keeps it running until SIGINT, SIGTERM or SIGHUP. LocalError: it can't start."""
+    with _named(settings.data_dir):
+        _run(settings)
+
+
+def _run(settings: StackSettings) -> None:
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     with _only_one(settings.data_dir / "run.lock"):
         stack = Stack(settings)
@@ -169,6 +190,18 @@ def run(settings: StackSettings) -> None:
 
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
+
+
+@contextmanager
+def _named(folder: Path) -> Iterator[None]:
+    """Names the folder and the remedy where it has no room, or a file in it can't be written."""
+    try:
+        yield
+    except OSError as error:
+        raise LocalError(
+            f"can't write {Path(error.filename or folder).absolute()}: {error.strerror or error}. Correct that, or set "
+            "BRIDGE_LOCAL_DIR to a folder that this user can write"
+        ) from error
 
 
 @contextmanager

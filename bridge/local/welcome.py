@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
 
 def welcome(http_url: str, *, amqp_url: str, management_url: str | None, logs: Path) -> str:
     """Returns the URLs, and an example that works as it is printed."""
     management = f"  RabbitMQ page  {management_url}\n" if management_url else ""
-    json_header = "-H 'content-type: application/json'"
-    topic = f"{http_url}/v1/topics/hello"
+    program = shlex.quote(_program())
     return f"""
 delaybridge is ready.
 
@@ -21,9 +22,15 @@ delaybridge is ready.
 
 Try it: send a message that is due in 5 seconds, wait for it, acknowledge it.
 
-curl -s -X POST {topic}/messages {json_header} -d '{{"id": "hello-1", "body": {{"hello": "world"}}, "delay": "5s"}}'
-curl -s -X POST {topic}/pull {json_header} -d '{{"wait": "10s"}}'
-curl -s -X POST {topic}/ack {json_header} -d '{{"ids": ["hello-1"]}}'
+{program} send hello '{{"hello": "world"}}' --id hello-1 --delay 5s --url {http_url}
+{program} pull hello --wait 10s --url {http_url}
+{program} ack hello hello-1 --url {http_url}
 
 Ctrl-C stops all servers. They keep their data for the next start.
 """
+
+
+def _program() -> str:
+    """The path of the command of this installation, from the working folder if it is below that."""
+    program, here = Path(sys.prefix, "bin", "delaybridge"), Path.cwd()
+    return str(program.relative_to(here) if program.is_relative_to(here) else program)

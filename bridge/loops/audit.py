@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from time import monotonic, time
+from typing import NoReturn, TypeVar, assert_never
 
 import structlog
 
@@ -21,23 +22,27 @@ from bridge.metrics.messages import EXPIRED, RESENT
 from bridge.metrics.topics import LABELS
 from bridge.model.errors import StoreUnavailable, Unavailable
 from bridge.model.message import CopyKind, Envelope, Record, State, new_nonce
+from bridge.model.part_state import OK, Starting, Waiting
 from bridge.model.values import Release
 from bridge.service.context import Context
 from bridge.service.portions import portions
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import later, successor
-from bridge.service.supervisor import Loop, waiting
+from bridge.service.supervisor import Loop, Status, retrying
 from bridge.store import pages
 from bridge.store.calls import Call
-from bridge.store.outcomes import Outcome, outcome_of, read_envelope
-from bridge.store.verdicts import Verdict
+from bridge.store.outcomes import Looked, Outcome, read_envelope
+from bridge.store.verdicts import ChangeVerdict, LookVerdict, NackVerdict, ReturnedVerdict
+
+Asked = TypeVar("Asked", bound=Outcome[LookVerdict])
 
 log = structlog.get_logger(__name__)
 
 _PASS = 1_000
 _PAGE = 100
 _RETRY_S = 1.0
-_DONE = {Verdict.CHANGED: "resent", Verdict.NACKED: "resent", Verdict.EXPIRED: "expired"}
+_Repair = ChangeVerdict | NackVerdict | ReturnedVerdict
+"""What the calls that repair a message answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,8 +75,6 @@ class Pass:
 
 
 class Audit:
-    name = "audit"
-
     def __init__(self, context: Context, checkpoint: Loop | None = None) -> None:
         """`checkpoint`: the checkpoint of this process, if it runs one."""
         self._store = context.store
@@ -82,38 +85,38 @@ class Audit:
         self._every_s = context.settings.audit_every / 1_000
         self._grace_ms = context.settings.audit_grace
         self._checkpoint = checkpoint
-        self._part = context.part_name(self.name)
+        self._part = context.part_name("audit")
         # Messages that fell due while no bridge ran arrive late and are not lost.
         self._behind_s = -inf if checkpoint is None else monotonic()
         self._topics_left: deque[str] = deque()
         self._cursor: tuple[int, str] | None = None
         self._counts: dict[str, int] = {}
         self._reported: set[str] = set()
-        self.state = "ok"
+        self.status = Status(self._part, state=OK, retry_s=min(_RETRY_S, self._every_s))
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Runs for ever. While Redis or RabbitMQ is away, it tries again every second."""
-        while True:
-            await asyncio.sleep(self._every_s if self.state == "ok" else min(_RETRY_S, self._every_s))
-            try:
-                done = await self.run_once()
-                self.state = "ok"
-            except Unavailable as error:
-                self._behind_s = monotonic()
-                self.state = waiting(error)
-                if not error.partly:
-                    self._report({})
-                log.warning("audit.waiting", reason=str(error))
-                continue
-            for overdue in done.found if done is not None else ():
-                log.warning(
-                    "audit.overdue",
-                    topic=overdue.record.topic,
-                    id=overdue.record.id,
-                    overdue_ms=overdue.overdue_ms,
-                    body_kept=overdue.body_kept,
-                    done=overdue.done,
-                )
+        await asyncio.sleep(self._every_s)
+        await retrying(self.status, self._logged)
+
+    async def _logged(self) -> float:
+        try:
+            done = await self.run_once()
+        except Unavailable as error:
+            self._behind_s = monotonic()
+            if not error.partly:
+                self._report({})
+            raise
+        for overdue in done.found if done is not None else ():
+            log.warning(
+                "audit.overdue",
+                topic=overdue.record.topic,
+                id=overdue.record.id,
+                overdue_ms=overdue.overdue_ms,
+                body_kept=overdue.body_kept,
+                done=overdue.done,
+            )
+        return self._every_s
 
     async def run_once(self, *, repair: bool = True) -> Pass | None:
         """Looks at up to a thousand records, from where the last pass ended. Returns None while the checkpoint is
@@ -157,7 +160,7 @@ class Audit:
             OVERDUE.labels(label).set(count)
 
     async def _behind(self) -> bool:
-        if self._checkpoint is not None and self._checkpoint.state != "ok":
+        if self._checkpoint is not None and isinstance(self._checkpoint.status.state, Starting | Waiting):
             return True
         return await self._declared.checkpoint_depth() > 0
 
@@ -193,13 +196,11 @@ class Audit:
         lost = [_lost(outcome) for outcome in looked]
         return await self._repair(lost) if repair else [message.overdue for message in lost]
 
-    async def _overdue(self, calls: Sequence[Call], states: Sequence[State]) -> list[Outcome]:
+    async def _overdue(self, calls: Sequence[Call[Asked]], states: Sequence[State]) -> list[Asked]:
         """Asks about messages. Returns the outcomes of those whose copy is late by more than the grace."""
-        answers = await self._store.run(calls)
-        outcomes = (outcome_of(call, answer) for call, answer in zip(calls, answers, strict=True))
         return [
             outcome
-            for outcome in outcomes
+            for outcome in await self._store.run(calls)
             # A waiting record that is to be forgotten was sent while its topic had direct release.
             if (record := outcome.record) is not None and record.state in states and not record.forget_ms
             if _overdue_ms(record, outcome.now_ms) >= self._grace_ms
@@ -213,13 +214,13 @@ class Audit:
         for message, result in zip(lost, await self._succession.perform(steps), strict=True):
             if isinstance(result, StoreUnavailable):
                 raise result
-            done = _DONE.get(result.verdict) if isinstance(result, Outcome) else None
+            done = _done(result.verdict) if isinstance(result, Outcome) else None
             if done is not None:
                 (RESENT if done == "resent" else EXPIRED).add(message.overdue.record.topic)
             repaired.append(replace(message.overdue, done=done))
         return repaired
 
-    def _step(self, message: _Lost, now_ms: int) -> Step:
+    def _step(self, message: _Lost, now_ms: int) -> Step[_Repair]:
         """The repair of one message; an empty step where its body was not kept."""
         record = message.overdue.record
         if 0 < record.expires_ms <= now_ms:
@@ -235,23 +236,40 @@ class Audit:
             name=self._named(record, nonce, now_ms),
         )
 
-    def _named(self, record: Record, nonce: int, due_ms: int) -> Call:
+    def _named(self, record: Record, nonce: int, due_ms: int) -> Call[Outcome[NackVerdict | ChangeVerdict]]:
         if record.state is State.LEASED:
             return self._records.nack(record, next_nonce=nonce, due_ms=due_ms, reason=record.reason)
         return self._records.change(record, next_nonce=nonce, arrives_ms=due_ms, due_ms=due_ms)
 
-    def _expired(self, record: Record) -> Call:
+    def _expired(self, record: Record) -> Call[Outcome[ReturnedVerdict]]:
         """Ends a message whose time to live has passed, with the script for copies that come back. It changes nothing
         else."""
         copy = successor(record, Envelope(), nonce=record.nonce, attempt=record.attempts, due_ms=record.due_ms)
         return self._records.returned(replace(copy, epoch=record.epoch), by_ttl=False)
 
 
+def _done(verdict: _Repair) -> str | None:
+    """What became of a message, as `Overdue.done`. None: its record has changed meanwhile."""
+    match verdict:
+        case ChangeVerdict.CHANGED | NackVerdict.NACKED:
+            return "resent"
+        case ReturnedVerdict.EXPIRED:
+            return "expired"
+        case ChangeVerdict.STALE | ChangeVerdict.UNKNOWN | NackVerdict.STALE | NackVerdict.UNKNOWN:
+            return None
+        case ReturnedVerdict.RETRY | ReturnedVerdict.BURY | ReturnedVerdict.DELIVERED:
+            return None
+        case ReturnedVerdict.AHEAD | ReturnedVerdict.GHOST | ReturnedVerdict.ANOTHER:
+            return None
+        case _:
+            assert_never(verdict)
+
+
 def _overdue_ms(record: Record, now_ms: int) -> int:
     return now_ms - max(record.due_ms, record.arrives_ms, record.lease_until_ms)
 
 
-def _lost(looked: Outcome) -> _Lost:
+def _lost(looked: Looked) -> _Lost:
     record, envelope = looked.found, read_envelope(looked)
     kept = None if envelope is None or envelope.body is None else envelope
     overdue_ms = _overdue_ms(record, looked.now_ms)

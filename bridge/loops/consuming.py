@@ -14,9 +14,10 @@ from bridge.service.context import Context
 
 @asynccontextmanager
 async def consuming(
-    context: Context, queue: str, *, prefetch: int, received: Callable[[Delivery], None]
+    context: Context, queue: str, purpose: str, *, prefetch: int, received: Callable[[Delivery], None]
 ) -> AsyncIterator[Consumer]:
-    """Consumes a queue that is declared with the wheel. If it is missing, declares it for the next try.
+    """Consumes a queue that is declared with the wheel. If it is missing, declares it for the next try. `purpose`: the
+    connection's name.
 
     Raises:
         BrokerUnavailable
@@ -25,7 +26,7 @@ async def consuming(
     wheel = context.broker.declared.wheel
     await wheel.ensure()
     try:
-        consumer = await Consumer.open(context.broker.consuming, queue, prefetch=prefetch, received=received)
+        consumer = await context.broker.reader(queue, purpose).open(prefetch=prefetch, received=received)
     except QueueMissing:
         await wheel.renew()
         raise
@@ -58,7 +59,7 @@ async def work(
     repeating = [*map(asyncio.create_task, [*(repeat() for _ in range(at_once)), *beside])]
     try:
         await asyncio.wait((closed, *repeating), return_when=asyncio.FIRST_COMPLETED)
-        for task in repeating:
+        for task in (closed, *repeating):
             if task.done():
                 task.result()
         raise BrokerUnavailable("the channel was closed")

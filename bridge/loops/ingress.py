@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, NoReturn
 
 import structlog
 
@@ -24,7 +24,7 @@ from bridge.metrics.loops import REFUSED
 from bridge.model.errors import Unavailable
 from bridge.service.acceptance import Acceptance
 from bridge.service.context import Context
-from bridge.service.supervisor import waiting
+from bridge.service.supervisor import Status, retrying
 
 log = structlog.get_logger(__name__)
 
@@ -40,8 +40,6 @@ _Arrival = Submission | Unusable
 class Ingress:
     """Accepts messages in batches, and acknowledges each once it has its record and its copy."""
 
-    name = "ingress"
-
     def __init__(self, context: Context) -> None:
         self._context = context
         self._read = context.broker.submitted
@@ -49,17 +47,11 @@ class Ingress:
         self._clock = context.store.clock
         self._arrived: asyncio.Queue[_Arrival] = asyncio.Queue()
         self._acceptance = Acceptance(context)
-        self.state = "starting"
+        self.status = Status(context.part_name("ingress"), retry_s=_RETRY_S)
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Runs for ever. While RabbitMQ or Redis is away, it tries again every half second."""
-        while True:
-            try:
-                await self._session()
-            except Unavailable as error:
-                self.state = waiting(error)
-                log.warning("ingress.waiting", reason=str(error))
-            await asyncio.sleep(_RETRY_S)
+        await retrying(self.status, self._session)
 
     async def run_once(self, consumer: Consumer) -> None:
         """Waits for a message, and accepts a batch of those that have arrived."""
@@ -83,19 +75,27 @@ class Ingress:
                 for submission, reason in accepted.refused:
                     await self._refuse(consumer, submission, reason)
                     left.remove(submission)
-                self.state = next((waiting(error) for error in accepted.errors), "ok")
+                self._note(accepted.errors)
+                self.status.mended(one.message_id for one in submissions if one not in left)
             self._again(left, _RETRY_S)
         except Unavailable as error:
-            self.state = waiting(error)
+            self.status.waits(error)
             self._again(left, _RETRY_S)
-        except Exception:
+        except Exception as error:  # noqa: BLE001 - the status logs it
             if len(left) > 1:
                 # One message is at fault. It must not hold up the others.
                 for arrival in left:
                     await self._process(consumer, [arrival])
                 return
-            log.exception("ingress.failed", topic=left[0].topic if left else "")
+            one = left[0] if left else None
+            self.status.failed(error, item=one.message_id if isinstance(one, Submission) else "")
             self._again(left, _FAILED_AGAIN_S)
+
+    def _note(self, errors: Sequence[Unavailable]) -> None:
+        if not errors:
+            self.status.working()
+        for error in errors:
+            self.status.waits(error)
 
     def _again(self, arrivals: Sequence[_Arrival], after_s: float) -> None:
         if arrivals:
@@ -111,13 +111,13 @@ class Ingress:
     def _received(self, delivery: Delivery) -> None:
         self._arrived.put_nowait(self._read(delivery, now_ms=int(self._clock.now_ms())))
 
-    async def _session(self) -> None:
+    async def _session(self) -> NoReturn:
         """Works over one channel until it is lost."""
         await self._context.store.learn_clock()
         self._arrived, self._acceptance = asyncio.Queue(), Acceptance(self._context)
         queue = self._context.broker.declared.ingress_queue
-        async with consuming(self._context, queue, prefetch=_PREFETCH, received=self._received) as consumer:
-            self.state = "ok"
+        async with consuming(self._context, queue, "ingress", prefetch=_PREFETCH, received=self._received) as consumer:
+            self.status.working()
             forgetting = self._acceptance.forget_acknowledged(consumer.until_acks_are_taken)
             try:
                 await work(consumer, self.run_once, at_once=_AT_ONCE, beside=[forgetting])

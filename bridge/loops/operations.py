@@ -4,14 +4,20 @@ Before anybody changes the messages of a portion, Redis has them, and the place 
 both to the next one, which changes these messages once more and then goes on behind them. A message that is changed
 already counts as done (`bridge/service/bulk/changes.py`). So each message is counted once.
 
-One process at a time has the lease of an operation. Each portion extends it.
+One process at a time has the lease of an operation. Each portion extends it. A process whose lease may have ended
+changes nothing more, and takes an operation again.
+
+A portion that raises an error that no server's absence explains is left for another try, when the lease has ended.
+Meanwhile the process works on other operations. After some tries the operation fails (`MOST_TRIES`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
-from typing import Final
+from typing import Final, NoReturn
 
 import structlog
 
@@ -20,41 +26,38 @@ from bridge.model import log_scope
 from bridge.model.action import NO_TOKEN, Action, What
 from bridge.model.bulk import OperationState
 from bridge.model.errors import NotFound, Unavailable
-from bridge.service.bulk.operations import Work
+from bridge.model.part_state import OK
+from bridge.service.bulk.operations import MOST_TRIES, Work
 from bridge.service.bulk_actions import PORTION, BulkActions
 from bridge.service.pools import Pools
-from bridge.service.supervisor import waiting
+from bridge.service.supervisor import Status, retrying
+from bridge.store.operations import Lost
 
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S: Final = 1.0
-_RETRY_S: Final = 1.0
+_HOLD_EVERY_S: Final = 5.0
+"""How often it extends its lease while a portion lasts: a long queue of dead letters takes longer to search."""
+_LONGEST_REASON: Final = 300
 _REST: Final = 1.0
 """How long it pauses after a portion, as a share of the time that the portion took. Sends and releases go on."""
 
 
 class Operations:
-    name = "operations"
-
     def __init__(self, pools: Pools) -> None:
         self._bulk = BulkActions(pools)
         self._actions = pools.default.actions
         self._work: Work | None = None
-        self.state = "ok"
+        self.status = Status("operations", state=OK)
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Runs for ever. While Redis or RabbitMQ is away, it tries again every second."""
-        while True:
-            began_s = monotonic()
-            try:
-                worked = await self.run_once()
-                self.state = "ok"
-            except Unavailable as error:
-                self.state = waiting(error)
-                log.warning("operations.waiting", reason=str(error))
-                await asyncio.sleep(_RETRY_S)
-                continue
-            await asyncio.sleep((monotonic() - began_s) * _REST if worked else _LOOK_EVERY_S)
+        await retrying(self.status, self._rested)
+
+    async def _rested(self) -> float:
+        began_s = monotonic()
+        worked = await self.run_once()
+        return (monotonic() - began_s) * _REST if worked else _LOOK_EVERY_S
 
     async def run_once(self) -> bool:
         """Changes a portion of an operation, and notes the next one. Returns False if there is no operation.
@@ -62,30 +65,51 @@ class Operations:
         Raises:
             Unavailable: some messages of the portion may be changed. The next run goes on with it.
         """
-        if self._work is None:
-            self._work = await self._bulk.operations.take()
-        BULK_RUNNING.set(self._work is not None)
-        if self._work is None:
-            return False
-        # Timelines name the token that asked.
-        log_scope.enter_token(log_scope.NOBODY if self._work.who == NO_TOKEN else self._work.who)
+        # Whatever fails below, the next run is free to take another operation.
+        work, self._work = self._work, None
         try:
-            goes_on = await self._portion(self._work)
-        except Unavailable:
-            raise
-        except Exception:
-            # It would fail again and again.
-            log.exception("operation.failed", id=self._work.lease.operation_id)
-            goes_on = await self._bulk.operations.save(self._work, OperationState.FAILED)
-        if not goes_on:
-            await self._leave(self._work)
-            self._work = None
+            if work is None or monotonic() >= work.lease.until_s:
+                work = await self._bulk.operations.take()
+            BULK_RUNNING.set(work is not None)
+            if work is None:
+                return False
+            # Timelines name the token that asked.
+            log_scope.enter_token(log_scope.NOBODY if work.who == NO_TOKEN else work.who)
+            await self._work_on(work)
+        except Lost:
+            # The process was slow, and another one goes on.
+            log.info("operation.lost", id=None if work is None else work.lease.operation_id)
         return True
+
+    async def _work_on(self, work: Work) -> None:
+        """Changes a portion, and keeps the work for the next run where that goes on with it. Raises as `run_once`."""
+        try:
+            goes_on = await self._portion(work)
+        except Unavailable:
+            # Otherwise each process would take it in turn, as if all before had died over it.
+            with suppress(Unavailable):
+                await self._bulk.operations.hold(work)
+            self._work = work
+            raise
+        except Lost:
+            raise
+        except Exception as error:  # noqa: BLE001 - the status logs it
+            self.status.failed(error, id=work.lease.operation_id, tries=work.lease.tries)
+            if work.lease.tries < MOST_TRIES:
+                return
+            says = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+            reason = f"a portion of it failed {MOST_TRIES} times, the last time with {says}"
+            goes_on = await self._bulk.operations.save(work, OperationState.FAILED, reason)
+        if goes_on:
+            self._work = work
+        else:
+            await self._leave(work)
 
     async def _portion(self, work: Work) -> bool:
         """Returns whether the operation goes on in this process."""
         if work.is_noted:
-            changed = await self._bulk.run(work.bulk, work.portion)
+            async with self._held(work):
+                changed = await self._bulk.run(work.bulk, work.portion, lambda: _check_lease(work))
             BULK_CHANGED.labels(work.bulk.action).inc(changed.done)
             work.progress += changed
             work.portion, work.is_noted = (), False
@@ -94,10 +118,31 @@ class Operations:
         ends = work.is_last and not work.portion
         return await self._bulk.operations.save(work, OperationState.DONE if ends else None)
 
+    @asynccontextmanager
+    async def _held(self, work: Work) -> AsyncIterator[None]:
+        """Extends the lease again and again within the context."""
+        ended = asyncio.Event()
+
+        async def hold() -> None:
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_HOLD_EVERY_S):
+                        await ended.wait()
+                    return
+                with suppress(Unavailable, Lost):  # then `_check_lease` ends the portion
+                    await self._bulk.operations.hold(work)
+
+        holding = asyncio.create_task(hold())
+        try:
+            yield
+        finally:
+            ended.set()
+            await holding
+
     async def _leave(self, work: Work) -> None:
-        """Records the end of the operation. Without an end, another process has taken over."""
-        operation = await self._bulk.operations.get(work.lease.operation_id)
-        if operation.ended_ms:
+        """Records the end of the operation."""
+        with suppress(NotFound):  # newer ones have taken its place
+            operation = await self._bulk.operations.get(work.lease.operation_id)
             action = Action(
                 what=What.OPERATION_ENDED,
                 who=work.who,
@@ -121,3 +166,9 @@ class Operations:
             return
         work.portion, work.cursor = portion.targets, portion.cursor
         work.is_last = portion.cursor is None
+
+
+def _check_lease(work: Work) -> None:
+    """Raises Lost where another process may have the operation."""
+    if monotonic() >= work.lease.until_s:
+        raise Lost

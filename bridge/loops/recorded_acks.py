@@ -1,24 +1,25 @@
 """Records the acks that AMQP consumers publish.
 
 A consumer that has finished a message publishes an empty one to the exchange `delay.done`, with the topic as routing
-key and the same `message_id`.
+key and the same `message_id`. While the Redis server of its topic is away, the ack waits here, and others pass.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import NoReturn, assert_never
 
 import structlog
 
 from bridge.broker.client.consumer import Consumer, Delivery
 from bridge.loops.consuming import consuming, work
 from bridge.metrics.messages import acked
-from bridge.model.errors import StoreUnavailable, Unavailable
+from bridge.model.errors import StoreUnavailable, UnnamedVerdict
 from bridge.model.message import valid_id, valid_topic
+from bridge.model.values import AckVerdict
 from bridge.service.context import Context
-from bridge.service.supervisor import waiting
-from bridge.store.outcomes import read
-from bridge.store.verdicts import Verdict
+from bridge.service.supervisor import Status, retrying
 
 log = structlog.get_logger(__name__)
 
@@ -30,24 +31,16 @@ _RETRY_S = 0.5
 class AckListener:
     """Records acks in batches. It acknowledges the delivery of a recorded ack once Redis has recorded it."""
 
-    name = "acks"
-
     def __init__(self, context: Context) -> None:
         self._context = context
         self._store = context.store
         self._records = context.records
         self._arrived: asyncio.Queue[Delivery] = asyncio.Queue()
-        self.state = "starting"
+        self.status = Status(context.part_name("acks"), retry_s=_RETRY_S)
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Runs for ever. While RabbitMQ or Redis is away, it tries again every half second."""
-        while True:
-            try:
-                await self._session()
-            except Unavailable as error:
-                self.state = waiting(error)
-                log.warning("acks.waiting", reason=str(error))
-            await asyncio.sleep(_RETRY_S)
+        await retrying(self.status, self._session)
 
     async def run_once(self, consumer: Consumer) -> None:
         """Waits for an ack, and records a batch of those that have arrived."""
@@ -55,34 +48,53 @@ class AckListener:
         while len(batch) < _BATCH and not self._arrived.empty():
             batch.append(self._arrived.get_nowait())
         acks = [
-            (delivery.routing_key, delivery.properties.message_id or "", delivery.delivery_tag)
+            (delivery.routing_key, delivery.properties.message_id or "", delivery)
             for delivery in batch
             if valid_topic(delivery.routing_key) and valid_id(delivery.properties.message_id or "")
         ]
         if len(acks) < len(batch):
             log.warning("acks.unreadable", count=len(batch) - len(acks))
-        await consumer.ack({delivery.delivery_tag for delivery in batch} - {tag for _, _, tag in acks})
+        await consumer.ack(
+            {delivery.delivery_tag for delivery in batch} - {delivery.delivery_tag for _, _, delivery in acks}
+        )
         calls = [self._records.ack(topic, message_id, epoch=None, copy_gone=True) for topic, message_id, _ in acks]
-        failure: StoreUnavailable | None = None
+        later: list[Delivery] = []
         for indexes in self._store.apart([call.keys[0] for call in calls]):
             try:
-                answers = await self._store.run([calls[at] for at in indexes])
+                outcomes = await self._store.run_each([calls[at] for at in indexes])
             except StoreUnavailable as error:
-                failure = error
+                self.status.waits(error)
+                later += [acks[at][2] for at in indexes]
                 continue
-            recorded = [acks[at] for at in indexes]
-            for (topic, message_id, _), answer in zip(recorded, answers, strict=True):
-                outcome = read(topic, message_id, answer)
-                if outcome.verdict is Verdict.ACKED:
-                    acked(topic, outcome.found.ended_ms - outcome.found.due_ms)
-            await consumer.ack([tag for _, _, tag in recorded])
-        if failure is not None:
-            raise failure
+            done: list[int] = []
+            for at, outcome in zip(indexes, outcomes, strict=True):
+                topic, _, delivery = acks[at]
+                if isinstance(outcome, UnnamedVerdict):
+                    continue  # RabbitMQ keeps the ack until the channel ends
+                done.append(delivery.delivery_tag)
+                match outcome.verdict:
+                    case AckVerdict.ACKED:
+                        acked(topic, outcome.found.ended_ms - outcome.found.due_ms)
+                    case AckVerdict.STALE | AckVerdict.NOT_LEASED | AckVerdict.UNKNOWN:
+                        pass  # there is nothing to end
+                    case _:
+                        assert_never(outcome.verdict)
+            await consumer.ack(done)
+        if later:
+            # Into the queue of this session: a tag belongs to its channel.
+            asyncio.get_running_loop().call_later(_RETRY_S, _put, self._arrived, later)
+        elif acks:
+            self.status.working()
 
-    async def _session(self) -> None:
+    async def _session(self) -> NoReturn:
         """Works over one channel until it is lost."""
         self._arrived = asyncio.Queue()
-        queue = self._context.broker.declared.acks_queue
-        async with consuming(self._context, queue, prefetch=_PREFETCH, received=self._arrived.put_nowait) as consumer:
-            self.state = "ok"
+        queue, received = self._context.broker.declared.acks_queue, self._arrived.put_nowait
+        async with consuming(self._context, queue, "acks", prefetch=_PREFETCH, received=received) as consumer:
+            self.status.working()
             await work(consumer, self.run_once)
+
+
+def _put(arrived: asyncio.Queue[Delivery], deliveries: Sequence[Delivery]) -> None:
+    for delivery in deliveries:
+        arrived.put_nowait(delivery)

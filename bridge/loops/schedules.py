@@ -7,19 +7,19 @@ Redis was emptied.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import structlog
 
 from bridge.metrics.schedules import LAG
 from bridge.model.errors import BridgeError, Unavailable
+from bridge.model.part_state import OK
 from bridge.service.schedules.leased_schedules import stored_schedules
 from bridge.service.schedules.planner import Planner
 from bridge.service.schedules.schedule import Spec
 from bridge.service.schedules.schedules import Schedules as Stored
-from bridge.service.supervisor import waiting
+from bridge.service.supervisor import Status, retrying
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
@@ -33,33 +33,25 @@ _MOST: Final = 50
 """The schedules that one pass plans."""
 _LONGEST_PAUSE_S: Final = 1.0
 _SHORTEST_PAUSE_S: Final = 0.02
-_RETRY_S: Final = 1.0
 
 
 class Schedules:
-    name = "schedules"
-
     def __init__(self, pools: Pools, declared: Mapping[str, Spec]) -> None:
         """`declared`: the schedules of the file, by name."""
         self._pools = pools
         self._declared = declared
         self._is_begun = False
         self._stored = stored_schedules(pools, of_loops=True)
-        self._planner = Planner(pools, self._stored)
-        self.state = "ok"
+        self.status = Status("schedules", state=OK)
+        self._planner = Planner(pools, self._stored, self.status)
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Runs for ever. While Redis or RabbitMQ is away, it tries again every second."""
-        while True:
-            try:
-                await self.run_once()
-                pause_s = await self._pause_s()
-                self.state = "ok"
-            except Unavailable as error:
-                self.state = waiting(error)
-                log.warning("schedules.waiting", reason=str(error))
-                pause_s = _RETRY_S
-            await asyncio.sleep(pause_s)
+        await retrying(self.status, self._plan)
+
+    async def _plan(self) -> float:
+        await self.run_once()
+        return await self._pause_s()
 
     async def run_once(self) -> bool:
         """Plans up to 50 schedules. Returns False if there was none to plan.

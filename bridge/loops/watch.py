@@ -5,62 +5,59 @@ Examples are an operator's policy, a changed argument, and a Redis that evicts k
 
 from __future__ import annotations
 
-import asyncio
 from time import monotonic, time
+from typing import NoReturn
 
 import structlog
 
 from bridge.broker.declared.findings import Finding
 from bridge.metrics.loops import FINDINGS, LAST_RUN
-from bridge.model.errors import StoreUnfit, Unavailable
+from bridge.model.errors import StoreUnfit
 from bridge.service.context import Context
-from bridge.service.supervisor import waiting
+from bridge.service.queueless_letters import QueuelessLetters
+from bridge.service.supervisor import Status, retrying
 from bridge.store.clock import ClockStep
 from bridge.store.eviction import evicting, evicts
+from bridge.store.unnamed import Kind
 
 log = structlog.get_logger(__name__)
 
 _RETRY_S = 1.0
+_PAUSES = 5  # times as long as an inspection of many topics took
 _STEP_SHOWN_S = 3_600.0
 
 
 class Watch:
     """The loop that inspects. `findings`: those of the latest inspection; `policies`: whether it sees policies."""
 
-    name = "watch"
-
     def __init__(self, context: Context) -> None:
         self._broker = context.broker
         self._store = context.store
         self._topics = context.topics
+        self._queueless = QueuelessLetters(context)
         self._every_s = context.settings.verify_every / 1_000
-        self._part = context.part_name(self.name)
+        self._part = context.part_name("watch")
         self._whole = True  # the next inspection also checks what can't change in place
         self.findings: tuple[Finding, ...] = ()
         self.policies = "looked at" if context.settings.management_url else "not looked at: set BRIDGE_MANAGEMENT_URL"
-        self.state = "starting"
+        self.status = Status(self._part, retry_s=min(_RETRY_S, self._every_s or _RETRY_S))
 
     @property
     def broken(self) -> list[Finding]:
         """The findings that break a promise."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
-    async def run(self) -> None:
-        """Runs for ever. While RabbitMQ or Redis is away, it tries again every second."""
-        inspected, away = False, False
-        while True:
-            pause_s = self._every_s
-            try:
-                await self.run_once()
-                self.state, inspected, away = "ok", True, False
-            except Unavailable as error:
-                # A failed inspection does not make the process unready: health shows the servers as parts.
-                self.state = "ok" if inspected else waiting(error)
-                if not away:
-                    log.warning("watch.waiting", reason=str(error))
-                away = True
-                pause_s = min(_RETRY_S, self._every_s or _RETRY_S)
-            await (asyncio.sleep(pause_s) if pause_s else asyncio.get_running_loop().create_future())
+    async def run(self) -> NoReturn:
+        """Runs for ever. Tries again every second while a server is away, or while a finding breaks a promise."""
+        await retrying(self.status, self._inspect)
+
+    async def _inspect(self) -> float | None:
+        began_s = monotonic()
+        await self.run_once()
+        if self.broken and self._every_s:
+            # No bridge is ready, so the repair is looked for often: but not most of the time.
+            return min(self._every_s, max(_RETRY_S, _PAUSES * (monotonic() - began_s)))
+        return self._every_s or None
 
     async def run_once(self) -> None:
         """Inspects once.
@@ -74,7 +71,7 @@ class Watch:
         self._whole = bool(inspection.mended)
         if inspection.mended:
             log.warning("topology.mended", missing=inspection.mended[:10], count=len(inspection.mended))
-        findings = list(inspection.findings)
+        findings = [*inspection.findings, *await self._queueless.findings(topics)]
         try:
             # Agrees again: Redis may have been emptied, and another bridge may have set other values first.
             await self._store.agree()
@@ -83,7 +80,9 @@ class Watch:
         if policy := await evicting(self._store):
             findings.append(Finding("warning", evicts(policy)))
         since_s = monotonic() - _STEP_SHOWN_S
-        findings += dict.fromkeys(_of_step(step) for step in self._store.clock.steps if step.at_s > since_s)
+        clock = self._store.clock
+        findings += dict.fromkeys(_of_step(step, clock.overruled) for step in clock.steps if step.at_s > since_s)
+        findings += map(_of_kind, self._store.unnamed.lately())
         self._report(tuple(findings))
         LAST_RUN.labels(self._part).set(time())
 
@@ -101,12 +100,25 @@ class Watch:
         self.findings = findings
 
 
-def _of_step(step: ClockStep) -> Finding:
+def _of_kind(kind: Kind) -> Finding:
+    return Finding(
+        "warning",
+        f"Redis answered {kind.verdict!r} to the script {kind.script_name}, and this version has no rule for that: the "
+        "messages are held. Stop processes of other versions, and report it (the finding stays for 10 minutes)",
+    )
+
+
+def _of_step(step: ClockStep, overruled: int) -> Finding:
+    """`overruled`: as in `StoreClock`."""
     server, seconds = f" {step.server}" if step.server else "", f"{abs(step.ahead_ms) / 1_000:,.0f} s"
     if step.ahead_ms > 0:
         change, effect = f"ahead by {seconds}", "what was due within that time came early"
     else:
         change = f"back by {seconds}"
-        effect = "due messages waited, and those with deliver_at may be late by as much on direct release"
+        effect = (
+            "messages with deliver_at waited, and may be late by as much on direct release; delays count by RabbitMQ"
+        )
+        if overruled:
+            effect += f", and {overruled:,} messages were released so, which this clock had made late"
     mending = "let NTP correct it slowly (the finding stays for an hour)"
     return Finding("warning", f"the clock of Redis{server} was set {change}: {effect}; {mending}")

@@ -20,6 +20,7 @@ OVERDUE: Final = gauge("overdue", "Messages without a live copy, as the last aud
 FINDINGS: Final = gauge("findings", "Findings of the last check of the servers, by severity", "severity")
 BULK_CHANGED: Final = counter("bulk_changed", "Messages that bulk operations have changed, by action", "action")
 BULK_RUNNING: Final = gauge("bulk_operations", "Bulk operations that the process works on")
+FAILURES: Final = counter("loop_failures", "Errors that a loop met because of a bug of the bridge", "loop")
 LAST_RUN: Final = gauge(
     "last_run_timestamp_seconds", "When the loop last ended a whole run: the audit of all records, the watch", "part"
 )

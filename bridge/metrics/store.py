@@ -19,6 +19,9 @@ _SECONDS: Final = histogram(
     "script",
     buckets=(0.001, 0.005, 0.025, 0.1, 1),
 )
+UNNAMED: Final = counter(
+    "unnamed_verdicts", "Answers of scripts that this version has no rule for, by script", "script"
+)
 _FAILED: Final = counter("store_failures", "Calls of Redis that failed, by script", "script")
 
 

@@ -34,6 +34,8 @@ class Breaker:
     def __init__(self, *, open_s: float = _OPEN_S, longest_s: float = _LONGEST_S) -> None:
         """`open_s`: how long the breaker stays open first. Each failed probe doubles the time, up to `longest_s`."""
         self.state = BreakerState.CLOSED
+        self.troubled_s = -inf
+        """When a call last failed, had no answer in time, or was not made since the server would not take it."""
         self._first_s = self._open_for_s = open_s
         self._longest_s = longest_s
         self._refusing_until_s = -inf
@@ -60,10 +62,12 @@ class Breaker:
 
     def failed(self, began_s: float, now_s: float) -> None:
         """Reports a call that failed without waiting. Other calls will fail as fast, so they are admitted."""
+        self.troubled_s = now_s
         if self._is_try(began_s):
             self.answered(now_s)
 
     def timed_out(self, began_s: float, now_s: float) -> None:
+        self.troubled_s = now_s
         if self._is_try(began_s) or (self.state is BreakerState.CLOSED and began_s > self._heard_s):
             self.state = BreakerState.OPEN
             self._refusing_until_s = now_s + self._open_for_s

@@ -137,8 +137,8 @@ class Progress:
     def taken(self) -> int:
         return self.done + self.failed
 
-    def to_json(self) -> dict[str, Any]:
-        return {"done": self.done, "failed": self.failed, "failures": self.failures}
+    def to_json(self) -> dict[str, int | list[list[str]]]:
+        return {"done": self.done, "failed": self.failed, "failures": [[*failure] for failure in self.failures]}
 
     @classmethod
     def of_json(cls, parts: Mapping[str, Any]) -> Progress:
@@ -157,7 +157,8 @@ class OperationState(StrEnum):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BulkOperation:
     """An action on so many messages that a process works on it by itself. `who`: the id of the token, or the word for a
-    caller without one. `matched`: the messages that matched at the begin. `ended_ms`: 0 while it runs."""
+    caller without one. `matched`: the messages that matched at the begin. `ended_ms`: 0 while it runs. `reason`: why it
+    failed, else empty."""
 
     id: str
     bulk: Bulk
@@ -167,6 +168,7 @@ class BulkOperation:
     progress: Progress
     created_ms: int
     ended_ms: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

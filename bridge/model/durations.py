@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import lru_cache
+from math import ceil
 from typing import Final
 
 LATEST_INSTANT_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, in Unix milliseconds. Python's `datetime` has no later date."""
 
+_DAY_MS: Final = 86_400_000
+# March 1973. As Unix seconds, the number is a moment of the year 5138.
+_FIRST_PLAUSIBLE_MS: Final = 100_000_000_000
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:[.,](\d+))?")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SHORT_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _SHORT = re.compile(rf"(?:{_SHORT_PART.pattern})+")
@@ -27,7 +35,7 @@ INSTANT_FORMS = 'an RFC 3339 time with an offset such as "2026-01-31T09:00:00Z",
 
 
 def parse_duration_ms(value: object) -> int:
-    """Returns the duration in milliseconds.
+    """Returns the duration in milliseconds. A fraction of a millisecond is rounded up: nothing is early.
 
     Raises:
         ValueError: the value is negative or has none of the forms in `DURATION_FORMS`.
@@ -38,33 +46,62 @@ def parse_duration_ms(value: object) -> int:
         return value
     if isinstance(value, str) and len(value) <= 64:
         if _SHORT.fullmatch(value):
-            return round(sum(float(n) * _UNIT_MS[unit] for n, unit in _SHORT_PART.findall(value)))
+            return ceil(sum(Decimal(n) * _UNIT_MS[unit] for n, unit in _SHORT_PART.findall(value)))
         if iso := _ISO.fullmatch(value):
-            part = {name: float(number or 0) for name, number in iso.groupdict().items()}
+            part = {name: Decimal(number or 0) for name, number in iso.groupdict().items()}
             days = part["w"] * 7 + part["d"]
-            return round(((days * 24 + part["h"]) * 60 + part["m"]) * 60_000 + part["s"] * 1_000)
+            return ceil(((days * 24 + part["h"]) * 60 + part["m"]) * 60_000 + part["s"] * 1_000)
     raise ValueError(f"must be {DURATION_FORMS}")
 
 
 def parse_instant_ms(value: object) -> int:
-    """Returns the instant in Unix milliseconds.
+    """Returns the instant in Unix milliseconds. A fraction of a millisecond is rounded up: nothing is early.
 
     Raises:
-        ValueError: the value has none of the forms in `INSTANT_FORMS`, has no offset, or is out of range.
+        ValueError: the value has none of the forms in `INSTANT_FORMS`, has no offset, is out of range, or looks like
+            Unix seconds.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value <= LATEST_INSTANT_MS:
             raise ValueError(f"must be from 0 to {LATEST_INSTANT_MS} Unix milliseconds (the years 1970 to 9999)")
+        if looks_like_seconds(value):
+            raise ValueError(of_seconds(value))
         return value
-    if isinstance(value, str) and len(value) <= 64 and re.match(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d", value):
+    if isinstance(value, str) and len(value) <= 64 and (written := _INSTANT.match(value)):
         try:
             moment = datetime.fromisoformat(value.upper())
         except ValueError:
             raise ValueError(f"must be {INSTANT_FORMS}") from None
         if moment.tzinfo is None:
             raise ValueError("must have an offset, as in 2026-01-31T09:00:00Z or 2026-01-31T10:00:00+01:00")
-        return max(0, round(moment.timestamp() * 1_000))
+        # datetime cuts what is shorter than a microsecond.
+        cut = any(digit != "0" for digit in (written[1] or "")[6:])
+        return max(0, -(-((moment - _EPOCH) // _MICROSECOND + cut) // 1_000))
     raise ValueError(f"must be {INSTANT_FORMS}")
+
+
+def looks_like_seconds(instant_ms: int) -> bool:
+    """Whether the number is meant as Unix seconds. As milliseconds it would be a moment of the years 1970 to 1973; 0 is
+    no such moment, as it means now."""
+    return 0 < instant_ms < _FIRST_PLAUSIBLE_MS
+
+
+def of_seconds(instant_ms: int) -> str:
+    """What an error says of such a number."""
+    return f"must be Unix milliseconds: {instant_ms} is in 1970 to 1973; Unix seconds are meant as {instant_ms * 1_000}"
+
+
+def check_not_past(instant_ms: int, now_ms: float) -> None:
+    """Checks the moment at which something is to happen. `0` is now.
+
+    Raises:
+        ValueError: it has passed by more than a day.
+    """
+    if instant_ms and instant_ms < now_ms - _DAY_MS:
+        raise ValueError(
+            f"must not be more than a day past, in Unix milliseconds: {instant_ms} is {format_instant(instant_ms)}; "
+            "0 is now"
+        )
 
 
 def format_duration(duration_ms: int) -> str:

@@ -12,18 +12,21 @@
     │   └── TopicNotEmpty     a topic with messages can only be removed by force
     └── Unavailable           the bridge promised nothing: send again, with the same id
         ├── StoreUnavailable  Redis did not answer in time, or can't take writes
+        │   ├── StoreRefused  Redis answered with an error code
         │   └── StoreUnfit    this Redis holds an index with another number of buckets
         ├── BrokerUnavailable RabbitMQ did not answer in time, or blocks publishers
         │   ├── BrokerUnfit   this RabbitMQ can't keep the promises of the bridge
         │   ├── QueueMissing  a queue to take messages from does not exist
         │   └── NotPublished  RabbitMQ certainly does not have the message
+        │       ├── Undeclarable  RabbitMQ refuses a topic's queue until somebody changes a right or a limit
         │       ├── Unpublishable AMQP can't hold a message, or its headers are too long for one frame
         │       └── Unroutable    RabbitMQ returned a message because no queue takes it
         │           └── ExchangeRefused the exchange is missing, or the bridge's user may not publish to it
+        ├── UnnamedVerdict    a script answered what this version has no rule for; nothing is acknowledged or dropped
         └── SendUnderWay      another send of the same id has not ended yet
 
 The bridge translates errors of redis-py, aio-pika and aiormq where it calls these libraries (`store/client.py`,
-`broker/client/connection.py`). No other module sees them.
+`store/servers/refusals.py`, `broker/client/connection.py`). No other module sees them.
 """
 
 from __future__ import annotations
@@ -94,6 +97,15 @@ class NotAsSeen(Conflict):
     pass
 
 
+class Releasing(Conflict):
+    """The message is due within milliseconds, and the checkpoint has asked about it already. `left_ms`: until it is
+    due."""
+
+    def __init__(self, message: str, *, state: str, left_ms: int) -> None:
+        super().__init__(message, state=state)
+        self.left_ms = left_ms
+
+
 class TopicNotEmpty(Conflict):
     pass
 
@@ -106,10 +118,30 @@ class Unavailable(BridgeError):
     partly = False
 
 
+class TooManyUnread(Unavailable):
+    """Clients have not read as many bytes of answers as the process may hold."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"answers that clients have not read hold all {limit_bytes} bytes that BRIDGE_MAX_BUFFERED allows, so pulls"
+            " and pages are refused: try again in a second"
+        )
+
+
 class StoreUnavailable(Unavailable):
     def __init__(self, message: str, *, partly: bool = False) -> None:
         super().__init__(message)
         self.partly = partly
+
+
+class StoreRefused(StoreUnavailable):
+    """`code`: the error code of Redis, such as READONLY. `is_fault`: neither Redis' state nor its settings explain the
+    refusal, so the bridge may be wrong."""
+
+    def __init__(self, message: str, *, code: str, is_fault: bool = False, partly: bool = False) -> None:
+        super().__init__(message, partly=partly)
+        self.code = code
+        self.is_fault = is_fault
 
 
 class StoreUnfit(StoreUnavailable):
@@ -132,6 +164,10 @@ class NotPublished(BrokerUnavailable):
     pass
 
 
+class Undeclarable(NotPublished):
+    pass
+
+
 class Unpublishable(NotPublished):
     pass
 
@@ -147,6 +183,10 @@ class ExchangeRefused(Unroutable):
     def __init__(self, message: str, *, missing: bool) -> None:
         super().__init__(message)
         self.missing = missing
+
+
+class UnnamedVerdict(Unavailable):
+    pass
 
 
 class SendUnderWay(Unavailable):

@@ -36,7 +36,8 @@ class Filter:
     """All parts must match; a part that is None or empty matches every message.
 
     topic: a name, or a glob. due_after_ms, due_before_ms: Unix milliseconds; both bounds are exclusive. labels: all of
-    them. reason: a text or a glob; without states it is about expired and dead messages.
+    them. reason: the whole reason; '' for messages without one. reason_pattern: a glob. Without states, both are about
+    expired and dead messages.
     """
 
     topic: str | None = None
@@ -46,6 +47,7 @@ class Filter:
     id_prefix: str = ""
     labels: Labels = field(default_factory=dict)
     reason: str | None = None
+    reason_pattern: str | None = None
 
     @property
     def one_topic(self) -> str | None:
@@ -54,13 +56,19 @@ class Filter:
 
     @property
     def wanted_states(self) -> tuple[State, ...]:
-        return self.states or (SHOWN_STATES if self.reason is None else _ENDED_BADLY)
+        return self.states or (_ENDED_BADLY if self.asks_for_reason else SHOWN_STATES)
+
+    @property
+    def asks_for_reason(self) -> bool:
+        return self.reason is not None or self.reason_pattern is not None
 
     def takes_topic(self, topic: str) -> bool:
         return self.topic is None or globs.matches(self.topic, topic)
 
     def takes_reason(self, reason: str) -> bool:
-        return self.reason is None or globs.matches(self.reason, reason)
+        return (self.reason is None or self.reason == reason) and (
+            self.reason_pattern is None or globs.matches(self.reason_pattern, reason)
+        )
 
 
 def to_json(wanted: Filter) -> dict[str, Any]:
@@ -73,6 +81,7 @@ def to_json(wanted: Filter) -> dict[str, Any]:
         "id_prefix": wanted.id_prefix or None,
         "labels": dict(wanted.labels) or None,
         "reason": wanted.reason,
+        "reason_pattern": wanted.reason_pattern,
     }
     return {name: part for name, part in parts.items() if part is not None}
 
@@ -87,4 +96,5 @@ def of_json(parts: Mapping[str, Any]) -> Filter:
         id_prefix=parts.get("id_prefix", ""),
         labels=parts.get("labels", NO_LABELS),
         reason=parts.get("reason"),
+        reason_pattern=parts.get("reason_pattern"),
     )

@@ -50,12 +50,13 @@ class GroupCommit(Generic[Item, Result]):
             log_scope.enter(group[0][2] if len(group) == 1 else log_scope.NOBODY)
             try:
                 results = await self._commit([item for item, _, _ in group])
+                answered = [*zip(group, results, strict=True)]
             except Exception as error:  # noqa: BLE001 - every caller of the group gets it
                 for _, done, _ in group:
                     if not done.done():
                         done.set_exception(error)
             else:
-                for (_, done, _), result in zip(group, results, strict=True):
+                for (_, done, _), result in answered:
                     if not done.done():
                         done.set_result(result)
         # A done callback would run too late: an item submitted before it would wait for a group that never starts.

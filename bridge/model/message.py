@@ -17,10 +17,14 @@ from typing import Any, Final
 from bridge.model.fast_dataclass import fast_dataclass
 
 TOPIC_PATTERN = r"^[A-Za-z0-9_.-]{1,100}(/[A-Za-z0-9_.-]{1,100})?$"
-ID_PATTERN = r"^[ -.0-~]{1,200}(~dead[0-9]{1,15})?$"  # printable ASCII without "/"; for the suffix see `aside_id`
+NEW_ID_PATTERN = r"^[ -.0-~]{1,200}(~dead[0-9]{1,15})?$"  # printable ASCII without "/"; for the suffix see `aside_id`
+ID_PATTERN = r"^[ -.0-~]{1,200}(~(dead|born)[0-9]{1,15}){0,2}$"
+"""Also that of a message whose id a new one took: see `aside_id` and `own_life_id`."""
+
 _TOPIC = re.compile(TOPIC_PATTERN[:-1] + r"\Z")
+_NEW_ID = re.compile(NEW_ID_PATTERN[:-1] + r"\Z")
 _ID = re.compile(ID_PATTERN[:-1] + r"\Z")
-_ASIDE = re.compile(r"(~dead[0-9]{1,15})+\Z")
+_ASIDE = re.compile(r"(~(dead|born)[0-9]{1,15})+\Z")
 JSON_TYPE = "application/json"
 LONGEST_NAME: Final = 255
 """Bytes of the longest name of an exchange, and of the longest routing key: AMQP has no longer ones."""
@@ -31,12 +35,24 @@ def valid_topic(topic: str) -> bool:
 
 
 def valid_id(message_id: str) -> bool:
+    """Whether a message or a dead letter can have this id."""
     return _ID.match(message_id) is not None
+
+
+def is_path_step(name: str) -> bool:
+    """Whether the name, or a part of it between slashes, is `.` or `..`. HTTP clients and proxies take these for steps
+    in a path, and ask for another path: no new name is one."""
+    return "." in name and any(part in (".", "..") for part in name.split("/"))
+
+
+def may_be_sent(message_id: str) -> bool:
+    """Whether a client can send a message under this id."""
+    return _NEW_ID.match(message_id) is not None
 
 
 def id_of(name: str) -> str:
     """Returns the id for a client's id of any text: the text, or a digest of it if no id can be that text."""
-    return name if valid_id(name) else f"job-{digest(name)}"
+    return name if may_be_sent(name) and not is_path_step(name) else f"job-{digest(name)}"
 
 
 def digest(name: str) -> str:
@@ -49,8 +65,16 @@ def aside_id(message_id: str, nonce: int) -> str:
     return f"{message_id}~dead{nonce}"
 
 
+def own_life_id(message_id: str, created_ms: int) -> str:
+    """Returns the id of a message whose own one another message has, since Redis has lost its record.
+
+    `created_ms`: when the message was created, in Unix ms.
+    """
+    return f"{message_id}~born{created_ms}"
+
+
 def taken_id(message_id: str) -> str:
-    """Returns the id that a dead letter had before new messages took it."""
+    """Returns the id that a message had before new messages took it."""
     return _ASIDE.sub("", message_id)
 
 

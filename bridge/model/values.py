@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, Self
+from zlib import crc32
 
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Envelope, Message
 
 MAX_DELAY_MS = 999 * 86_400_000
 """The longest delay: 999 days, the most that the wheel's three digits of days hold."""
+
+LONGEST_DEFAULT_BACKOFF_MS: Final = 30 * 86_400_000
+"""The longest back-off that a setting may give: 30 days."""
+
+JITTER: Final = 0.25
+"""The default back-off lasts up to this share longer."""
 
 LARGEST_BODY = 16 * 1024 * 1024
 """The most bytes to which BRIDGE_MAX_BODY, a token's limit and a topic's kept bodies can be set."""
@@ -127,15 +135,81 @@ class Backoff:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """What a topic sets for its messages. None: the bridge's setting."""
+    """What a topic sets for its messages, as it is stored. None: the bridge's setting."""
 
     release: Release = Release.CHECKED
     max_retry: int | None = None
     ttl_ms: int | None = None
     lease_ms: int | None = None
-    backoff: Backoff | None = None  # None: a failed message is ready again at once
+    backoff: Backoff | None = None
     paused: bool = False
     keep_body_max: int | None = None  # bytes; Redis does not keep larger bodies
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Defaults:
+    """What the bridge's settings say where a topic says nothing. `ttl_ms` None: no time to live."""
+
+    max_retry: int
+    ttl_ms: int | None
+    lease_ms: int
+    backoff: Backoff
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effective(Policy):
+    """The policy by which a topic's messages are treated: what the topic sets, and the defaults for the rest. It is
+    never stored. `own`: what the topic sets. `keep_body_max`: as in `own`, as its default depends on the sender.
+
+    This is the one place that knows which value counts."""
+
+    max_retry: int
+    lease_ms: int
+    backoff: Backoff
+    own: Policy
+
+    @classmethod
+    def of(cls, own: Policy, defaults: Defaults) -> Self:
+        return cls(
+            release=own.release,
+            max_retry=defaults.max_retry if own.max_retry is None else own.max_retry,
+            ttl_ms=defaults.ttl_ms if own.ttl_ms is None else own.ttl_ms,
+            lease_ms=own.lease_ms or defaults.lease_ms,
+            backoff=defaults.backoff if own.backoff is None else own.backoff,
+            paused=own.paused,
+            keep_body_max=own.keep_body_max,
+            own=own,
+        )
+
+    @property
+    def defaulted(self) -> list[str]:
+        """The names of the fields that the topic does not set."""
+        return [name for name in ("max_retry", "ttl_ms", "lease_ms", "backoff") if getattr(self.own, name) is None]
+
+    @property
+    def jitter(self) -> float:
+        """The share of the back-off that is added at most. An explicit back-off is kept as it is written."""
+        return JITTER if self.own.backoff is None else 0.0
+
+    def ttl_of(self, draft: Draft) -> int | None:
+        """How long a draft's message lives after its due moment. A client of a wire that sets no time to live means for
+        ever, so only its topic's own counts for it."""
+        if draft.ttl_ms is not None:
+            return draft.ttl_ms
+        return self.own.ttl_ms if draft.of_wire else self.ttl_ms
+
+    def retries_of(self, draft: Draft) -> int:
+        return self.max_retry if draft.max_retry is None else draft.max_retry
+
+    def retry_after_ms(self, message_id: str, failures: int) -> int:
+        """How long a message waits for its next delivery. `failures`: failed deliveries so far, at least 1.
+
+        The jitter spreads messages that fail together. Id and failures decide how much of it a message gets: the same
+        failure, decided twice, gives the same moment.
+        """
+        after_ms = self.backoff.delay_ms(failures)
+        share = crc32(f"{failures} {message_id}".encode()) / 2**32
+        return after_ms + int(after_ms * self.jitter * share)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +219,7 @@ class TopicInfo:
     overdue: int  # messages that are waiting and past due
     waiting_by_due: Mapping[str, int]  # "1m", "10m", "30m", "1h", "6h", "1d", "7d", "30d", "beyond"
     lateness_ms: Mapping[str, float | None]  # "p50", "p90", "p99" and "max" of the latest releases of this process
-    policy: Policy
+    policy: Effective
     ready_queue: str
     dead_queue: str
 

@@ -28,14 +28,13 @@ from typing import Final
 
 from bridge.broker.copies.copies import CLIENTS_ID
 from bridge.broker.copies.submissions import Submission
-from bridge.model.errors import InvalidRequest, Unavailable, Unpublishable
+from bridge.model.errors import InvalidRequest, Unavailable, Undeclarable, Unpublishable
 from bridge.model.message import State
 from bridge.model.ulids import new_ulid
 from bridge.model.values import Draft, Sent
 from bridge.service.context import Context
 from bridge.service.sending import Sending
 from bridge.store.intents import Found, Intent, StoredIntents, note
-from bridge.store.outcomes import outcome_of
 
 _FORGET_EVERY_S: Final = 1.0
 
@@ -184,8 +183,8 @@ class Acceptance:
             return set()
         calls = [self._records.look(item.submission.topic, item.id) for item in items]
         known: set[int] = set()
-        for item, call, answer in zip(items, calls, await self._store.run(calls), strict=True):
-            record = outcome_of(call, answer).record
+        for item, looked in zip(items, await self._store.run(calls), strict=True):
+            record = looked.record
             if record is not None and record.state is not State.UNCONFIRMED and _is_of(item, record.created_ms):
                 known.add(item.submission.tag)
         return known
@@ -207,7 +206,7 @@ class Acceptance:
                 taken.append(item.note)
                 self._ids.pop((item.submission.topic, item.id), None)
                 self._give(item, "")
-            elif isinstance(result, InvalidRequest | Unpublishable):
+            elif isinstance(result, InvalidRequest | Unpublishable | Undeclarable):
                 accepted.refused.append((item.submission, str(result)))
                 continue
             elif not isinstance(result, Unavailable):

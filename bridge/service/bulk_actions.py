@@ -17,11 +17,12 @@ from bridge.model.errors import Conflict
 from bridge.model.filter import Found
 from bridge.model.message import State
 from bridge.service.bulk.operations import Operations
-from bridge.service.bulk.results import Results
+from bridge.service.bulk.results import Check, Results
 from bridge.service.pools import Pools
 from bridge.service.search import Search
 from bridge.store.operations import MOST_RUNNING
 from bridge.store.outcomes import Outcome
+from bridge.store.verdicts import LookVerdict
 
 AT_ONCE: Final = 1_000
 """The most messages that a call changes itself. More become an operation."""
@@ -90,18 +91,19 @@ class BulkActions:
         page = await self._search.page(bulk.filter, sees=bulk.reach.has, limit=limit, cursor=cursor)
         return Portion(targets=await self._targets(bulk, page.items), cursor=page.next_cursor)
 
-    async def run(self, bulk: Bulk, targets: Sequence[Target]) -> Progress:
-        """Does to these messages what is asked. A message that is changed already counts as done.
+    async def run(self, bulk: Bulk, targets: Sequence[Target], check: Check = lambda: None) -> Progress:
+        """Does to these messages what is asked. A message that is changed already counts as done. `check`: called
+        before each burst of changes.
 
         Raises:
-            Unavailable: some may be changed. Run it again with the same messages.
+            Unavailable, or an error of `check`: some may be changed. Run it again with the same messages.
         """
         by_pool: dict[str, list[Target]] = defaultdict(list)
         for target in targets:
             by_pool[self._pools.serving(target.topic).context.pool].append(target)
         results: Results = {}
         for pool, own in by_pool.items():
-            results |= await self._pools.services[pool].changes.run(bulk, own)
+            results |= await self._pools.services[pool].changes.run(bulk, own, check)
         return Progress.of(results.values())
 
     async def _matching(self, bulk: Bulk) -> tuple[list[Target], int]:
@@ -137,7 +139,7 @@ class BulkActions:
         by_pool: dict[str, list[Found]] = defaultdict(list)
         for one in found:
             by_pool[self._pools.serving(one.topic).context.pool].append(one)
-        outcomes: dict[Found, Outcome] = {}
+        outcomes: dict[Found, Outcome[LookVerdict]] = {}
         for pool, own in by_pool.items():
             changes = self._pools.services[pool].changes
             for start in range(0, len(own), PORTION):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from math import ceil
+from typing import Any, assert_never
 
 from bridge.metrics.messages import DELETED
 from bridge.model.durations import format_instant
-from bridge.model.errors import BodyNotKept, Conflict, InvalidRequest, NotAsSeen, NotFound
+from bridge.model.errors import BodyNotKept, Conflict, InvalidRequest, NotAsSeen, NotFound, Releasing
 from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, new_nonce
 from bridge.model.values import Change, Policy, Release
 from bridge.service.context import Context
@@ -18,9 +19,9 @@ from bridge.service.kept_bodies import keep_body_max
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import later, successor
 from bridge.store import envelopes
-from bridge.store.outcomes import Outcome, read, read_envelope
+from bridge.store.outcomes import Looked, Outcome, read_envelope
 from bridge.store.records import Records
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import ChangeVerdict, DeleteVerdict
 
 _OVERDUE_MS = 1_000  # a copy that is this late may have been lost with its queue
 
@@ -56,29 +57,31 @@ class Changing:
                 milliseconds and being released, and the delete does not wait.
         """
         before, outcome = await self._delete(topic, message_id, release=release, created_ms=created_ms, seen=seen)
-        if outcome.verdict is Verdict.RELEASING and waits:
+        if outcome.verdict is DeleteVerdict.RELEASING and waits:
             await asyncio.sleep((outcome.extra + 1) / 1_000)  # a timer may end a little early
             before, outcome = await self._delete(
                 topic, message_id, release=release, created_ms=created_ms, even_releasing=True
             )
-        if outcome.record is None:
-            raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
-        if outcome.verdict is Verdict.STALE:
-            raise not_as_seen(outcome.record)
-        if outcome.verdict is Verdict.RELEASING:
-            due = format_instant(outcome.record.due_ms)
-            raise Conflict(f"too late: the message is being released for {due}", state=outcome.record.state.label)
-        if outcome.verdict in (Verdict.ENDED, Verdict.OTHER):
-            raise Conflict(f"the message is {outcome.record.state.label}", state=outcome.record.state.label)
-        if before.record is not None and before.record.state is not State.DELETED:
-            DELETED.add(topic)
-        return Message(record=outcome.record, envelope=None if release else read_envelope(before))
+        match outcome.verdict:
+            case DeleteVerdict.DELETED:
+                if before.record is not None and before.record.state is not State.DELETED:
+                    DELETED.add(topic)
+                return Message(record=outcome.found, envelope=None if release else read_envelope(before))
+            case DeleteVerdict.UNKNOWN:
+                raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
+            case DeleteVerdict.STALE:
+                raise not_as_seen(outcome.found)
+            case DeleteVerdict.RELEASING:
+                raise releasing(outcome.found, outcome.extra)
+            case DeleteVerdict.ENDED | DeleteVerdict.OTHER:
+                raise Conflict(f"the message is {outcome.found.state.label}", state=outcome.found.state.label)
+            case _:
+                assert_never(outcome.verdict)
 
-    async def _delete(self, topic: str, message_id: str, **how: Any) -> tuple[Outcome, Outcome]:
+    async def _delete(self, topic: str, message_id: str, **how: Any) -> tuple[Looked, Outcome[DeleteVerdict]]:
         """Returns the message before, and the outcome of the delete."""
-        calls = [self._records.look(topic, message_id), self._records.delete(topic, message_id, **how)]
-        looked, answer = await self._store.run(calls)
-        return read(topic, message_id, looked), read(topic, message_id, answer)
+        look, delete = self._records.look(topic, message_id), self._records.delete(topic, message_id, **how)
+        return await self._store.run_both(look, delete)
 
     async def change(self, message: Message, change: Change, *, as_seen: bool = False) -> Message:
         """Changes a waiting message. Its due moment may be now.
@@ -98,6 +101,25 @@ class Changing:
             Conflict: the message no longer waits.
             BodyNotKept: a new copy is needed, and its body was neither given nor kept.
         """
+        outcome = await self._change(message, change, as_seen=as_seen)
+        if outcome.verdict is ChangeVerdict.STALE and outcome.found.version == message.record.version:
+            # A checkpoint has held the copy back meanwhile, which it does every few seconds. Nothing else has changed.
+            message = Message(record=outcome.found, envelope=message.envelope)
+            outcome = await self._change(message, change, as_seen=as_seen)
+        match outcome.verdict:
+            case ChangeVerdict.CHANGED:
+                return Message(record=outcome.found, envelope=change.envelope or message.envelope)
+            case ChangeVerdict.UNKNOWN:
+                raise NotFound(f"there is no message {message.record.id!r} in the topic {message.record.topic!r}")
+            case ChangeVerdict.STALE if as_seen:
+                raise not_as_seen(outcome.found)
+            case ChangeVerdict.STALE:
+                state = outcome.found.state.label
+                raise Conflict(f"the message was changed meanwhile: it is {state}", state=state)
+            case _:
+                assert_never(outcome.verdict)
+
+    async def _change(self, message: Message, change: Change, *, as_seen: bool) -> Outcome[ChangeVerdict]:
         record = message.record
         if record.state is not State.WAITING:
             raise Conflict(f"the message no longer waits: it is {record.state.label}", state=record.state.label)
@@ -116,15 +138,14 @@ class Changing:
             keep_body_max=keep_body_max(self._settings, policy),
             seen=record.version if as_seen else "",
         )
-        outcome = await self._succession.perform_one(step)
-        if outcome.verdict is Verdict.UNKNOWN:
-            raise NotFound(f"there is no message {record.id!r} in the topic {record.topic!r}")
-        if outcome.verdict is not Verdict.CHANGED and as_seen:
-            raise not_as_seen(outcome.found)
-        if outcome.verdict is not Verdict.CHANGED:
-            state = outcome.found.state.label
-            raise Conflict(f"the message was changed meanwhile: it is {state}", state=state)
-        return Message(record=outcome.found, envelope=change.envelope or message.envelope)
+        return await self._succession.perform_one(step)
+
+
+def releasing(record: Record, left_ms: int) -> Releasing:
+    """The refusal of a call that comes too late, since the checkpoint has asked about the message already. `left_ms`:
+    until it is due."""
+    due, state = format_instant(record.due_ms), record.state.label
+    return Releasing(f"too late: the message is being released for {due}", state=state, left_ms=left_ms)
 
 
 def not_as_seen(record: Record) -> NotAsSeen:
@@ -136,13 +157,13 @@ def not_as_seen(record: Record) -> NotAsSeen:
 
 def _due_ms(change: Change, now_ms: float) -> int | None:
     if change.deliver_at_ms is not None:
-        due_ms = max(change.deliver_at_ms, int(now_ms))
+        due_ms = max(change.deliver_at_ms, ceil(now_ms))
         check_horizon("deliver_at", change.deliver_at_ms, due_ms - now_ms)
         return due_ms
     if change.delay_ms is None:
         return None
     check_horizon("delay", change.delay_ms, change.delay_ms)
-    return int(now_ms) + change.delay_ms
+    return ceil(now_ms) + change.delay_ms
 
 
 def change_step(
@@ -156,7 +177,7 @@ def change_step(
     keep_body_max: int = 0,
     seen: str = "",
     only_later: bool = False,
-) -> Step:
+) -> Step[ChangeVerdict]:
     """Decides how a waiting message is changed. Only the record changes if the content stays and the live copy arrives
     early enough. Otherwise a successor is published. Pure.
 
@@ -175,6 +196,7 @@ def change_step(
         record,
         seen=seen,
         due_ms=due_ms,
+        instant=change.delay_ms is None,
         only_later=only_later,
         ttl_ms=change.ttl_ms,
         max_retry=change.max_retry,

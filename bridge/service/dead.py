@@ -6,23 +6,24 @@ The queue is `dead.<topic>`, or `delay.unroutable` for messages that their targe
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from bridge.broker.ready.taken import Taken
+from bridge.model.bulk import Target
 from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
-from bridge.model.message import Copy, Envelope, Message, State, aside_id
-from bridge.model.values import Page, Policy
+from bridge.model.message import Copy, Message, State
+from bridge.model.values import Effective, Page
+from bridge.service.arrivals import Arrivals
+from bridge.service.bulk.dead_letters import DeadLetters, always, target_of
 from bridge.service.context import Context
 from bridge.service.known_topics import KnownTopics
 from bridge.service.letters import LETTER_LOST, Letters
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession, named
-from bridge.service.successors import first_copy
-from bridge.service.taken_ids import Decide, followed, sought
+from bridge.service.taken_ids import Decide, Hold, LetterVerdict, Sight, is_settled, names, sight, sought
 from bridge.service.unroutable import Unroutable
 from bridge.store.outcomes import Outcome
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import DropVerdict
 
 _GROUP = 100
 _SEARCHED = 500  # letters found by one search, which reads those of other topics too
@@ -40,10 +41,11 @@ class Dead:
         self._topics = context.topics
         self._declared = context.broker.declared
         self._taker = context.broker.taker
-        self._dead_letter_search = context.broker.dead_letter_search
         self._lookup = lookup
         self._known = known_topics
         self._letters = Letters(context)
+        self._arrivals = Arrivals(context)
+        self._dead_letters = DeadLetters(context)
         self._unroutable = Unroutable(context.broker.declared, context.broker.dead_letter_search)
 
     async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
@@ -95,9 +97,10 @@ class Dead:
         if not taken:
             return None
         letter = self._letters.copy(topic, taken[0])
-        aside = aside_id(letter.id, letter.nonce)
-        (found,) = await self._lookup.get_many(topic, [aside])
-        return aside if found is not None and found.record.is_letter else letter.id
+        for message in await self._lookup.get_many(topic, names(letter)):
+            if message is not None and sight(letter, message.record) is Sight.LETTER:
+                return message.record.id
+        return letter.id
 
     async def _until_counted(self, topic: str) -> None:
         """Waits until RabbitMQ counts a requeued letter, as it does not confirm a requeue. Otherwise the caller's next
@@ -116,24 +119,19 @@ class Dead:
             Unavailable
         """
         message = await self._dead(topic, message_id)
-        record = message.record
-        policy = await self._topics.policy(topic)
-        async with self._find(message) as taken:
-            if taken is not None:
-                copy = replace(self._letters.of(topic, taken, policy), id=record.id)
-            elif message.envelope is not None and message.envelope.body is not None:
-                copy = first_copy(record, message.envelope)
-            else:
-                raise BodyNotKept(LETTER_LOST)
-            outcome = await self._succession.perform_one(followed(self._records, copy, taken, self._letters.replay))
-        if outcome.verdict is not Verdict.REPLAYED:
+        settled = await self._dead_letters.replay_one(message)
+        if settled is None:
+            await self._dead(topic, message_id)  # another call may have settled it during the search
+            raise BodyNotKept(LETTER_LOST)
+        if not is_settled(settled.outcome.verdict):
             raise _no_letter(topic, message_id)
-        return Message(record=outcome.found, envelope=copy.envelope)
+        return Message(record=settled.outcome.found, envelope=settled.envelope)
 
     async def replay_many(
         self, topic: str, limit: int, *, max_retry: int | None = None, ttl_ms: int | None = None
     ) -> int:
-        """Replays up to `limit` dead letters, the oldest first, and returns how many it replayed.
+        """Replays up to `limit` dead letters, the oldest first, and returns how many it replayed. Before it returns, it
+        waits until a pull finds them, but a second at most.
 
         `max_retry`, `ttl_ms`: of the messages from now on. None keeps their retries, and gives them no time to live.
 
@@ -141,10 +139,22 @@ class Dead:
             Unavailable: some letters may be replayed.
         """
 
-        def replay(letter: Copy, delivery: Taken | None) -> Step:
-            return self._letters.replay(letter, delivery, max_retry=max_retry, ttl_ms=ttl_ms)
+        to_topic: list[Copy] = []
 
-        return sum(outcome.verdict is Verdict.REPLAYED for outcome in await self._sweep(topic, limit, replay))
+        def replay(letter: Copy, delivery: Taken | None) -> Step[LetterVerdict]:
+            step = self._letters.replay(letter, delivery, max_retry=max_retry, ttl_ms=ttl_ms)
+            if step.publication is not None and letter.envelope.target is None:
+                to_topic.append(step.publication.copy)
+            return step
+
+        outcomes = await self._sweep(topic, limit, replay)
+        replayed = {(one.found.id, one.found.epoch) for one in outcomes if is_settled(one.verdict)}
+        if replayed and not (await self._topics.policy(topic)).paused:
+            # The checkpoint releases them in this order, and those before take their time too.
+            await self._arrivals.until_noted([copy for copy in to_topic[-_GROUP:] if (copy.id, copy.epoch) in replayed])
+        lost = await self._without_copy(topic, limit - len(replayed))
+        results = await self._dead_letters.replay(lost, always, replay)
+        return len(replayed) + sum(failure is None for failure in results.values())
 
     async def drop(self, topic: str, message_id: str) -> Message:
         """Drops a dead letter.
@@ -154,12 +164,10 @@ class Dead:
             Unavailable
         """
         message = await self._dead(topic, message_id)
-        letter = first_copy(message.record, Envelope())
-        async with self._find(message) as taken:
-            outcome = await self._succession.perform_one(followed(self._records, letter, taken, self._letters.drop))
-        if outcome.verdict is not Verdict.DROPPED:
+        settled = await self._dead_letters.drop_one(message)
+        if not is_settled(settled.outcome.verdict):
             raise _no_letter(topic, message_id)
-        return Message(record=outcome.found, envelope=None)
+        return Message(record=settled.outcome.found, envelope=None)
 
     async def drop_many(self, topic: str, limit: int) -> int:
         """Drops up to `limit` dead letters, the oldest first, and returns how many it dropped.
@@ -167,9 +175,22 @@ class Dead:
         Raises:
             Unavailable: some letters may be dropped.
         """
-        return len(await self._sweep(topic, limit, self._letters.drop))
+        outcomes = await self._sweep(topic, limit, self._letters.drop)
+        # Redis has no record of an unknown one.
+        unknown = sum(outcome.verdict is DropVerdict.UNKNOWN for outcome in outcomes)
+        done = unknown + sum(is_settled(outcome.verdict) for outcome in outcomes)
+        results = await self._dead_letters.drop(await self._without_copy(topic, limit - done), always)
+        return done + sum(failure is None for failure in results.values())
 
-    async def _sweep(self, topic: str, limit: int, decide: Decide) -> list[Outcome]:
+    async def _without_copy(self, topic: str, most: int) -> list[Target]:
+        """The letters that are still listed when the queue has none to take: somebody has deleted or purged it. As for
+        one letter, their records are enough for a drop, and for a replay if Redis kept their bodies."""
+        if most <= 0 or await self.size(topic):
+            return []
+        listed = await self.page(topic, limit=most, cursor=None)
+        return [target_of(message.record) for message in listed.items]
+
+    async def _sweep(self, topic: str, limit: int, decide: Decide) -> list[Outcome[LetterVerdict]]:
         """Takes up to `limit` dead letters in groups and performs the step that `decide` returns for each.
 
         Raises:
@@ -179,12 +200,19 @@ class Dead:
         policy = await self._topics.policy(topic)
         if not await self._known.of([topic]):
             return []
-        outcomes = await self._sweep_own(topic, limit, decide, policy)
-        return outcomes + await self._sweep_unroutable(topic, limit - len(outcomes), decide, policy)
+        held: list[Taken] = []
+        try:
+            outcomes = await self._sweep_own(topic, limit, decide, policy, held)
+            return outcomes + await self._sweep_unroutable(topic, limit - len(outcomes), decide, policy)
+        finally:
+            for delivery in held:
+                await delivery.requeue()
 
-    async def _sweep_own(self, topic: str, limit: int, decide: Decide, policy: Policy) -> list[Outcome]:
-        """As `_sweep`, for the topic's own dead-letter queue."""
-        outcomes: list[Outcome] = []
+    async def _sweep_own(
+        self, topic: str, limit: int, decide: Decide, policy: Effective, held: list[Taken]
+    ) -> list[Outcome[LetterVerdict]]:
+        """As `_sweep`, for the topic's own dead-letter queue. `held`: gets those that may not be settled yet."""
+        outcomes: list[Outcome[LetterVerdict]] = []
         left = limit if await self._may_have_letters(topic) else 0
         while left > 0:
             try:
@@ -195,23 +223,27 @@ class Dead:
             if not taken:
                 break
             left -= len(taken)
-            outcomes += await self._settle(topic, taken, decide, policy)
+            outcomes += await self._settle(topic, taken, decide, policy, held.append)
         return outcomes
 
-    async def _sweep_unroutable(self, topic: str, limit: int, decide: Decide, policy: Policy) -> list[Outcome]:
-        """As `_sweep`, for the queue that letters of all topics share."""
-        outcomes: list[Outcome] = []
+    async def _sweep_unroutable(
+        self, topic: str, limit: int, decide: Decide, policy: Effective
+    ) -> list[Outcome[LetterVerdict]]:
+        """As `_sweep`, for the queue that letters of all topics share. The search gives back those that are held."""
+        outcomes: list[Outcome[LetterVerdict]] = []
         while (left := limit - len(outcomes)) > 0 and not await self._unroutable.is_empty():
             async with self._unroutable.of(topic, most=min(left, _SEARCHED)) as taken:
-                outcomes += await self._settle(topic, taken, decide, policy)
+                outcomes += await self._settle(topic, taken, decide, policy, lambda _: None)
             if len(taken) < min(left, _SEARCHED):
                 break
         return outcomes
 
-    async def _settle(self, topic: str, taken: list[Taken], decide: Decide, policy: Policy) -> list[Outcome]:
+    async def _settle(
+        self, topic: str, taken: list[Taken], decide: Decide, policy: Effective, hold: Hold
+    ) -> list[Outcome[LetterVerdict]]:
         letters = [self._letters.of(topic, delivery, policy) for delivery in taken]
         results = await self._succession.perform(
-            [sought(self._records, *letter, decide) for letter in zip(letters, taken, strict=True)]
+            [sought(self._records, *letter, decide, hold) for letter in zip(letters, taken, strict=True)]
         )
         return [named(result) for result in results]
 
@@ -242,12 +274,6 @@ class Dead:
         if not message.record.is_letter:
             raise _no_letter(topic, message_id)
         return message
-
-    def _find(self, message: Message) -> AbstractAsyncContextManager[Taken | None]:
-        record, envelope = message.record, message.envelope
-        targeted = envelope is not None and envelope.target is not None
-        queue = self._declared.unroutable_queue if targeted else self._declared.dead_queue(record.topic)
-        return self._dead_letter_search.find(queue, lambda taken: self._letters.is_of(record, taken))
 
 
 def _no_letter(topic: str, message_id: str) -> NotFound:

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from time import monotonic
-from typing import TypeGuard
+from typing import TypeGuard, assert_never
 
-from bridge.model.errors import StoreUnavailable
+from bridge.model.errors import StoreUnavailable, UnnamedVerdict
 from bridge.model.message import Record, State
+from bridge.service.arrivals import FIRST_PAUSE_S, LONGEST_PAUSE_S, WITHIN_S, Arrivals
 from bridge.service.context import Context
 from bridge.service.succession import Result
 from bridge.store.calls import Call
-from bridge.store.outcomes import Outcome, outcome_of
+from bridge.store.outcomes import Outcome
 from bridge.store.records import Confirmation
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import ConfirmVerdict, EnterVerdict, WithdrawVerdict
+
+Ended = ConfirmVerdict | EnterVerdict | WithdrawVerdict
+"""What the calls that end a send answer."""
 
 _HELD_S = 2.0  # longer than a checkpoint holds such a copy
 _SHARE = 8
-_RELEASED_WITHIN_S = 1.0
-_FIRST_PAUSE_S = 0.005
-_LONGEST_PAUSE_S = 0.05
 
 
 class Detours:
@@ -40,6 +41,7 @@ class Detours:
         self._store = context.store
         self._records = context.records
         self._declared = context.broker.declared
+        self._arrivals = Arrivals(context)
         self._most = context.settings.checkpoint_prefetch // _SHARE
         self._until_s: deque[float] = deque()
 
@@ -55,29 +57,45 @@ class Detours:
         self._until_s.append(now_s + _HELD_S)
         return True
 
-    async def until_released(self, results: list[Result], detours: Collection[int]) -> None:
-        """Waits until a checkpoint releases the confirmed messages, but at most a second, and puts the outcomes of then
-        into the results. So a caller soon finds its message in the ready queue.
+    async def until_ready(self, results: list[Result[Ended]], detours: Collection[int]) -> None:
+        """Waits until the confirmed messages are in their ready queue, but a second at most, and puts the outcomes of
+        then into the results. So the caller's next pull finds its message.
 
         `detours`: the indexes of the messages that went through the checkpoint.
         """
-        until_s, pause_s = monotonic() + _RELEASED_WITHIN_S, _FIRST_PAUSE_S
+        until_s, pause_s = monotonic() + WITHIN_S, FIRST_PAUSE_S
+        arrived: set[int] = set()
         while monotonic() < until_s:
-            calls = {at: self._confirmed(result.found) for at in detours if _waits(result := results[at])}
-            if not calls:
+            left = {at: result.found for at in detours if at not in arrived and _is_on_its_way(result := results[at])}
+            if not left:
                 return
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            released = {at: record for at, record in left.items() if record.state is State.READY}
+            pause_s = FIRST_PAUSE_S if released else min(2 * pause_s, LONGEST_PAUSE_S)
             try:
-                answers = await self._store.run(list(calls.values()))
-            except StoreUnavailable:
+                await self._look_again([at for at in left if at not in released], results)
+                noted = await self._arrivals.noted(list(released.values()))
+            except (StoreUnavailable, UnnamedVerdict):
                 return  # the messages are accepted
-            for (at, call), answer in zip(calls.items(), answers, strict=True):
-                outcome = outcome_of(call, answer)
-                if outcome.verdict is Verdict.CONFIRMED:  # else the message has ended, and its record is another's
-                    results[at] = outcome
+            arrived.update(at for at, is_noted in zip(released, noted, strict=True) if is_noted)
 
-    def _confirmed(self, record: Record) -> Call:
+    async def _look_again(self, waiting: Sequence[int], results: list[Result[Ended]]) -> None:
+        """Puts the present outcomes of waiting messages into the results.
+
+        Raises:
+            StoreUnavailable, UnnamedVerdict
+        """
+        calls = [self._confirmed(result.found) for at in waiting if _is_on_its_way(result := results[at])]
+        for at, outcome in zip(waiting, await self._store.run(calls), strict=True):
+            match outcome.verdict:
+                case ConfirmVerdict.CONFIRMED:
+                    results[at] = outcome
+                case ConfirmVerdict.UNANSWERED | ConfirmVerdict.SUPERSEDED | ConfirmVerdict.MISSING:
+                    pass  # the message has ended, and its record is another's
+                case _:
+                    assert_never(outcome.verdict)
+
+    def _confirmed(self, record: Record) -> Call[Outcome[ConfirmVerdict]]:
         """Confirms the send once more, which changes nothing. It carries no body, as a look's answer would."""
         return self._records.confirm(
             record.topic,
@@ -94,5 +112,9 @@ class Detours:
         )
 
 
-def _waits(result: Result) -> TypeGuard[Outcome]:
-    return isinstance(result, Outcome) and result.verdict is Verdict.CONFIRMED and result.found.state is State.WAITING
+def _is_on_its_way(result: Result[Ended]) -> TypeGuard[Outcome[ConfirmVerdict]]:
+    return (
+        isinstance(result, Outcome)
+        and result.verdict is ConfirmVerdict.CONFIRMED
+        and result.found.state in (State.WAITING, State.READY)
+    )

@@ -16,11 +16,13 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
+from bridge.broker.put_aside import TakingGuard
 from bridge.broker.ready.feed import Feed, Feeds
 from bridge.broker.ready.taken import Taken
 from bridge.broker.ready.taker import Taker
-from bridge.model import log_scope
-from bridge.model.values import Policy
+from bridge.model import background
+from bridge.model.errors import BrokerUnavailable
+from bridge.model.values import Effective
 from bridge.service.dealing import LOOK_EVERY_S, MOST, Demand, serves_all, window_for
 from bridge.service.lease_groups import LeaseGroups
 from bridge.service.leasing import Leasing
@@ -40,14 +42,14 @@ _SILENT_S: Final = 20.0
 class Tools:
     """What all dispatchers of a process share. `ending`: pulls no longer wait."""
 
-    def __init__(self, taker: Taker, feeds: Feeds, leasing: Leasing, topics: Topics) -> None:
-        self.taker, self.feeds, self.leasing, self.topics = taker, feeds, leasing, topics
+    def __init__(self, taker: Taker, feeds: Feeds, guard: TakingGuard, leasing: Leasing, topics: Topics) -> None:
+        self.taker, self.feeds, self.guard, self.leasing, self.topics = taker, feeds, guard, leasing, topics
         self.ending = False
         self._under_way: set[asyncio.Task[None]] = set()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Begins work that goes on if its callers leave."""
-        task = log_scope.shared_task(work)
+        task = background.begin(work, "pulls of a topic")
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
@@ -88,10 +90,14 @@ class Dispatcher:
         self._changed.set()
 
     async def _run(self) -> None:
+        crashes = self._tools.guard.crashes
         try:
             while await self._round():
                 pass
         except Exception as error:  # noqa: BLE001 - every pull gets it
+            if isinstance(error, BrokerUnavailable) and self._tools.guard.crashes > crashes:
+                # RabbitMQ may be unable to deliver one of the messages, and would close the connection again.
+                await self._tools.guard.look(self._queue)
             for want in self._open():
                 want.fail(error)
         # Before the feed is closed, which may fail too: no pull may join a dispatcher that has ended.
@@ -104,6 +110,10 @@ class Dispatcher:
         if not self._open():
             return await self._idle()
         self._wanted_s = monotonic()
+        for want in self._open():
+            want.refuse_at_limit()  # before anything is taken for it
+        if not self._open():
+            return True
         policy = await self._tools.topics.policy(self._topic)
         if policy.paused or self._tools.ending:
             await self._close()
@@ -132,7 +142,7 @@ class Dispatcher:
         await self._until_changed(left_s)
         return True
 
-    async def _take(self, policy: Policy) -> bool:
+    async def _take(self, policy: Effective) -> bool:
         """Takes what is ready. Returns whether anything was."""
         wanted = sum(want.limit for want in self._open())
         taken = await self._tools.taker.take(self._queue, min(wanted, MOST))
@@ -142,7 +152,7 @@ class Dispatcher:
     async def _open_feed(self) -> None:
         self._feed = await self._tools.feeds.open(self._queue, self._window(), self._changed.set)
 
-    async def _deal(self, feed: Feed, policy: Policy) -> None:
+    async def _deal(self, feed: Feed, policy: Effective) -> None:
         """Deals what is in hand. Without any, pulls that do not wait are answered, and the others wait."""
         if feed.error is not None:
             raise feed.error

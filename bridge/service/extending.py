@@ -11,7 +11,8 @@ delivered before this send, so a new message begins in its place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from math import ceil
+from typing import Final, assert_never
 
 from bridge.model.errors import SendUnderWay
 from bridge.model.message import Message, State
@@ -24,7 +25,7 @@ from bridge.service.replacing import Replacing
 from bridge.service.same_content import is_repeated, is_same
 from bridge.service.sending import Sending
 from bridge.service.succession import Succession
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import ChangeVerdict
 
 _TRIES: Final = 10
 
@@ -66,7 +67,7 @@ class Extending:
         """Returns None if the record has changed meanwhile."""
         record, last = message.record, drafts[-1]
         policy = await self._topics.used(record.topic)
-        now_ms = int(self._store.clock.now_ms())
+        now_ms = ceil(self._store.clock.now_ms())
         due_ms = extended_ms(record.created_ms, record.due_ms, drafts, now_ms)
         change = Change(
             envelope=None if is_same(message.envelope, last.envelope) else last.envelope,
@@ -85,9 +86,13 @@ class Extending:
             only_later=True,
         )
         outcome = await self._succession.perform_one(step)
-        if outcome.verdict is not Verdict.CHANGED:
-            return None
-        return Message(record=outcome.found, envelope=last.envelope)
+        match outcome.verdict:
+            case ChangeVerdict.CHANGED:
+                return Message(record=outcome.found, envelope=last.envelope)
+            case ChangeVerdict.STALE | ChangeVerdict.UNKNOWN:
+                return None
+            case _:
+                assert_never(outcome.verdict)
 
 
 def extended_ms(created_ms: int, due_ms: int, drafts: Sequence[Draft], now_ms: int) -> int:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from bridge.broker.declared.findings import Finding
+from bridge.model.durations import format_instant
+from bridge.model.part_state import Failed, Ok, PartState, Starting, Waiting
 
 
 class Watching(Protocol):
@@ -35,14 +37,47 @@ NOT_WATCHED: Final[Watching] = _NotWatched()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """The health of one process or pool. `parts`: the broker, the store and each loop, with "ok" or the reason why not;
-    also the process while it stops. `findings`: what an operator should look at. A finding that breaks a promise makes
-    `ok` false. `policies`: whether the watch reads RabbitMQ's policies."""
+    """The health of one process or pool. `ok`: whether a send would succeed now, and no finding breaks a promise.
+    `parts`: the broker, the store and each loop, with "ok" or the reason why not; also the process while it stops.
+    `findings`: what an operator should look at. `policies`: whether the watch reads RabbitMQ's policies."""
 
     ok: bool
     parts: Mapping[str, str]
     findings: Sequence[Finding]
     policies: str
+
+
+_HARMFUL: Final = frozenset({"access"})
+"""The loops whose failures harm callers of this process, since another process would serve them better. A process that
+can't read tokens goes on with revoked ones. Without any other loop it takes and hands out messages as before, and the
+loops of other processes do the rest."""
+
+
+def serves(part: str, state: PartState) -> bool:
+    """Whether calls should still reach a process with this loop."""
+    loop = part.rpartition("/")[2]
+    match state:
+        case Ok():
+            return True
+        case Starting():
+            # Its first try may yet find what breaks a promise.
+            return False
+        case Waiting() | Failed():
+            # No call waits for another loop. What calls need of the servers is probed each time.
+            return loop not in _HARMFUL
+
+
+def failures(states: Mapping[str, PartState]) -> list[Finding]:
+    """The findings of loops that fail. `states`: of loops by name."""
+    return [
+        Finding(
+            "warning" if serves(part, state) else "error",
+            f"the loop {part} has failed since {format_instant(state.since_ms)}: {state.error} {state.times}; it tries"
+            " again, and the log has the event loop.failed",
+        )
+        for part, state in states.items()
+        if isinstance(state, Failed)
+    ]
 
 
 def merge_workers(own: Health, others: Mapping[str, Any]) -> Health:

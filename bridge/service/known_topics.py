@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import monotonic
 
+from bridge.model import background, log_scope
 from bridge.model.errors import StoreUnavailable
 from bridge.model.recent import Recent
 from bridge.service.context import Context
@@ -82,7 +83,7 @@ class KnownTopics:
         woken = asyncio.Event()
         self._polls[woken] = missing
         if missing and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.create_task(self._look())
+            self._looking = log_scope.shared_task(self._look())
         try:
             yield woken
         finally:
@@ -97,8 +98,10 @@ class KnownTopics:
         while names := sorted({topic for missing in self._polls.values() for topic in missing}):
             started_s = monotonic()
             for start in range(0, len(names), _NAMES_A_LOOK):
-                with suppress(StoreUnavailable):
+                try:
                     self._wake(await self._listed(names[start : start + _NAMES_A_LOOK]))
+                except Exception as error:  # noqa: BLE001 - the polls go on, and so does the look
+                    background.failed("look for topics", error)
             pause_s = max(_LOOK_EVERY_S, _IDLE_SHARE * (monotonic() - started_s))
             await asyncio.sleep(min(pause_s, _LONGEST_PAUSE_S))
 

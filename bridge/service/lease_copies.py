@@ -6,6 +6,7 @@ A lease copy comes due when its lease ends.
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from typing import Final
 
 from bridge.broker.publications import Publication, Route, parked_ms
@@ -13,6 +14,7 @@ from bridge.model.message import Copy, CopyKind, Record
 from bridge.service.succession import Step
 from bridge.store.outcomes import Outcome
 from bridge.store.records import Records
+from bridge.store.verdicts import LeaseCopyVerdict
 
 LATE_MS: Final = 100
 """How much later than planned a lease copy may come that is published late: the wheel counts in tenths of a second."""
@@ -34,14 +36,14 @@ def named_by(record: Record, delivered: Copy, due_ms: int) -> Copy:
     )
 
 
-def late_step(records: Records, copy: Copy, left_ms: float, now_ms: float) -> Step:
+def late_step(records: Records, copy: Copy, left_ms: float, now_ms: float) -> Step[LeaseCopyVerdict]:
     """The step that publishes the lease copy of an unacknowledged delivery. Its record names it already."""
     left_ms = max(0.0, left_ms)
     arrives_ms = int(now_ms) + parked_ms(left_ms, exact=False)
     return Step(publication=publication(copy, left_ms), name=records.lease_copy(copy, arrives_ms=arrives_ms))
 
 
-def missing_step(records: Records, delivered: Copy, outcome: Outcome) -> Step:
+def missing_step(records: Records, delivered: Copy, outcome: Outcome[StrEnum]) -> Step[LeaseCopyVerdict]:
     """The step for the delivered copy of a lease whose process no longer has it: publishes the lease copy. If the lease
     lasts longer, the checkpoint holds that copy."""
     now_ms, left_ms = outcome.now_ms, min(outcome.extra, MISSING_AT_MOST_MS)

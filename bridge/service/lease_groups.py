@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from bridge.broker.ready.taken import Taken
-from bridge.model.values import Policy
+from bridge.model.values import Effective
 from bridge.service.dealing import deal
 from bridge.service.leasing import Leasing
 from bridge.service.want import Want
@@ -31,14 +31,15 @@ class LeaseGroups:
         self.heard_s = -inf
         self._topic, self._leasing, self._begin, self._changed = topic, leasing, begin, changed
 
-    def begin(self, taken: Sequence[Taken], wants: Sequence[Want], policy: Policy) -> None:
+    def begin(self, taken: Sequence[Taken], wants: Sequence[Want], policy: Effective) -> None:
         """Deals messages to pulls, and begins to lease them. Begins to give back those that no pull wants."""
         left = iter(taken)
         dealt: list[tuple[Want, list[Taken]]] = []
         for want, share in zip(wants, deal([want.limit for want in wants], len(taken)), strict=True):
             if share:
-                want.claim(share)
-                dealt.append((want, list(islice(left, share))))
+                its_own = list(islice(left, share))
+                want.claim(share, sum(len(one.message.body) for one in its_own))
+                dealt.append((want, its_own))
         if dealt:
             self.in_flight += 1
             self.out += sum(len(share) for _, share in dealt)
@@ -51,7 +52,7 @@ class LeaseGroups:
         if taken:
             await self._leasing.give_back(self._topic, taken)
 
-    async def _lease(self, dealt: Sequence[tuple[Want, list[Taken]]], policy: Policy) -> None:
+    async def _lease(self, dealt: Sequence[tuple[Want, list[Taken]]], policy: Effective) -> None:
         taken = [(one, want.terms) for want, share in dealt for one in share]
         try:
             results = iter(await self._leasing.lease(self._topic, taken, policy))

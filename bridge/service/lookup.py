@@ -11,7 +11,7 @@ from bridge.service.context import Context
 from bridge.service.cursors import make_cursor, read_cursor
 from bridge.service.portions import portions
 from bridge.store import pages
-from bridge.store.outcomes import read, read_envelope
+from bridge.store.outcomes import read_envelope
 
 _LATEST_MS = 2**53
 
@@ -37,24 +37,15 @@ class Lookup:
 
     async def get_many(self, topic: str, message_ids: Sequence[str]) -> list[Message | None]:
         """The messages in the order of the ids; None for an id without a record. Raises StoreUnavailable."""
-        answers = await self._store.run([self._records.look(topic, message_id) for message_id in message_ids])
-        messages: list[Message | None] = []
-        for message_id, answer in zip(message_ids, answers, strict=True):
-            outcome = read(topic, message_id, answer)
-            messages.append(
-                None if outcome.record is None else Message(record=outcome.record, envelope=read_envelope(outcome))
-            )
-        return messages
+        looked = await self._store.run([self._records.look(topic, message_id) for message_id in message_ids])
+        return [
+            None if one.record is None else Message(record=one.record, envelope=read_envelope(one)) for one in looked
+        ]
 
     async def find(self, topics: Sequence[str], message_id: str) -> list[Message]:
         """The messages with this id in the given topics. Raises StoreUnavailable."""
-        answers = await self._store.run([self._records.look(topic, message_id) for topic in topics])
-        outcomes = [read(topic, message_id, answer) for topic, answer in zip(topics, answers, strict=True)]
-        return [
-            Message(record=outcome.record, envelope=read_envelope(outcome))
-            for outcome in outcomes
-            if outcome.record is not None
-        ]
+        looked = await self._store.run([self._records.look(topic, message_id) for topic in topics])
+        return [Message(record=one.record, envelope=read_envelope(one)) for one in looked if one.record is not None]
 
     async def page(
         self,
@@ -88,8 +79,7 @@ class Lookup:
         )
         ids = [message_id for _, message_id in entries]
         weighed = await self._store.run([self._records.weigh(topic, message_id) for message_id in ids])
-        sizes = [read(topic, message_id, answer).extra for message_id, answer in zip(ids, weighed, strict=True)]
-        first = next(portions(sizes), slice(0, 0))
+        first = next(portions([outcome.extra for outcome in weighed]), slice(0, 0))
         items = [message for message in await self.get_many(topic, ids[first]) if message is not None]
         more = first.stop < len(entries) or len(entries) == limit
         return Page(items=items, next_cursor=make_cursor(*entries[first.stop - 1]) if more else None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from bridge.model.filter import Found, Order
-from bridge.store.pages import Entry, Part
+from bridge.store.parts import Entry, Part
 
 Position = tuple[int, str, str]
 """A due moment, a topic and an id: the order of a search. All three are compared as Redis compares them."""

@@ -1,6 +1,7 @@
 """Samples the figures of all pools, at most every two seconds however many clients look.
 
-After a sample it rests for nine times as long as that took, so many topics make it slower, and not Redis.
+After a sample it rests for nine times as long as Redis took to count, so many topics make it slower, and not Redis. The
+wait for a server that does not answer earns no rest: its figures would be old while somebody looks for the fault.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from bridge.store.pages import Counts
 
 EVERY_S: Final = 2.0
 _REST: Final = 9
+_LONGEST_REST_S: Final = 10.0  # also after a count during which Redis stood still for a moment
 _LATENESS_OVER_S: Final = 60.0
 
 
@@ -43,8 +45,9 @@ class TopicFigures:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """The figures of a moment. `missing`: the pools whose Redis did not answer. `rates`: messages a second by step and
-    topic; None in a first sample. `queues`: messages in the bridge's own queues; None if a RabbitMQ did not answer."""
+    """The figures of a moment. `at_ms`: when the servers were asked. `missing`: the pools whose Redis did not answer.
+    `rates`: messages a second by step and topic; None in a first sample. `queues`: messages in the bridge's own queues;
+    None if a RabbitMQ did not answer."""
 
     at_ms: int
     health: Health
@@ -73,11 +76,10 @@ class Overview:
     async def sample(self) -> Sample:
         """The latest sample, or a new one."""
         async with self._one_at_a_time:
-            began_s = monotonic()
-            if self._latest is None or began_s >= self._again_s:
-                self._latest = await self._sample()
-                now_s = monotonic()
-                self._again_s = now_s + max(EVERY_S * 0.9, _REST * (now_s - began_s))
+            if self._latest is None or monotonic() >= self._again_s:
+                self._latest, counting_s = await self._sample()
+                rest_s = min(_REST * counting_s, _LONGEST_REST_S)
+                self._again_s = monotonic() + max(EVERY_S * 0.9, rest_s)
             return self._latest
 
     async def rest(self) -> bool:
@@ -90,36 +92,52 @@ class Overview:
         """Ends all waits, because the process stops."""
         self._stopping.set()
 
-    async def _sample(self) -> Sample:
+    async def _sample(self) -> tuple[Sample, float]:
+        """Asks all servers at once, so several silent ones cost the longest time limit and not the sum. Returns also
+        the seconds that the counts took."""
         services = self._services
-        health, here, others = await asyncio.gather(
-            self._health(), flow.counted_here(), self._worker_rpc.ask("counted")
+        at_ms, at_s = int(time() * 1_000), monotonic()
+        health, here, others, pools, queues = await asyncio.gather(
+            self._health(),
+            flow.counted_here(),
+            self._worker_rpc.ask("counted"),
+            asyncio.gather(*map(_figures, services.values())),
+            asyncio.gather(*map(_queues, services.values())),
         )
-        figures, queues = await asyncio.gather(
-            asyncio.gather(*map(_figures, services.values())), asyncio.gather(*map(_queues, services.values()))
-        )
-        now = flow.summed(monotonic(), (here, *others.values()))
+        now = flow.summed(at_s, (here, *others.values()))
         while self._counted and self._counted[0].at_s < now.at_s - _LATENESS_OVER_S:
             self._counted.popleft()
         before, first = (self._counted[-1], self._counted[0]) if self._counted else (None, None)
         self._counted.append(now)
-        return Sample(
-            at_ms=int(time() * 1_000),
+        sample = Sample(
+            at_ms=at_ms,
             health=health,
-            topics={topic: of_topic for of_pool in figures for topic, of_topic in (of_pool or {}).items()},
-            missing=[name for name, of_pool in zip(services, figures, strict=True) if of_pool is None],
+            topics={topic: of_topic for of_pool in pools if of_pool for topic, of_topic in of_pool.topics.items()},
+            missing=[name for name, of_pool in zip(services, pools, strict=True) if of_pool is None],
             rates=None if before is None else flow.rates(before, now),
             lateness=None if first is None else flow.lateness(first, now),
             queues=_summed(queues),
         )
+        return sample, max((of_pool.took_s for of_pool in pools if of_pool), default=0.0)
 
 
-async def _figures(service: Service) -> dict[str, TopicFigures] | None:
+@dataclass(frozen=True, slots=True)
+class _PoolFigures:
+    """The figures of the topics of one pool, and the seconds that its Redis took to count them."""
+
+    topics: Mapping[str, TopicFigures]
+    took_s: float
+
+
+async def _figures(service: Service) -> _PoolFigures | None:
+    """Returns None if the pool's Redis did not answer."""
+    began_s = monotonic()
     try:
         counted = await service.context.topics.counted(EDGES_MS)
     except Unavailable:
         return None
-    return {topic: topic_figures(*of_topic) for topic, of_topic in counted.items()}
+    figures = {topic: topic_figures(*of_topic) for topic, of_topic in counted.items()}
+    return _PoolFigures(figures, monotonic() - began_s)
 
 
 async def _queues(service: Service) -> dict[str, int] | None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from time import monotonic
 
 from bridge.broker.declared.declared import Declared
 from bridge.model.errors import BrokerUnavailable, StoreUnavailable
 from bridge.model.recent import Recent
-from bridge.model.values import Policy, Release
+from bridge.model.values import Defaults, Effective, Policy, Release
 from bridge.service.maker import Maker
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.made_topics import MadeTopics
 from bridge.store.policies import StoredPolicies, read_policy
+from bridge.store.topic_list import TopicList
 
 # A process sees a policy that another process changed after this time at most.
 _FRESH_S = 2.0
@@ -22,7 +22,7 @@ MOST_POLICIES = 20_000
 """The policies that a process remembers. A read may name any topic, also one that nobody made."""
 _PAGE = 1_000
 
-_Read = tuple[Policy, float]
+_Read = tuple[Effective, float]
 """A policy, and the time of reading."""
 _Known = Recent[str, _Read]
 
@@ -30,22 +30,24 @@ _Known = Recent[str, _Read]
 class Policies:
     """The policies of one pool."""
 
-    def __init__(self, store: Store, keys: Keys, declared: Declared) -> None:
+    def __init__(self, store: Store, keys: Keys, declared: Declared, defaults: Defaults) -> None:
         self._store = store
         self._keys = keys
         self._declared = declared
+        self._defaults = defaults
         self._stored = StoredPolicies(store, keys)
         self._made = MadeTopics(store, keys)
+        self._list = TopicList(store, keys)
         self._seen = _Known(MOST_POLICIES)  # of all topics asked for
         self._used = _Known(MOST_POLICIES)  # of those also put on the list
 
     def over(self, store: Store) -> Policies:
         """The same policies over the connections of another store. Each knows what the other has read."""
-        policies = Policies(store, self._keys, self._declared)
+        policies = Policies(store, self._keys, self._declared, self._defaults)
         policies._seen, policies._used = self._seen, self._used
         return policies
 
-    async def seen(self, topic: str) -> Policy:
+    async def seen(self, topic: str) -> Effective:
         """The topic's policy, or the defaults if it has none. While Redis is away, the policy last read.
 
         Raises:
@@ -53,7 +55,7 @@ class Policies:
         """
         return await self._policy(topic, self._seen)
 
-    async def used(self, topic: str, maker: Maker | None = None) -> Policy:
+    async def used(self, topic: str, maker: Maker | None = None) -> Effective:
         """The policy of a topic that gets or delivers a message. Declares its queues, and puts it on the list, again
         after Redis was emptied.
 
@@ -61,18 +63,19 @@ class Policies:
 
         Raises:
             BridgeError: the refusal of the maker.
-            BrokerUnavailable: the maker may make no topic, and RabbitMQ did not say whether this one is new.
+            BrokerUnavailable: the topic is not on the list, and RabbitMQ did not declare its queue. Or the maker may
+                make no topic, and RabbitMQ did not say whether this one is new.
             StoreUnavailable: this process has not read the policy before, or has forgotten it.
         """
         return await self._policy(topic, self._used, maker)
 
-    async def seen_all(self, topics: Sequence[str]) -> list[Policy]:
+    async def seen_all(self, topics: Sequence[str]) -> list[Effective]:
         """The policies of the topics, of which it reads a thousand in a round trip.
 
         Raises:
             StoreUnavailable
         """
-        policies: dict[str, Policy] = {}
+        policies: dict[str, Effective] = {}
         stale: list[str] = []
         for topic in topics:
             if (last := self._seen.get(topic)) is not None and _is_fresh(last):
@@ -138,7 +141,7 @@ class Policies:
         self._used.forget(topic)
         self._seen.forget(topic)
 
-    async def _policy(self, topic: str, known: _Known, maker: Maker | None = None) -> Policy:
+    async def _policy(self, topic: str, known: _Known, maker: Maker | None = None) -> Effective:
         last = known.get(topic)
         if last is not None and _is_fresh(last):
             return last[0]
@@ -147,9 +150,13 @@ class Policies:
                 await self._count(topic, maker)
             if known is self._used and last is None:
                 # Declared before it is listed: polls of other processes consume a listed topic at once, and RabbitMQ
-                # closes a connection that consumes a queue without a leader. While RabbitMQ is away, no poll does.
-                with suppress(BrokerUnavailable):
+                # closes a connection that consumes a queue without a leader. A topic on the list may be used while
+                # RabbitMQ is away, and no poll consumes it then.
+                try:
                     await self._declared.ensure_topic(topic)
+                except BrokerUnavailable:
+                    if not await self._list.listed([topic]):
+                        raise
             if known is self._used and not await self.put_on_list(topic, maker):
                 known = self._seen
             if (seen := self._seen.get(topic)) is not None and _is_fresh(seen):
@@ -172,17 +179,18 @@ class Policies:
         if not await self._declared.finds_topic(topic):
             maker.refuse(topic, made)
 
-    def _read(self, topic: str, stored: bytes | None, known: _Known) -> Policy:
-        policy = read_policy(stored)
-        self._note(topic, policy, known)
+    def _read(self, topic: str, stored: bytes | None, known: _Known) -> Effective:
+        policy = self._note(topic, read_policy(stored), known)
         self._declared.know_direct(topic, _is_direct(policy))
         return policy
 
-    def _note(self, topic: str, policy: Policy, known: _Known) -> None:
+    def _note(self, topic: str, own: Policy, known: _Known) -> Effective:
+        policy = Effective.of(own, self._defaults)
         read = (policy, monotonic())
         self._seen.note(topic, read)
         if known is self._used:
             known.note(topic, read)
+        return policy
 
     async def _bind_checked(self, topic: str, policy: Policy) -> None:
         # From direct to checked, the binding changes first: an unneeded check is harmless, a missed one is not.

@@ -32,7 +32,9 @@ class Pulling:
         self._check_broker = context.broker.check
         self._topics = context.topics
         self._known = known_topics
-        self._tools = Tools(context.broker.taker, context.broker.feeds, leasing(context, unacked), context.topics)
+        broker = context.broker
+        leases = leasing(context, unacked)
+        self._tools = Tools(broker.taker, broker.feeds, broker.taking_guard, leases, context.topics)
         self._dispatchers: dict[str, Dispatcher] = {}
         self._checked_within_s = context.settings.answer_within_s
 

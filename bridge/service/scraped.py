@@ -9,7 +9,6 @@ from time import time
 from typing import TypeVar
 
 from bridge.metrics.broker import BLOCKED
-from bridge.metrics.process import UP
 from bridge.metrics.states import QueueDepth, TopicState
 from bridge.metrics.store import CLOCK_SKEW
 from bridge.model.errors import Unavailable
@@ -21,10 +20,12 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The messages of one pool: by topic, and in the bridge's own queues."""
+    """The messages of one pool: by topic, and in the bridge's own queues. `whole`: whether each server answered that
+    was asked."""
 
     topics: Mapping[str, TopicState]
     queues: Sequence[QueueDepth]
+    whole: bool
 
 
 class Scraped:
@@ -40,10 +41,10 @@ class Scraped:
     async def figures(self, parts: Mapping[str, str]) -> Figures:
         """Returns the figures of those servers whose part is "ok"."""
         topics, depths = await asyncio.gather(
-            _asked(self._store_part, parts, self._topics.states), _asked(self._broker_part, parts, self._broker.depths)
+            _asked(parts[self._store_part], self._topics.states), _asked(parts[self._broker_part], self._broker.depths)
         )
         queues = [QueueDepth(self._broker_part, queue, messages) for queue, messages in (depths or {}).items()]
-        return Figures(topics or {}, queues)
+        return Figures(topics or {}, queues, topics is not None and depths is not None)
 
     async def show_servers(self, states: Mapping[str, str]) -> None:
         """Shows what this process knows of its servers. `states`: "ok" for `broker` and `store`, if they answered."""
@@ -58,12 +59,11 @@ class Scraped:
             CLOCK_SKEW.remove(self._store_part)
 
 
-async def _asked(part: str, parts: Mapping[str, str], ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
-    """Returns the answer of a part that is "ok", or None. One that fails now is not up."""
-    if parts[part] != "ok":
-        return None
+async def _asked(state: str, ask: Callable[[], Awaitable[Mapping[str, Answer]]]) -> Mapping[str, Answer] | None:
+    """Returns the answer of a server in the state "ok", none of another, or None if it does not answer."""
+    if state != "ok":
+        return {}
     try:
         return await ask()
     except Unavailable:
-        UP.labels(part).set(0)
         return None

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from bridge.model.filter import Filter, Found, Order
 from bridge.model.labels import packed
@@ -19,9 +19,11 @@ from bridge.service.merging import Ask, Index, Merge, position_of
 from bridge.service.pools import Pools
 from bridge.service.portions import portions
 from bridge.store.calls import Call
-from bridge.store.outcomes import Outcome, read, read_envelope
-from bridge.store.pages import read_part
+from bridge.store.outcomes import read_envelope
+from bridge.store.parts import Part
 from bridge.store.records import Records
+
+Answer = TypeVar("Answer")
 
 MOST_READ: Final = 2_000
 """The records after which a page by reason ends. The reason is in the record alone."""
@@ -75,14 +77,14 @@ class Search:
         records_read = 0
         while len(items) < limit and not merge.is_over:
             left = limit - len(items)
-            most = left if wanted.reason is None else max(left, _RECORDS_AT_ONCE)
+            most = max(left, _RECORDS_AT_ONCE) if wanted.asks_for_reason else left
             asks = merge.asks(most)
             for ask, answer in zip(asks, await self._run_asks(wanted, order, asks), strict=True):
-                merge.add(ask, read_part(answer))
+                merge.add(ask, answer)
             found = merge.take(most)
             if not (asks or found):
                 break
-            if wanted.reason is not None:
+            if wanted.asks_for_reason:
                 records_read += len(found)
                 found = await self._with_reason(wanted, found)
             items += found
@@ -139,10 +141,10 @@ class Search:
             Index(topic, bucket) for topic in topics for bucket in range(self._context(topic).records.keys.buckets)
         ]
         # Without these parts nearly every entry matches, so no more are needed than the page has.
-        is_filtered = wanted.id_prefix or wanted.reason is not None or len(wanted.labels) > 1
+        is_filtered = wanted.id_prefix or wanted.asks_for_reason or len(wanted.labels) > 1
         return Merge(indexes, order, behind, a_call=_A_CALL if is_filtered else min(limit, _A_CALL))
 
-    async def _run_asks(self, wanted: Filter, order: Order, asks: Sequence[Ask]) -> list[Any]:
+    async def _run_asks(self, wanted: Filter, order: Order, asks: Sequence[Ask]) -> list[Part]:
         states = "".join(str(int(state)) for state in wanted.wanted_states)
         labels = packed(wanted.labels)
         calls = []
@@ -173,15 +175,17 @@ class Search:
             if outcome.record is not None and wanted.takes_reason(outcome.record.reason)
         ]
 
-    async def _run_about(self, found: Sequence[Found], build: Callable[[Records, str, str], Call]) -> list[Outcome]:
+    async def _run_about(
+        self, found: Sequence[Found], build: Callable[[Records, str, str], Call[Answer]]
+    ) -> list[Answer]:
         """Runs one call about each message."""
-        calls = [(item.topic, build(self._context(item.topic).records, item.topic, item.id)) for item in found]
-        answers = await self._run(calls)
-        return [read(item.topic, item.id, answer) for item, answer in zip(found, answers, strict=True)]
+        return await self._run(
+            [(item.topic, build(self._context(item.topic).records, item.topic, item.id)) for item in found]
+        )
 
-    async def _run(self, calls: Sequence[tuple[str, Call]]) -> list[Any]:
+    async def _run(self, calls: Sequence[tuple[str, Call[Answer]]]) -> list[Answer]:
         """Runs calls about topics, each on the Redis of its pool. Returns their answers in order."""
-        answers: list[Any] = [None] * len(calls)
+        answers: dict[int, Answer] = {}
         for start in range(0, len(calls), _CALLS_AT_ONCE):
             # Portions, so that other tasks get their turns.
             places: dict[str, list[int]] = defaultdict(list)
@@ -190,6 +194,5 @@ class Search:
             stores = [self._context(calls[own[0]][0]).store for own in places.values()]
             runs = (store.run([calls[at][1] for at in own]) for store, own in zip(stores, places.values(), strict=True))
             for own, of_pool in zip(places.values(), await asyncio.gather(*runs), strict=True):
-                for at, answer in zip(own, of_pool, strict=True):
-                    answers[at] = answer
-        return answers
+                answers |= zip(own, of_pool, strict=True)
+        return [answers[at] for at in range(len(calls))]

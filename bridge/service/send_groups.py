@@ -23,26 +23,26 @@ from collections.abc import Mapping
 from itertools import chain
 from math import inf
 from time import monotonic
-from typing import Final
+from typing import Final, assert_never
 
 from bridge.broker.publications import Publication, Route
 from bridge.metrics.messages import ACCEPTED
-from bridge.model.errors import BridgeError, NotPublished, SendUnderWay, StoreUnavailable, Unavailable
+from bridge.model.errors import BridgeError, NotPublished, SendUnderWay, StoreUnavailable, Unavailable, UnnamedVerdict
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import CopyKind, Message, Record
 from bridge.model.recent import Recent
 from bridge.model.values import Draft, Policy, Sent
 from bridge.service.context import Context
-from bridge.service.detours import Detours
+from bridge.service.detours import Detours, Ended
 from bridge.service.kept_bodies import keep_body_max
 from bridge.service.made_ids import unclaimed
 from bridge.service.succession import Result, Step, Succession
 from bridge.service.successors import due_at_once, first
 from bridge.store import envelopes
 from bridge.store.calls import Call
-from bridge.store.outcomes import Outcome, outcome_of, read_envelope
+from bridge.store.outcomes import Outcome, read_envelope
 from bridge.store.records import Claim, Confirmation, Entry
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import AbandonVerdict, ConfirmVerdict, EnterVerdict, ScheduleVerdict, WithdrawVerdict
 
 LATE: Final = "Redis or RabbitMQ did not answer in time"
 _ANSWER_TAKES_S = 0.1  # from Redis to the caller
@@ -120,41 +120,49 @@ class SendGroups:
         """Claims ids. Adds to the sends those whose ids are claimed, and to the results those of all others."""
         calls = [self._records.schedule(request.draft.topic, request.claim) for request in requests.values()]
         try:
-            answers = await self._store.run(calls, min(request.until_s for request in requests.values()))
+            answers = await self._store.run_each(calls, min(request.until_s for request in requests.values()))
         except StoreUnavailable as error:
             results |= dict.fromkeys(requests, error)
             return
         for request in requests.values():
             self._refusing.forget(request.home)
-        existing: dict[int, Outcome] = {}
-        for at, call, answer in zip(requests, calls, answers, strict=True):
-            claimed = outcome_of(call, answer)
-            if claimed.verdict is Verdict.CREATED:
-                sends[at] = _Send(requests[at], claimed.found, claimed=True)
-            elif claimed.verdict is Verdict.EXISTS:
-                existing[at] = claimed
-            else:
-                results[at] = SendUnderWay(f"another send of the id {requests[at].claim.id!r} is under way")
+        existing: dict[int, Outcome[ScheduleVerdict]] = {}
+        for at, claimed in zip(requests, answers, strict=True):
+            if isinstance(claimed, UnnamedVerdict):
+                results[at] = claimed
+                continue
+            match claimed.verdict:
+                case ScheduleVerdict.CREATED:
+                    sends[at] = _Send(requests[at], claimed.found, claimed=True)
+                case ScheduleVerdict.EXISTS:
+                    existing[at] = claimed
+                case ScheduleVerdict.BUSY:
+                    results[at] = SendUnderWay(f"another send of the id {requests[at].claim.id!r} is under way")
+                case _:
+                    assert_never(claimed.verdict)
         if existing:
             results |= zip(existing, await self._existing(list(existing.values())), strict=True)
 
-    async def _existing(self, claims: list[Outcome]) -> list[Sent | BridgeError]:
+    async def _existing(self, claims: list[Outcome[ScheduleVerdict]]) -> list[Sent | BridgeError]:
         """The answers for ids whose messages exist: these messages."""
         records = [claim.found for claim in claims]
         calls = [self._records.look(record.topic, record.id) for record in records]
         try:
-            answers = await self._store.run(calls)
-        except StoreUnavailable as error:
+            looked = await self._store.run(calls)
+        except (StoreUnavailable, UnnamedVerdict) as error:
             return [error] * len(records)
-        envelopes_kept = [read_envelope(outcome_of(call, answer)) for call, answer in zip(calls, answers, strict=True)]
         return [
-            Sent(message=Message(record=claim.found, envelope=kept), replayed=True, unanswered=bool(claim.extra))
-            for claim, kept in zip(claims, envelopes_kept, strict=True)
+            Sent(
+                message=Message(record=claim.found, envelope=read_envelope(one)),
+                replayed=True,
+                unanswered=bool(claim.extra),
+            )
+            for claim, one in zip(claims, looked, strict=True)
         ]
 
     async def _publish(self, sends: list[_Send]) -> list[Sent | BridgeError]:
         now_ms, now_s = self._store.clock.now_ms(), monotonic()
-        steps: list[Step] = []
+        steps: list[Step[Ended]] = []
         detours: list[int] = []
         for at, send in enumerate(sends):
             record, request = send.record, send.request
@@ -167,13 +175,13 @@ class SendGroups:
             steps.append(self._step(send, now_ms, detour=detour))
         results = await self._succession.perform(steps)
         for send, result in zip(sends, results, strict=True):
-            if isinstance(result, StoreUnavailable):
+            if isinstance(result, StoreUnavailable) or _is_full(result):
                 self._refusing.note(send.request.home, True)
         if detours:
-            await self._detours.until_released(results, detours)
+            await self._detours.until_ready(results, detours)
         return [_answer(send.request, result) for send, result in zip(sends, results, strict=True)]
 
-    def _step(self, send: _Send, now_ms: float, *, detour: bool) -> Step:
+    def _step(self, send: _Send, now_ms: float, *, detour: bool) -> Step[Ended]:
         request, record = send.request, send.record
         draft, policy = request.draft, request.policy
         publication = first(record, draft.envelope, policy, record.due_ms - now_ms, detour=detour)
@@ -190,7 +198,9 @@ class SendGroups:
             )
         return Step(publication=publication, name=self._enter(request, record, publication, kept))
 
-    def _enter(self, request: SendRequest, record: Record, publication: Publication, kept: bytes) -> Call:
+    def _enter(
+        self, request: SendRequest, record: Record, publication: Publication, kept: bytes
+    ) -> Call[Outcome[EnterVerdict]]:
         entry = Entry(
             id=record.id,
             nonce=record.nonce,
@@ -199,13 +209,16 @@ class SendGroups:
             expires_ms=record.expires_ms,
             max_retry=record.max_retry,
             direct=int(publication.kind is CopyKind.PLAIN),
+            instant=int(request.claim.mode == "at"),
             envelope=kept,
             labels=record.labels,
             by=request.claim.by,
         )
         return self._records.enter(record.topic, entry)
 
-    def _confirm(self, request: SendRequest, record: Record, publication: Publication, kept: bytes) -> Call:
+    def _confirm(
+        self, request: SendRequest, record: Record, publication: Publication, kept: bytes
+    ) -> Call[Outcome[ConfirmVerdict]]:
         confirmation = Confirmation(
             id=record.id,
             epoch=record.epoch,
@@ -223,23 +236,32 @@ class SendGroups:
         left_s = request.answer_by_s - monotonic() - _ANSWER_TAKES_S
         return 0 if left_s == inf else int(self._store.clock.now_ms() + left_s * 1_000)
 
-    def _given_up(self, record: Record, error: Unavailable) -> Call:
+    def _given_up(self, record: Record, error: Unavailable) -> Call[Outcome[WithdrawVerdict | AbandonVerdict]]:
         if isinstance(error, NotPublished):
             return self._records.withdraw(record)
         return self._records.abandon(record)
 
 
-def _answer(request: SendRequest, result: Result) -> Sent | BridgeError:
+def _answer(request: SendRequest, result: Result[Ended]) -> Sent | BridgeError:
     """The answer to a send that was published, or that was too late for it."""
     if isinstance(result, Unavailable):
         return result
     if result is None:
         return StoreUnavailable(LATE)
-    if result.verdict in (Verdict.CONFIRMED, Verdict.ENTERED):
-        ACCEPTED.add(result.found.topic)
-        return Sent(message=Message(record=result.found, envelope=request.draft.envelope), replayed=False)
-    if result.verdict in (Verdict.WITHDRAWN, Verdict.KEPT, Verdict.UNANSWERED):
-        return StoreUnavailable(LATE)
-    if result.verdict is Verdict.SUPERSEDED:
-        return SendUnderWay(f"another send took over the id {request.claim.id!r}: send again")
-    return StoreUnavailable("Redis lost the record before the send was confirmed: send again with the same id")
+    match result.verdict:
+        case ConfirmVerdict.CONFIRMED | EnterVerdict.ENTERED:
+            ACCEPTED.add(result.found.topic)
+            return Sent(message=Message(record=result.found, envelope=request.draft.envelope), replayed=False)
+        case WithdrawVerdict.WITHDRAWN | WithdrawVerdict.KEPT | ConfirmVerdict.UNANSWERED | EnterVerdict.UNANSWERED:
+            return StoreUnavailable(LATE)
+        case ConfirmVerdict.SUPERSEDED:
+            return SendUnderWay(f"another send took over the id {request.claim.id!r}: send again")
+        case ConfirmVerdict.MISSING:
+            return StoreUnavailable("Redis lost the record before the send was confirmed: send again with the same id")
+        case _:
+            assert_never(result.verdict)
+
+
+def _is_full(result: Result[Ended]) -> bool:
+    """Whether Redis has entered a message although its memory is full."""
+    return isinstance(result, Outcome) and result.verdict is EnterVerdict.ENTERED and bool(result.extra)

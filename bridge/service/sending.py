@@ -12,7 +12,7 @@ from bridge.model.errors import BridgeError, SendUnderWay, StoreUnavailable
 from bridge.model.group_commit import GroupCommit
 from bridge.model.message import new_nonce
 from bridge.model.ulids import new_ulid
-from bridge.model.values import Draft, Policy, Sent
+from bridge.model.values import Draft, Effective, Policy, Sent
 from bridge.service.context import Context
 from bridge.service.horizon import check_horizon
 from bridge.service.maker import Maker
@@ -35,7 +35,6 @@ class Sending:
         self._records = context.records
         self._declared = context.broker.declared
         self._topics = context.topics
-        self._max_retry = context.settings.max_retry
         self._answer_within_s = context.settings.answer_within_s
         self._commit = SendGroups(context).commit
         self._groups = GroupCommit(self._commit, most=_GROUP, at_once=_GROUPS_AT_ONCE)
@@ -108,19 +107,28 @@ class Sending:
         busy: dict[int, SendRequest] = {}
         for start in range(0, len(drafts), _GROUP):
             group = drafts[start : start + _GROUP]
-            try:
-                policies = {topic: await self._topics.used(topic, maker) for topic in {draft.topic for draft in group}}
-            except BridgeError as error:
-                results += [error] * len(group)
-                continue
+            policies = {topic: await self._policy(topic, maker) for topic in {draft.topic for draft in group}}
             until_s = min(self._until_s(), by_s)
-            requests = [self._request(draft, policies[draft.topic], until_s) for draft in group]
-            sent = await self._commit(requests)
-            busy |= {start + at: requests[at] for at, result in enumerate(sent) if isinstance(result, SendUnderWay)}
-            results += sent
+            requests: dict[int, SendRequest] = {}
+            for at, draft in enumerate(group, start):
+                policy = policies[draft.topic]
+                if isinstance(policy, Policy):
+                    requests[at] = self._request(draft, policy, until_s)
+                results.append(StoreUnavailable(LATE) if isinstance(policy, Policy) else policy)
+            sent = await self._commit(list(requests.values())) if requests else []
+            for (at, request), result in zip(requests.items(), sent, strict=True):
+                results[at] = result
+                if isinstance(result, SendUnderWay):
+                    busy[at] = request
         for at, result in zip(busy, await self._insist(list(busy.values()), by_s), strict=True):
             results[at] = result
         return results
+
+    async def _policy(self, topic: str, maker: Maker | None) -> Effective | BridgeError:
+        try:
+            return await self._topics.used(topic, maker)
+        except BridgeError as error:
+            return error
 
     async def finish(self) -> None:
         """Waits until all sends under way have ended."""
@@ -129,16 +137,15 @@ class Sending:
     def _until_s(self) -> float:
         return monotonic() + self._answer_within_s
 
-    def _request(self, draft: Draft, policy: Policy, until_s: float, answer_by_s: float = inf) -> SendRequest:
-        ttl_ms = draft.ttl_ms if draft.ttl_ms is not None else policy.ttl_ms
-        max_retry = draft.max_retry if draft.max_retry is not None else policy.max_retry
+    def _request(self, draft: Draft, policy: Effective, until_s: float, answer_by_s: float = inf) -> SendRequest:
+        ttl_ms = policy.ttl_of(draft)
         absolute = draft.deliver_at_ms is not None
         claim = Claim(
             id=draft.id or new_ulid(),
             mode="at" if absolute else "in",
             when_ms=(draft.deliver_at_ms if absolute else draft.delay_ms) or 0,
             ttl_ms=-1 if ttl_ms is None else ttl_ms,
-            max_retry=self._max_retry if max_retry is None else max_retry,
+            max_retry=policy.retries_of(draft),
             nonce=new_nonce(),
             fresh=int(not draft.id),
             labels=draft.labels,

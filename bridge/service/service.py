@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from bridge.broker.broker import Broker
+from bridge.broker.declared.findings import Finding
 from bridge.metrics.process import BREAKER, UP
-from bridge.model.errors import BridgeError, BrokerUnfit, StoreUnfit, Unavailable
+from bridge.model import background
+from bridge.model.errors import BrokerUnfit, StoreUnfit, Unavailable
+from bridge.model.part_state import Ok, Waiting, text_of
 from bridge.service.actions import Actions
 from bridge.service.bulk.changes import Changes
 from bridge.service.changing import Changing
 from bridge.service.context import Context
 from bridge.service.dead import Dead
-from bridge.service.health import NOT_WATCHED, Health, Watching
+from bridge.service.health import NOT_WATCHED, Health, Watching, failures, serves
 from bridge.service.known_topics import KnownTopics
+from bridge.service.lookout import Lookout
 from bridge.service.lookup import Lookup
 from bridge.service.policies import Policies
+from bridge.service.probed import Probed
 from bridge.service.pulling import Pulling
 from bridge.service.repeats import Repeats
 from bridge.service.replacing import Replacing
@@ -30,7 +35,7 @@ from bridge.service.scraped import Figures, Scraped
 from bridge.service.sending import Sending
 from bridge.service.settling import Settling
 from bridge.service.subscriptions import Subscriptions
-from bridge.service.supervisor import Loop, supervise
+from bridge.service.supervisor import Loop, Reported
 from bridge.service.timelines import Timelines
 from bridge.service.topics import Topics
 from bridge.service.unacked_leases import UnackedLeases
@@ -48,6 +53,7 @@ from bridge.store.sessions import StoredSessions
 from bridge.store.task_ids import TaskIds
 from bridge.store.topic_list import TopicList
 from bridge.store.topics_by_id import TopicsById
+from bridge.store.unnamed import Unnamed
 
 if TYPE_CHECKING:
     from bridge.tracing.deliveries import Deliveries
@@ -66,9 +72,16 @@ class Service:
         keys = Keys(settings.redis_prefix, settings.index_buckets)
         # The loops have connections of their own, so that they never wait behind requests. The clock is shared: it
         # gets more exact with each answer, and the loops ask seldom.
-        clock = StoreClock()
+        clock, unnamed = StoreClock(), Unnamed()
         self._store, self._loops_store = (
-            Store(settings.redis_url, timeout_ms=settings.store_timeout, tls=settings.tls, keys=keys, clock=clock)
+            Store(
+                settings.redis_url,
+                timeout_ms=settings.store_timeout,
+                tls=settings.tls,
+                keys=keys,
+                clock=clock,
+                unnamed=unnamed,
+            )
             for _ in range(2)
         )
         self._broker = Broker(settings, TopicList(self._loops_store, keys).not_removed, tracing)
@@ -78,7 +91,7 @@ class Service:
             tombstone_ms=settings.tombstone_retention,
             timelines=settings.timeline,
         )
-        policies = Policies(self._store, keys, self._broker.declared)
+        policies = Policies(self._store, keys, self._broker.declared, settings.topic_defaults)
         self.topics = Topics(
             self._store,
             records,
@@ -119,9 +132,30 @@ class Service:
         self.subscriptions = Subscriptions(self._store, records, self.topics)
         for part, servers in (("broker", (self._broker,)), ("store", (self._store, self._loops_store))):
             BREAKER.labels(context.part_name(part)).set_function(partial(_most_open, servers))
+        within_s = settings.answer_within_s
+        self._broker_probe = Probed(
+            self._broker.probe,
+            lambda: self._broker.breaker.troubled_s,
+            server="RabbitMQ",
+            part=context.part_name("broker"),
+            within_s=within_s,
+        )
+        self._store_probe = Probed(
+            self._probe_store,
+            lambda: max(self._store.troubled_s, self._loops_store.troubled_s),
+            server="Redis",
+            part=context.part_name("store"),
+            within_s=within_s,
+        )
         self._scraped = Scraped(context, clock)
         self._watch: Watching = NOT_WATCHED
-        self._loops: list[Loop] = []
+        lookout = Lookout(
+            context.part_name("probes"),
+            (self._broker_probe, self._store_probe),
+            lambda: any(isinstance(loop.status.state, Waiting) for loop in self._loops),
+        )
+        self._loops: list[Loop] = [lookout]
+        self._beside: tuple[Reported, ...] = (unacked.status,)
         self._running: list[asyncio.Task[None]] = []
         self._draining = False
 
@@ -141,13 +175,22 @@ class Service:
     async def start(self) -> None:
         """Starts the loops. They wait for a broker or a store that is away; health reports it meanwhile.
 
-        Raises:
-            BrokerUnfit: this RabbitMQ can't keep the bridge's promises.
-            StoreUnfit: the index in Redis has another number of buckets.
+        Raises as `connect` does.
         """
         if self.context.pool != DEFAULT:
             # The loops' tasks inherit it, so each line of the pool's log names the pool.
             structlog.contextvars.bind_contextvars(pool=self.context.pool)
+        await self.connect()
+        self._running = [asyncio.create_task(loop.run(), name=loop.status.name) for loop in self._loops]
+        log.info("service.started")
+
+    async def connect(self) -> None:
+        """Connects to the broker and the store, and checks them. A command needs no more than that.
+
+        Raises:
+            BrokerUnfit: this RabbitMQ can't keep the bridge's promises.
+            StoreUnfit: the index in Redis has another number of buckets.
+        """
         for connect in (self._broker.start, self._store.agree):
             try:
                 await connect()
@@ -158,8 +201,6 @@ class Service:
                 log.warning("service.waiting", reason=str(error))
         with suppress(Unavailable):
             await self._store.learn_clock()
-        self._running = [asyncio.create_task(supervise(loop), name=loop.name) for loop in self._loops]
-        log.info("service.started")
 
     def drain(self) -> None:
         """Prepares for the stop: health reports it, and long polls end. Everything else goes on."""
@@ -182,42 +223,64 @@ class Service:
             for task in late:
                 task.cancel()
             _, late = await asyncio.wait(late, timeout=_CANCEL_AGAIN_S)
-        await asyncio.gather(*ending, return_exceptions=True)
+        for task in ending:
+            background.ended("stop", task)
         await self.close()
         log.info("service.stopped")
 
     async def close(self) -> None:
         """Closes the connections of a service that has not started, or has stopped its loops."""
+        for probed in (self._broker_probe, self._store_probe):
+            probed.end()
         await self._broker.close()
         for store in (self._store, self._loops_store):
             await store.close()
 
     async def health(self) -> Health:
-        """The health of this pool in this process. It asks RabbitMQ and Redis now."""
-        broker, store = await asyncio.gather(
-            _state_of(self._broker.probe()), _state_of(self._loops_store.learn_clock())
-        )
-        servers = {"broker": broker, "store": store}
+        """The health of this pool in this process: whether a send would succeed now. It probes RabbitMQ and Redis."""
+        broker, store = await asyncio.gather(self._broker_probe.result(), self._store_probe.result())
+        servers = {"broker": broker.state, "store": store.state}
+        await self._scraped.show_servers(servers)
+        states = {reported.name: reported.state for reported in (*(loop.status for loop in self._loops), *self._beside)}
         # A frozen or blocked server gives a loop no work, so the loop itself has not noticed yet.
         away = next((f"waiting: {state}" for state in servers.values() if state != "ok"), "ok")
-        loops = {loop.name: away if loop.state == "ok" else loop.state for loop in self._loops}
-        await self._scraped.show_servers(servers)
-        parts = {self.context.part_name(part): state for part, state in {**servers, **loops}.items()}
+        parts = {self.context.part_name(part): state for part, state in servers.items()}
+        parts |= {part: away if isinstance(state, Ok) else text_of(state) for part, state in states.items()}
         if self._draining:
             parts["process"] = "stopping"
-        for part, state in parts.items():
-            UP.labels(part).set(state == "ok")
-        return Health(
-            ok=all(state == "ok" for state in parts.values()) and not self._watch.broken,
-            parts=parts,
-            findings=self._watch.findings,
-            policies=self._watch.policies,
+        for part, text in parts.items():
+            UP.labels(part).set(text == "ok")
+        is_ready = (
+            not self._draining
+            and away == "ok"
+            and all(serves(part, state) for part, state in states.items())
+            and not self._watch.broken
         )
+        findings = [*self._watch.findings, *failures(states), *broker.findings, *store.findings]
+        return Health(ok=is_ready, parts=parts, findings=findings, policies=self._watch.policies)
+
+    async def _probe_store(self) -> list[Finding]:
+        # The loops' connections are probed only to be renewed, as a loop that reads would not notice a demoted primary.
+        found, _ = await asyncio.gather(self._store_findings(), self._loops_store.probe(), return_exceptions=True)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    async def _store_findings(self) -> list[Finding]:
+        away = await self._store.probe()
+        await self._store.learn_clock()
+        return [Finding("warning", f"{error}: calls about its topics are refused, others go on") for error in away]
 
     async def figures(self) -> Figures:
         """The messages of this pool, for metrics. It asks RabbitMQ and Redis now, and has no figures of a server that
         does not answer."""
-        return await self._scraped.figures((await self.health()).parts)
+        figures = await self._scraped.figures((await self.health()).parts)
+        if not figures.whole:
+            # A server was frozen within the moment that a probe is good for.
+            for probed in (self._broker_probe, self._store_probe):
+                probed.renew()
+            await self.health()
+        return figures
 
 
 def _with_retention(context: Context, retention_ms: int) -> Context:
@@ -228,12 +291,3 @@ def _with_retention(context: Context, retention_ms: int) -> Context:
 
 def _most_open(servers: Iterable[Broker | Store]) -> float:
     return max(server.breaker.state for server in servers)
-
-
-async def _state_of(check: Awaitable[None]) -> str:
-    """ "ok", or the text of the error that the check raised."""
-    try:
-        await check
-    except BridgeError as error:
-        return str(error)
-    return "ok"

@@ -6,21 +6,22 @@ A receipt names one lease, so a late call cannot settle a message that has been 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from math import ceil
+from typing import Literal, assert_never
 
 from bridge.metrics.messages import DEAD, acked
 from bridge.model.errors import Conflict, InvalidRequest, LeaseEnded, NotFound
 from bridge.model.message import CopyKind, Message, Record, State, new_nonce
-from bridge.model.values import AckResult, AckVerdict, Leased, Policy
+from bridge.model.values import AckResult, AckVerdict, Effective, Leased
 from bridge.service import receipts
 from bridge.service.context import Context
 from bridge.service.lookup import Lookup
 from bridge.service.succession import Step, Succession
 from bridge.service.successors import dead, later, successor
 from bridge.service.unacked_leases import UnackedLeases
-from bridge.store.outcomes import Outcome, outcome_of, read, read_envelope
+from bridge.store.outcomes import Outcome, read_envelope
 from bridge.store.records import Records
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import BuryVerdict, ExtendVerdict, NackVerdict
 
 _GROUP = 256
 _Lease = tuple[str, int | Literal["delivered"] | None, int | None]
@@ -79,24 +80,26 @@ class Settling:
         """
         epoch, nonce = _named(message_id, receipt)
         ack = self._records.ack(topic, message_id, epoch="delivered" if epoch is None else epoch, nonce=nonce)
-        answer, looked = await self._store.run([ack, self._records.look(topic, message_id)])
-        outcome = outcome_of(ack, answer)
-        if outcome.record is None:
-            raise _not_found(topic, message_id)
-        message = Message(record=outcome.record, envelope=read_envelope(read(topic, message_id, looked)))
-        if outcome.verdict is not Verdict.ACKED:
-            raise _stale(message, receipt)
-        self._unacked.settled([outcome.record])
-        acked(topic, outcome.record.ended_ms - outcome.record.due_ms)
-        return message
+        outcome, looked = await self._store.run_both(ack, self._records.look(topic, message_id))
+        match outcome.verdict:
+            case AckVerdict.ACKED:
+                self._unacked.settled([outcome.found])
+                acked(topic, outcome.found.ended_ms - outcome.found.due_ms)
+                return Message(record=outcome.found, envelope=read_envelope(looked))
+            case AckVerdict.STALE | AckVerdict.NOT_LEASED:
+                raise _stale(outcome.found, receipt)
+            case AckVerdict.UNKNOWN:
+                raise _not_found(topic, message_id)
+            case _:
+                assert_never(outcome.verdict)
 
     async def nack(
         self, topic: str, message_id: str, *, receipt: str | None, delay_ms: int | None, reason: str | None
     ) -> Message:
-        """Gives a leased message back. It is due after `delay_ms`, else after the topic's back-off, else at once.
+        """Gives a leased message back. It is due after `delay_ms`, else after the topic's back-off.
 
         A message whose retries are used up becomes a dead letter. A message whose body was not kept comes back when its
-        lease would have ended.
+        lease would have ended. If its retries are used up too, it stays leased until then.
 
         Raises:
             NotFound, LeaseEnded, Unavailable
@@ -126,10 +129,15 @@ class Settling:
         outcome = await self._succession.perform_one(step)
         if outcome.record is not None:
             self._unacked.settled([outcome.record])
-        if outcome.verdict is Verdict.BURIED:
-            DEAD.add(topic, "nacked")
-        elif outcome.verdict is not Verdict.NACKED:
-            raise _stale(Message(record=outcome.found, envelope=None) if outcome.record else None, receipt)
+        match outcome.verdict:
+            case BuryVerdict.BURIED:
+                DEAD.add(topic, "nacked")
+            case NackVerdict.NACKED:
+                pass
+            case NackVerdict.STALE | NackVerdict.UNKNOWN | BuryVerdict.GHOST:
+                raise _stale(outcome.record, receipt)
+            case _:
+                assert_never(outcome.verdict)
         return Message(record=outcome.found, envelope=message.envelope)
 
     async def extend(self, topic: str, message_id: str, *, receipt: str | None, lease_ms: int) -> Message:
@@ -141,14 +149,16 @@ class Settling:
         """
         epoch, nonce = _named(message_id, receipt)
         extend = self._records.extend(topic, message_id, epoch=epoch, nonce=nonce, lease_ms=lease_ms)
-        answer, looked = await self._store.run([extend, self._records.look(topic, message_id)])
-        outcome = read(topic, message_id, answer)
-        if outcome.record is None:
-            raise _not_found(topic, message_id)
-        message = Message(record=outcome.found, envelope=read_envelope(read(topic, message_id, looked)))
-        if outcome.verdict is not Verdict.EXTENDED:
-            raise _stale(message, receipt)
-        return message
+        outcome, looked = await self._store.run_both(extend, self._records.look(topic, message_id))
+        match outcome.verdict:
+            case ExtendVerdict.EXTENDED:
+                return Message(record=outcome.found, envelope=read_envelope(looked))
+            case ExtendVerdict.STALE:
+                raise _stale(outcome.found, receipt)
+            case ExtendVerdict.UNKNOWN:
+                raise _not_found(topic, message_id)
+            case _:
+                assert_never(outcome.verdict)
 
     async def _leased(self, topic: str, message_id: str, receipt: str | None) -> Message:
         epoch, nonce = _named(message_id, receipt)
@@ -156,22 +166,19 @@ class Settling:
         record = message.record
         is_named = epoch in (None, record.epoch) and nonce in (None, record.nonce)
         if record.state is not State.LEASED or not is_named:
-            raise _stale(message, receipt)
+            raise _stale(record, receipt)
         return message
 
     async def _ack(self, topic: str, leases: Sequence[_Lease]) -> list[AckResult]:
         results: list[AckResult] = []
         for start in range(0, len(leases), _GROUP):
             group = leases[start : start + _GROUP]
-            answers = await self._store.run(
+            outcomes = await self._store.run(
                 [self._records.ack(topic, message_id, epoch=epoch, nonce=nonce) for message_id, epoch, nonce in group]
             )
-            outcomes = [
-                read(topic, message_id, answer) for (message_id, *_), answer in zip(group, answers, strict=True)
-            ]
             self._unacked.settled([outcome.record for outcome in outcomes if outcome.record is not None])
             results += [_result(message_id, outcome) for (message_id, *_), outcome in zip(group, outcomes, strict=True)]
-            ended = [outcome.found for outcome in outcomes if outcome.verdict is Verdict.ACKED]
+            ended = [outcome.found for outcome in outcomes if outcome.verdict is AckVerdict.ACKED]
             acked(topic, *(record.ended_ms - record.due_ms for record in ended))
         return results
 
@@ -179,19 +186,20 @@ class Settling:
 def nack_step(
     records: Records,
     message: Message,
-    policy: Policy,
+    policy: Effective,
     *,
     now_ms: float,
     delay_ms: int | None,
     reason: str,
     counted: bool = True,
-) -> Step:
+) -> Step[NackVerdict | BuryVerdict]:
     """Decides what a nack does. Pure.
 
     With the body it publishes a retry or a dead letter. Without the body it changes only the record."""
     record, envelope = message.record, message.envelope
-    delay_ms = _delay_ms(delay_ms, policy, record.attempts)
-    due_ms = int(now_ms) + delay_ms
+    if delay_ms is None:
+        delay_ms = policy.retry_after_ms(record.id, max(1, record.attempts))
+    due_ms = ceil(now_ms) + delay_ms
     if envelope is None or envelope.body is None:
         return Step(name=records.nack(record, next_nonce=None, due_ms=due_ms, reason=reason))
     nonce = new_nonce()
@@ -216,16 +224,10 @@ def nack_step(
     )
 
 
-def _result(message_id: str, outcome: Outcome) -> AckResult:
+def _result(message_id: str, outcome: Outcome[AckVerdict]) -> AckResult:
     record = outcome.record
     message = None if record is None else Message(record=record, envelope=None)
-    return AckResult(id=message_id, verdict=AckVerdict(outcome.verdict), message=message)
-
-
-def _delay_ms(requested_ms: int | None, policy: Policy, failures: int) -> int:
-    if requested_ms is not None:
-        return requested_ms
-    return policy.backoff.delay_ms(max(1, failures)) if policy.backoff is not None else 0
+    return AckResult(id=message_id, verdict=outcome.verdict, message=message)
 
 
 def _named(message_id: str, receipt: str | None) -> tuple[int | None, int | None]:
@@ -242,8 +244,7 @@ def _not_found(topic: str, message_id: str) -> NotFound:
     return NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
 
 
-def _stale(message: Message | None, receipt: str | None) -> Conflict:
-    record: Record | None = None if message is None else message.record
+def _stale(record: Record | None, receipt: str | None) -> Conflict:
     state = None if record is None else record.state.label
     if receipt is not None:
         return LeaseEnded(f"the lease of this receipt has ended; the message is {state}", state=state)

@@ -46,6 +46,8 @@ What a failure leaves behind:
   other steps of the batch go on.
 * Redis does not answer: some records may name their new copies, and others not. Deliveries are put back by their
   alternatives, or requeued. If the record names the new copy after all, the copy that was put back is a ghost.
+* A script refuses to name a new copy that may be ahead of its record: it notes the copy in the record, as a ghost.
+* A script answers what this version has no rule for: as if Redis had not answered, for that step alone.
 
 So a message may be delivered twice and is never lost: as long as nobody deletes or purges queues, RabbitMQ has the copy
 that the record names, or the delivery in its place.
@@ -55,24 +57,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from enum import StrEnum
+from typing import Final, Generic, TypeVar
 
 from bridge.broker.copy_publisher import CopyPublisher
 from bridge.broker.publications import Publication
 from bridge.broker.ready.taken import Taken, ack_all
-from bridge.model.errors import StoreUnavailable, Unavailable
+from bridge.model.errors import StoreUnavailable, Unavailable, UnnamedVerdict
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.store.calls import Call
 from bridge.store.client import Store
-from bridge.store.outcomes import Outcome, outcome_of
-from bridge.store.verdicts import Verdict
+from bridge.store.outcomes import Outcome
+from bridge.store.verdicts import AnnounceVerdict, LeaseVerdict
 
 _AHEAD_TRIES: Final = 5
 _AHEAD_PAUSE_S: Final = 0.01
 
 
+V = TypeVar("V", bound=StrEnum)
+V_co = TypeVar("V_co", bound=StrEnum, covariant=True)
+
+
 @fast_dataclass(frozen=True, slots=True)
-class Step:
+class Step(Generic[V_co]):
     """What to do for one message, in the order of the fields. Each of them may be missing.
 
     `announce`: the call that makes the record outlive the copy; its answer does not matter. `publication`: the copy to
@@ -87,18 +94,18 @@ class Step:
     It returns whether it has taken over the delivery.
     """
 
-    announce: Call | None = None
+    announce: Call[Outcome[AnnounceVerdict]] | None = None
     publication: Publication | None = None
-    name: Call | None = None
+    name: Call[Outcome[V_co]] | None = None
     delivery: Taken | None = None
-    instead: Callable[[Unavailable], Step] | None = None
-    then: Callable[[Outcome], Step | None] | None = None
-    keep: Callable[[Outcome], bool] | None = None
+    instead: Callable[[Unavailable], Step[StrEnum]] | None = None
+    then: Callable[[Outcome[V_co]], Step[V_co] | None] | None = None
+    keep: Callable[[Outcome[V_co]], bool] | None = None
 
 
-Result = Outcome | Unavailable | None
-"""What became of a step: the outcome of its `name`; why it was not published or Redis did not answer; or None, where
-there was nothing to name."""
+Result = Outcome[V] | Unavailable | None
+"""What became of a step: the outcome of its `name`; why it was not published, Redis did not answer, or its answer is
+unknown to this version; or None, where there was nothing to name."""
 
 
 class Succession:
@@ -108,10 +115,10 @@ class Succession:
         self._store = store
         self._copy_publisher = copy_publisher
 
-    async def perform(self, steps: Sequence[Step]) -> list[Result]:
+    async def perform(self, steps: Sequence[Step[V]]) -> list[Result[V]]:
         """Carries out a batch and returns one result for each step, in order. A result that is an error concerns its
         step alone; the module's docstring says what holds then."""
-        results: list[Result] = [None] * len(steps)
+        results: list[Result[V]] = [None] * len(steps)
         try:
             await self._announce(steps, results)
             await self._publish(steps, results)
@@ -124,7 +131,7 @@ class Succession:
         await self._acknowledge(steps, results)
         return results
 
-    async def perform_one(self, step: Step) -> Outcome:
+    async def perform_one(self, step: Step[V]) -> Outcome[V]:
         """Carries out one step that has a `name`.
 
         Raises:
@@ -133,7 +140,7 @@ class Succession:
         (result,) = await self.perform([step])
         return named(result)
 
-    async def _announce(self, steps: Sequence[Step], results: list[Result]) -> None:
+    async def _announce(self, steps: Sequence[Step[V]], results: list[Result[V]]) -> None:
         announcing = [at for at, step in enumerate(steps) if step.announce is not None]
         calls = [call for at in announcing if (call := steps[at].announce) is not None]
         if not calls:
@@ -145,7 +152,7 @@ class Succession:
                 results[at] = error
             await self._perform_instead([(steps[at], error) for at in announcing])
 
-    async def _publish(self, steps: Sequence[Step], results: list[Result]) -> None:
+    async def _publish(self, steps: Sequence[Step[V]], results: list[Result[V]]) -> None:
         publishing = [at for at, step in enumerate(steps) if step.publication is not None and results[at] is None]
         publications = [publication for at in publishing if (publication := steps[at].publication) is not None]
         if not publications:
@@ -157,7 +164,7 @@ class Succession:
             failed = [(steps[at], error) for at, error in zip(publishing, errors, strict=True) if error is not None]
             await self._perform_instead(failed)
 
-    async def _name(self, steps: Sequence[Step], results: list[Result]) -> None:
+    async def _name(self, steps: Sequence[Step[V]], results: list[Result[V]]) -> None:
         naming = [at for at, step in enumerate(steps) if step.name is not None and results[at] is None]
         calls = [call for at in naming if (call := steps[at].name) is not None]
         if not calls:
@@ -169,29 +176,34 @@ class Succession:
                 results[at] = error
             await self._perform_instead([(steps[at], error) for at in naming if steps[at].delivery is not None])
             return
-        if len(outcomes) == len(results):
-            results[:] = outcomes
-            return
+        unknown: list[tuple[Step[V], Unavailable]] = []
         for at, outcome in zip(naming, outcomes, strict=True):
             results[at] = outcome
+            if isinstance(outcome, UnnamedVerdict) and steps[at].delivery is not None:
+                unknown.append((steps[at], outcome))
+        if unknown:
+            await self._perform_instead(unknown)
 
-    async def _outcomes(self, calls: list[Call]) -> list[Outcome]:
+    async def _outcomes(self, calls: list[Call[Outcome[V]]]) -> list[Outcome[V] | UnnamedVerdict]:
         """Runs the calls in one round trip. If a copy is ahead of its record, another process has published it and is
         about to name it. So its call is run again after a moment."""
-        answers = await self._store.run(calls)
-        outcomes = [outcome_of(call, answer) for call, answer in zip(calls, answers, strict=True)]
+        outcomes = [*await self._store.run_each(calls)]
         for _ in range(_AHEAD_TRIES - 1):
-            ahead = [at for at, outcome in enumerate(outcomes) if outcome.verdict is Verdict.AHEAD]
+            ahead = [
+                at
+                for at, outcome in enumerate(outcomes)
+                if not isinstance(outcome, UnnamedVerdict) and outcome.verdict is LeaseVerdict.AHEAD
+            ]
             if not ahead:
                 break
             await asyncio.sleep(_AHEAD_PAUSE_S)
-            for at, answer in zip(ahead, await self._store.run([calls[at] for at in ahead]), strict=True):
-                outcomes[at] = outcome_of(calls[at], answer)
+            for at, answer in zip(ahead, await self._store.run_each([calls[at] for at in ahead]), strict=True):
+                outcomes[at] = answer
         return outcomes
 
-    async def _acknowledge(self, steps: Sequence[Step], results: list[Result]) -> None:
+    async def _acknowledge(self, steps: Sequence[Step[V]], results: list[Result[V]]) -> None:
         settled: list[Taken] = []
-        further: list[tuple[int, Step]] = []
+        further: list[tuple[int, Step[V]]] = []
         for at, (step, result) in enumerate(zip(steps, results, strict=True)):
             if step.delivery is None or isinstance(result, Unavailable):
                 continue
@@ -208,7 +220,7 @@ class Succession:
         if settled:
             await ack_all(settled)
 
-    async def _perform_instead(self, failed: Sequence[tuple[Step, Unavailable]]) -> None:
+    async def _perform_instead(self, failed: Sequence[tuple[Step[StrEnum], Unavailable]]) -> None:
         alternatives = [step.instead(error) for step, error in failed if step.instead is not None]
         for step, _ in failed:
             if step.instead is None and step.delivery is not None:
@@ -217,7 +229,7 @@ class Succession:
             await self.perform(alternatives)
 
 
-def named(result: Result) -> Outcome:
+def named(result: Result[V]) -> Outcome[V]:
     """The outcome of a step that has a `name`.
 
     Raises:

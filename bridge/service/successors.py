@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bridge.broker.copies.copies import CLIENTS_ID
 from bridge.broker.copies.open_bundle import EARLY_AT_MOST_MS
 from bridge.broker.publications import Publication, Route
-from bridge.model.message import UNSET, Copy, CopyKind, Envelope, Record, new_nonce
-from bridge.model.values import Policy, Release
+from bridge.model.message import UNSET, Copy, CopyKind, Envelope, Record, new_nonce, own_life_id
+from bridge.model.values import Effective, Policy, Release
 
 
 def first_copy(record: Record, envelope: Envelope) -> Copy:
@@ -50,18 +51,14 @@ def first(record: Record, envelope: Envelope, policy: Policy, left_ms: float, *,
     )
 
 
-def completed(copy: Copy, policy: Policy, max_retry: int) -> Copy:
-    """The copy with what an AMQP client left out: retries and time to live as its topic's policy says.
-
-    `max_retry`: the retries if the policy sets none.
-    """
+def completed(copy: Copy, policy: Effective) -> Copy:
+    """The copy with what an AMQP client left out: retries and time to live as its topic's policy says."""
     if copy.epoch and copy.max_retry != UNSET:
         return copy
-    retries = max_retry if policy.max_retry is None else policy.max_retry
     lives_ms = policy.ttl_ms if copy.epoch == 0 else None
     return replace(
         copy,
-        max_retry=retries if copy.max_retry == UNSET else copy.max_retry,
+        max_retry=policy.max_retry if copy.max_retry == UNSET else copy.max_retry,
         expires_ms=copy.due_ms + lives_ms if lives_ms is not None and not copy.expires_ms else copy.expires_ms,
     )
 
@@ -145,6 +142,15 @@ def later(copy: Copy, now_ms: float, kind: CopyKind) -> Publication:
     once its record names it.
     """
     return Publication(copy=copy, route=Route.WHEEL, left_ms=max(0.0, copy.due_ms - now_ms), kind=kind)
+
+
+def in_its_own_life(copy: Copy) -> Publication:
+    """Returns the publication of a copy whose id another message has by now, since Redis has lost the copy's record. It
+    reaches the checkpoint at once, under an id of its own, and a header has the former one."""
+    envelope = copy.envelope
+    named = replace(envelope, headers={CLIENTS_ID: copy.id, **envelope.headers})
+    renamed = replace(copy, id=own_life_id(copy.id, copy.created_ms), envelope=named)
+    return Publication(copy=renamed, route=Route.WHEEL, kind=CopyKind.HOLD)
 
 
 def dead(copy: Copy, reason: str) -> Publication:

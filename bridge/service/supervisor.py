@@ -1,47 +1,200 @@
-"""Runs loops for as long as the process lives."""
+"""Runs loops for as long as the process lives, and says what state each is in.
+
+A loop repeats a pass, which ends, or a session over a channel, which lasts until the channel is lost. Whatever fails,
+the loop goes on: after a moment if a server is away, and after 1 s, 2 s, 4 s and at last 60 s if it meets a bug. It
+shows the bug until a whole pass went well. A bug with one message, and one of a session, it shows for 20 seconds.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from math import inf
+from time import monotonic, time
+from typing import Final, NoReturn, Protocol
 
 import structlog
 
+from bridge.metrics.loops import FAILURES
 from bridge.model.errors import Unavailable
+from bridge.model.part_state import OK, STARTING, Failed, Ok, PartState, Waiting, worst
+from bridge.model.recent import Recent
 
 log = structlog.get_logger(__name__)
 
-_PAUSE_S = 1.0
+HOLD_S: Final = 20.0
+"""How long a session must last without an error before it counts as well. What is at fault is tried again sooner: a
+message after 5 s, a bulk operation after 15 s."""
+
+_LONGEST_PAUSE_S: Final = 60.0
+_DOUBLINGS: Final = 6
+_QUIET_S: Final = 60.0
+"""A loop that fails and recovers by turns logs no more often."""
+_KINDS: Final = 32
+_MOST_AT_FAULT: Final = 1_000
 
 
-class Loop(Protocol):
-    """Work that never ends. `state`: "ok" or the reason why not. `run` waits for servers that are away."""
+class Reported(Protocol):
+    """What is known of a loop. `name`: among the parts of all pools."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def state(self) -> str: ...
+    def state(self) -> PartState: ...
+
+
+class Loop(Protocol):
+    """Work that never ends. `run` ends only when it is cancelled, and uses `retrying`."""
+
+    @property
+    def status(self) -> Reported: ...
 
     async def run(self) -> None: ...
 
 
-async def supervise(loop: Loop) -> None:
-    """Runs the loop. Logs an unexpected error and starts the loop again: RabbitMQ still has the messages it held."""
-    while True:
+class Status:
+    """The state of one loop. It logs each outage once and each kind of error once, and counts all errors."""
+
+    def __init__(self, name: str, *, state: PartState = STARTING, retry_s: float = 1.0) -> None:
+        """`retry_s`: the pause while a server is away."""
+        self.name = name
+        self._retry_s = retry_s
+        self._failures = FAILURES.labels(name)
+        self._now = state
+        self._failed: Failed | None = None
+        self._crashes = 0
+        self._at_fault: Recent[str, None] = Recent(_MOST_AT_FAULT)
+        self._is_crash = False  # the latest error ended a pass or a session
+        self._troubled_s = -inf  # the latest moment without good seconds before it
+        self._began_s = 0.0  # of the present failures
+        self._logged_s: Recent[str, float] = Recent(_KINDS)  # by kind of error
+        self._warned_s = -_QUIET_S
+        self._is_warned = False
+
+    @property
+    def state(self) -> PartState:
+        """`Failed` until the loop works again, also while a server is away."""
+        if self._failed is None or (isinstance(self._now, Ok) and monotonic() - self._troubled_s >= HOLD_S):
+            return self._now
+        return self._failed
+
+    def passed(self) -> None:
+        """A whole pass went well, except for messages that failed alone."""
+        if self._is_crash:
+            self._troubled_s = -inf
+        self._now, self._is_warned = OK, False
+        self._recover()
+
+    def working(self) -> None:
+        """The session is open, or a batch of it went well."""
+        if not isinstance(self._now, Ok):
+            self._troubled_s = monotonic()
+            self._now = OK
+        self._is_warned = False
+        self._recover()
+
+    def mended(self, items: Iterable[str]) -> None:
+        """These messages went well, so a bug that concerned one of them is gone. It iterates only after a bug."""
+        if not len(self._at_fault):
+            return
+        for item in items:
+            self._at_fault.forget(item)
+        if not len(self._at_fault) and not self._is_crash:
+            self._troubled_s = -inf
+            self._recover()
+
+    def waits(self, error: Unavailable) -> None:
+        """A server is away. If it is one of several Redis servers, the state stays `Ok`: the work on the others goes
+        on."""
+        self._recover()
+        if not error.partly:
+            since_ms = self._now.since_ms if isinstance(self._now, Waiting) else int(time() * 1_000)
+            self._now = Waiting(str(error), since_ms)
+        elif self._failed is None:
+            self._now = OK
+        now_s = monotonic()
+        if not self._is_warned and now_s - self._warned_s >= _QUIET_S:
+            log.warning("loop.waiting", loop=self.name, reason=str(error))
+            self._is_warned, self._warned_s = True, now_s
+
+    def failed(self, error: BaseException, *, item: str = "", **what: object) -> None:
+        """The loop met a bug. `item`: the id of the message, if it concerns one. `what`: more for the log."""
+        if item:
+            self._at_fault.note(item, None)
+            what["id"] = item
+        before, now_s, name = self.state, monotonic(), type(error).__name__
+        if isinstance(before, Failed):
+            self._failed = Failed(name, before.since_ms, before.count + 1)
+        else:
+            self._failed = Failed(name, int(time() * 1_000), 1)
+            self._began_s, self._crashes = now_s, 0
+        self._troubled_s, self._is_crash = now_s, False
+        self._failures.inc()
+        kind = f"{name} at {_place(error)}"
+        logged_s = self._logged_s.get(kind)
+        if logged_s is None or (logged_s < self._began_s and now_s - logged_s >= _QUIET_S):
+            self._logged_s.note(kind, now_s)
+            log.error("loop.failed", loop=self.name, kind=kind, count=self._failed.count, exc_info=error, **what)
+
+    async def attempt(self, once: Callable[[], Awaitable[float | None]]) -> float | None:
+        """Runs a pass or a session. Returns how many seconds to wait before the next; None: for ever."""
         try:
-            await loop.run()
-        except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is None or task.cancelling():
+            pause_s = await once()
+        except Unavailable as error:
+            self.waits(error)
+            return self._retry_s
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            # Something that the loop awaited was cancelled, not the loop itself.
-            log.exception("loop.failed", loop=loop.name)
-        except Exception:
-            log.exception("loop.failed", loop=loop.name)
-        await asyncio.sleep(_PAUSE_S)
+            self._now = STARTING
+            self.failed(error)
+            self._is_crash = True
+            pause_s = 2.0 ** min(self._crashes, _DOUBLINGS)
+            self._crashes += 1
+            return min(pause_s, _LONGEST_PAUSE_S)
+        self.passed()
+        return pause_s
+
+    def _recover(self) -> None:
+        """Forgets the errors if the loop works again."""
+        if self._failed is not None and self.state is self._now:
+            log.info("loop.recovered", loop=self.name, error=self._failed.error, count=self._failed.count)
+            self._failed = None
+            self._at_fault = Recent(_MOST_AT_FAULT)
 
 
-def waiting(error: Unavailable) -> str:
-    """The state of a loop that waits for a server. It stays "ok" if one of several Redis servers is away: the work on
-    the others goes on."""
-    return "ok" if error.partly else f"waiting: {error}"
+class Joined:
+    """The status of a loop that runs others. Its state is the worst one."""
+
+    def __init__(self, name: str, others: Callable[[], Iterable[Reported]]) -> None:
+        self.name = name
+        self._others = others
+
+    @property
+    def state(self) -> PartState:
+        return worst(other.state for other in self._others())
+
+
+async def retrying(status: Status, once: Callable[[], Awaitable[float | None]]) -> NoReturn:
+    """Repeats `once` for ever: see `Status.attempt`."""
+    while True:
+        pause_s = await status.attempt(once)
+        await (asyncio.get_running_loop().create_future() if pause_s is None else asyncio.sleep(pause_s))
+
+
+def _is_cancelled() -> bool:
+    """Whether this task was cancelled, and not just something that it awaited."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _place(error: BaseException) -> str:
+    """The line of the bridge at which the error came, as `module:line`."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        module = trace.tb_frame.f_globals.get("__name__", "")
+        if module.startswith("bridge.") and module != __name__:
+            place = f"{module}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place

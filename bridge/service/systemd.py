@@ -10,9 +10,11 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NoReturn, Self
 
-from bridge.service.supervisor import supervise
+from bridge.model import background
+from bridge.model.part_state import OK
+from bridge.service.supervisor import Status, retrying
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
@@ -77,18 +79,19 @@ class Reporter:
     restart would not mend it, and the status names it.
     """
 
-    name = "systemd"
-    state = "ok"
-
     def __init__(self, pools: Pools, notices: Notices) -> None:
         self._pools = pools
         self._notices = notices
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
+        self.status = Status("systemd", state=OK)
 
     def start(self) -> None:
         self._notices.ready()
-        self._tasks = [asyncio.create_task(self._beat()), asyncio.create_task(supervise(self), name=self.name)]
+        self._tasks = [
+            background.begin(self._beat(), "tell systemd"),
+            asyncio.create_task(self.run(), name=self.status.name),
+        ]
 
     def stopping(self) -> None:
         """Reports the stop. From now on, loops may end."""
@@ -101,14 +104,16 @@ class Reporter:
         for task in self._tasks:
             task.cancel()
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Reports the health as status, for ever."""
-        while True:
-            health = await self._pools.own_health()
-            faults = [f"{part}: {state}" for part, state in health.parts.items() if state != "ok"]
-            faults += [finding.says for finding in health.findings]
-            self._notices.status("; ".join(faults) or "ready")
-            await asyncio.sleep(_UNREADY_EVERY_S if faults else _READY_EVERY_S)
+        await retrying(self.status, self._describe)
+
+    async def _describe(self) -> float:
+        health = await self._pools.own_health()
+        faults = [f"{part}: {state}" for part, state in health.parts.items() if state != "ok"]
+        faults += [finding.says for finding in health.findings]
+        self._notices.status("; ".join(faults) or "ready")
+        return _UNREADY_EVERY_S if faults else _READY_EVERY_S
 
     async def _beat(self) -> None:
         while True:

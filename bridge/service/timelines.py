@@ -9,7 +9,6 @@ from bridge.model.errors import NotFound
 from bridge.model.timeline import Timeline, Transition, What
 from bridge.model.values import Policy, Release
 from bridge.service.context import Context
-from bridge.store.outcomes import outcome_of
 from bridge.store.timelines import StoredTransition, transitions
 
 _PARKING: Final = frozenset(
@@ -34,9 +33,7 @@ class Timelines:
             NotFound: the topic has no record of this id, or no longer.
             StoreUnavailable
         """
-        call = self._records.timeline(topic, message_id)
-        (answer,) = await self._store.run([call])
-        outcome = outcome_of(call, answer)
+        (outcome,) = await self._store.run([self._records.timeline(topic, message_id)])
         if outcome.record is None:
             raise NotFound(f"there is no message {message_id!r} in the topic {topic!r}")
         policy = await self._topics.policy(topic)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from bridge.broker.declared.declared import Declared
 from bridge.metrics.lateness import lateness_ms
 from bridge.metrics.states import TopicState
 from bridge.model.errors import BrokerUnavailable, NotFound, QueueMissing, TopicNotEmpty
 from bridge.model.message import SHOWN_STATES, State
-from bridge.model.values import Policy, Release, TopicInfo
+from bridge.model.values import Effective, Policy, Release, TopicInfo
 from bridge.service.maker import Maker
 from bridge.service.policies import Policies
 from bridge.service.topic_state import DUE_EDGES_MS, topic_state
 from bridge.service.unroutable import Unroutable
 from bridge.store import pages
+from bridge.store.calls import Call
 from bridge.store.client import Store
-from bridge.store.outcomes import read
+from bridge.store.outcomes import Outcome
 from bridge.store.pages import Counts
 from bridge.store.records import Records
 from bridge.store.subscriptions import StoredSubscriptions
 from bridge.store.topic_list import TopicList
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import DeleteVerdict, DropVerdict
 
 _MINUTE_MS = 60_000
 _EDGES_MS = {
@@ -60,11 +60,11 @@ class Topics:
         read."""
         return Topics(store, self._records, self._declared, self._policies.over(store), self._unroutable)
 
-    async def policy(self, topic: str) -> Policy:
+    async def policy(self, topic: str) -> Effective:
         """The topic's policy, as `Policies.seen`."""
         return await self._policies.seen(topic)
 
-    async def used(self, topic: str, maker: Maker | None = None) -> Policy:
+    async def used(self, topic: str, maker: Maker | None = None) -> Effective:
         """The policy of a topic that gets or delivers a message, as `Policies.used`."""
         return await self._policies.used(topic, maker)
 
@@ -136,11 +136,11 @@ class Topics:
         """The messages of all topics, for metrics. Raises StoreUnavailable."""
         return {topic: topic_state(*counted) for topic, counted in (await self.counted(DUE_EDGES_MS)).items()}
 
-    async def counted(self, edges_ms: tuple[int, ...]) -> dict[str, tuple[Counts, Policy]]:
+    async def counted(self, edges_ms: tuple[int, ...]) -> dict[str, tuple[Counts, Effective]]:
         """The counts and the policy of each topic. `edges_ms`: of the due moments. Raises StoreUnavailable."""
         topics = await self.names()
         policies = await self._policies.seen_all(topics)
-        counted: dict[str, tuple[Counts, Policy]] = {}
+        counted: dict[str, tuple[Counts, Effective]] = {}
         for start in range(0, len(topics), _COUNTED_AT_ONCE):
             # Portions, so that other tasks get their turns.
             some = topics[start : start + _COUNTED_AT_ONCE]
@@ -165,7 +165,7 @@ class Topics:
         Raises:
             StoreUnavailable: some messages may be deleted.
         """
-        return await self._end(topic, [State.READY], self._records.delete, release=True, even_releasing=True)
+        return await self._end(topic, [State.READY], self._deleting)
 
     async def remove(self, topic: str, *, force: bool) -> int:
         """Removes a topic and its queues; with `force` also a topic with messages. Returns how many messages it deleted
@@ -188,8 +188,8 @@ class Topics:
             raise TopicNotEmpty(f"the topic {topic!r} still has messages: {left}; add force=true to delete them")
         await self._subscriptions.remove(topic)
         states = [State.WAITING, State.READY, State.LEASED]
-        deleted = await self._end(topic, states, self._records.delete, release=True, even_releasing=True)
-        deleted += await self._end(topic, [State.DEAD], self._records.drop, epoch=None)
+        deleted = await self._end(topic, states, self._deleting)
+        deleted += await self._end(topic, [State.DEAD], self._dropping)
         await self._unroutable.remove(topic)
         # The records expire themselves. Their entries would stay for ever: nobody counts a topic that is not listed.
         async for ids in self._listed(topic, [State.ACKED, State.EXPIRED, State.DELETED]):
@@ -215,15 +215,21 @@ class Topics:
                 depths[queue] = await self._declared.depth(queue)
         return depths
 
-    async def _end(self, topic: str, states: Iterable[State], end: Any, **how: Any) -> int:
+    def _deleting(self, topic: str, message_id: str) -> Call[Outcome[DeleteVerdict]]:
+        return self._records.delete(topic, message_id, release=True, even_releasing=True)
+
+    def _dropping(self, topic: str, message_id: str) -> Call[Outcome[DropVerdict]]:
+        return self._records.drop(topic, message_id, epoch=None)
+
+    async def _end(
+        self, topic: str, states: Iterable[State], end: Callable[[str, str], Call[Outcome[DeleteVerdict | DropVerdict]]]
+    ) -> int:
         ended = 0
         async for ids in self._listed(topic, states):
-            answers = await self._store.run([end(topic, message_id, **how) for message_id in ids])
+            outcomes = await self._store.run([end(topic, message_id) for message_id in ids])
             # Index entries of expired records remain. Without removal this loop would never end.
-            pairs = zip(ids, answers, strict=True)
-            gone = [
-                message_id for message_id, answer in pairs if read(topic, message_id, answer).verdict is Verdict.UNKNOWN
-            ]
+            pairs = zip(ids, outcomes, strict=True)
+            gone = [message_id for message_id, outcome in pairs if outcome.record is None]
             if gone:
                 await self._unlist(topic, gone)
             ended += len(ids) - len(gone)
@@ -253,7 +259,7 @@ class Topics:
             [("ZREM", key, *some) for bucket, some in by_bucket.items() for key in self._keys.indexes(topic, bucket)]
         )
 
-    def _info(self, topic: str, counted: pages.Counts, policy: Policy) -> TopicInfo:
+    def _info(self, topic: str, counted: pages.Counts, policy: Effective) -> TopicInfo:
         overdue, *by_due = counted.by_due
         counts = {state.label: count for state, count in zip(SHOWN_STATES, counted.by_state, strict=True)}
         if policy.release is Release.DIRECT:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bridge.broker.ready.taken import Taken
 from bridge.model.errors import Unavailable
-from bridge.model.values import Leased, Policy
+from bridge.model.values import Effective, Leased
 from bridge.service.context import Context
 from bridge.service.leasing import LeaseTerms, Leasing
 from bridge.service.unacked_leases import UnackedLeases
@@ -30,7 +30,7 @@ class TracedLeasing(Leasing):
         self._tracing = tracing
 
     async def lease(
-        self, topic: str, taken: Sequence[tuple[Taken, LeaseTerms]], policy: Policy
+        self, topic: str, taken: Sequence[tuple[Taken, LeaseTerms]], policy: Effective
     ) -> list[Leased | Unavailable | None]:
         since_ns = time_ns()
         results = await super().lease(topic, taken, policy)

@@ -18,18 +18,16 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-import structlog
-
 from bridge.broker.ready.taken import Taken, ack_all
 from bridge.model import log_scope
 from bridge.model.errors import BrokerUnavailable, Unavailable
 from bridge.model.message import Copy, Record
+from bridge.model.part_state import OK
 from bridge.service.context import Context
 from bridge.service.lease_copies import late_step
 from bridge.service.succession import Succession
 from bridge.service.superseded import superseded
-
-log = structlog.get_logger(__name__)
+from bridge.service.supervisor import Status
 
 MOST: Final = 1_024
 """Deliveries of a process that may be unacknowledged."""
@@ -44,6 +42,10 @@ _TOGETHER_S: Final = 0.005
 """How long a settled delivery waits for others, to be acknowledged with them: RabbitMQ's cost is by acknowledgement."""
 
 _RETRY_S: Final = 0.5
+
+
+_Name = tuple[str, str, int]
+"""Topic, id, and when the message was created: after a loss of Redis, two messages may have one id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class UnackedLeases:
         # A topic that was removed meanwhile must not come back.
         self._succession = Succession(context.store, context.broker.releases)
         self._after_ms = context.settings.lease_copy_after
-        self._leases: dict[tuple[str, str], _Lease] = {}
+        self.status = Status(context.part_name("leases"), state=OK, retry_s=_RETRY_S)
+        self._leases: dict[_Name, _Lease] = {}
         self._of_queue: Counter[str] = Counter()
         self._ending = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -89,11 +92,11 @@ class UnackedLeases:
 
     def add(self, copy: Copy, delivery: Taken, lease_ms: int) -> None:
         """Takes over the delivery of a lease that has just begun. `copy`: the lease copy that its record names."""
-        former = self._leases.get((copy.topic, copy.id))
+        former = self._leases.get(_name(copy))
         if former is not None:
             self._acknowledge([former])
         now_s = monotonic()
-        self._leases[copy.topic, copy.id] = _Lease(copy, delivery, now_s, now_s + lease_ms / 1_000)
+        self._leases[_name(copy)] = _Lease(copy, delivery, now_s, now_s + lease_ms / 1_000)
         self._of_queue[delivery.queue] += 1
         if self._running is None or self._running.done():
             self._running = log_scope.shared_task(self._run())
@@ -103,7 +106,7 @@ class UnackedLeases:
         self._acknowledge(
             lease
             for record in records
-            if (lease := self._leases.get((record.topic, record.id))) is not None
+            if (lease := self._leases.get(_name(record))) is not None
             # An ended record of an earlier epoch is of another message: Redis may have lost the one of this lease.
             and record.epoch >= lease.copy.epoch + (not record.state.ended)
         )
@@ -143,15 +146,19 @@ class UnackedLeases:
         while self._leases:
             oldest = next(iter(self._leases.values()))
             await self._pause(oldest.since_s + self._after_ms / 1_000 - monotonic())
-            try:
-                await self.run_once()
-            except Unavailable as error:
-                log.warning("leases.waiting", reason=str(error))
-                await asyncio.sleep(_RETRY_S)
-            except Exception:
-                # A bug with one message must not hold up the others: whoever takes it publishes its lease copy.
-                log.exception("leases.failed")
-                await self._requeue([lease for lease in self._old() if self._forget(lease)])
+            if pause_s := await self.status.attempt(self._published):
+                await asyncio.sleep(pause_s)
+
+    async def _published(self) -> float:
+        try:
+            await self.run_once()
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - the status logs it
+            # A bug with one message must not hold up the others: whoever takes it publishes its lease copy.
+            self.status.failed(error)
+            await self._requeue([lease for lease in self._old() if self._forget(lease)])
+        return 0.0
 
     def _old(self) -> list[_Lease]:
         before_s = monotonic() - (0.0 if self._ending.is_set() else self._after_ms / 1_000)
@@ -172,7 +179,10 @@ class UnackedLeases:
         while self._settled:
             await asyncio.sleep(_TOGETHER_S)
             settled, self._settled = self._settled, []
-            await ack_all(lease.delivery for lease in settled)
+            try:
+                await ack_all(lease.delivery for lease in settled)
+            except Exception as error:  # noqa: BLE001 - the status logs it; RabbitMQ redelivers them with the channel
+                self.status.failed(error)
             self._of_queue -= Counter(lease.delivery.queue for lease in settled)
 
     async def _requeue(self, leases: Sequence[_Lease]) -> None:
@@ -182,8 +192,12 @@ class UnackedLeases:
 
     def _forget(self, lease: _Lease) -> bool:
         """Returns whether it was known until now."""
-        name = lease.copy.topic, lease.copy.id
+        name = _name(lease.copy)
         if self._leases.get(name) is not lease:
             return False
         del self._leases[name]
         return True
+
+
+def _name(message: Copy | Record) -> _Name:
+    return message.topic, message.id, message.created_ms

@@ -16,6 +16,8 @@ from typing import Any
 
 import orjson
 
+from bridge.model import background
+
 _PATIENCE_S = 4.0  # longer than a worker waits for a server that is away
 _LONGEST_QUESTION = 64  # bytes
 _CHUNK = 1 << 18
@@ -75,7 +77,8 @@ class WorkerRpc:
             while True:
                 question, ends, _, _ = socket.recv_fds(own, _LONGEST_QUESTION, 1)
                 for end in ends:
-                    task = asyncio.create_task(_answer(socket.socket(fileno=end), answers[question.decode()]))
+                    answering = _answer(socket.socket(fileno=end), answers[question.decode()])
+                    task = background.begin(answering, "answer another worker")
                     self._answering.add(task)
                     task.add_done_callback(self._answering.discard)
 

@@ -14,7 +14,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from bridge.model.values import LARGEST_BODY
+from bridge.model.tls import check_server_files, client_context
+from bridge.model.values import LARGEST_BODY, LONGEST_DEFAULT_BACKOFF_MS, Backoff, Defaults
 from bridge.settings.given import given_settings
 from bridge.settings.kinds import (
     Accounts,
@@ -36,10 +37,10 @@ from bridge.settings.kinds import (
 )
 from bridge.settings.pools import DEFAULT, check_apart
 from bridge.settings.roles import EVERY_ROLE
-from bridge.settings.tls import check_server_files, client_context
 
 _BESIDE_ONE_BODY_BYTES = 256 * 1024  # headers and ids, or the receipts of an ack
 _BESIDE_BODIES_BYTES = 1024 * 1024
+_BACKOFF_FACTOR = 2.0
 
 
 class Settings(BaseSettings):
@@ -90,8 +91,8 @@ class Settings(BaseSettings):
     max_connections: Annotated[int, Field(ge=1), Unit("connections")] = 4_096
     """open connections of this process at most, see [request limits](security.md#request-limits)"""
     max_buffered: Annotated[int, Field(ge=1024 * 1024), Unit("bytes")] = 64 * 1024 * 1024
-    """the bodies of all large requests of this process together, see [request limits](security.md#request-limits); at
-    least 1 MiB"""
+    """the bodies of all large requests of this process together, and as many bytes of answers that clients have not
+    read, see [request limits](security.md#request-limits); at least 1 MiB"""
     max_head: Annotated[int, Field(ge=1_024, le=1024 * 1024), Unit("bytes")] = 32 * 1024
     """a request's first line and headers at most (431); a path with its query may use a quarter of it (414)"""
     client_timeout: DurationMs = 20_000
@@ -127,6 +128,14 @@ class Settings(BaseSettings):
     """a larger body is refused (413); at most 16 MiB"""
     max_retry: Annotated[int, Field(ge=0, le=10_000), Unit("deliveries")] = 3
     """deliveries after the first, if message and topic set no number"""
+    ttl: DurationMs = 0
+    """time to live after the due moment, if message and topic set none; 0: none; not for clients of a
+    [wire](../wires.md)"""
+    backoff_first: Annotated[DurationMs, Field(le=LONGEST_DEFAULT_BACKOFF_MS)] = 1_000
+    """wait before the first retry, if the topic sets no back-off; each further one is twice as long; 0: failed messages
+    are ready again at once ([retries](../guarantees.md#retries))"""
+    backoff_max: Annotated[DurationMs, Field(le=LONGEST_DEFAULT_BACKOFF_MS)] = 300_000
+    """longest wait of that back-off, before up to a quarter is added; at most 30 days"""
     lease: DurationMs = 30_000
     """lease of a pull, if pull and topic set none"""
     lease_copy_after: Annotated[DurationMs, Field(le=60_000)] = 2_000
@@ -271,6 +280,16 @@ class Settings(BaseSettings):
     def of_pool(self, name: str) -> Self:
         """Returns the settings of a pool, which must exist."""
         return self if name == DEFAULT else self.model_copy(update=(self.pools or {})[name].settings())
+
+    @property
+    def topic_defaults(self) -> Defaults:
+        """What counts where a topic's policy says nothing."""
+        return Defaults(
+            max_retry=self.max_retry,
+            ttl_ms=self.ttl or None,
+            lease_ms=self.lease,
+            backoff=Backoff(first_ms=self.backoff_first, factor=_BACKOFF_FACTOR, max_ms=self.backoff_max),
+        )
 
     @property
     def max_request(self) -> int:

@@ -13,8 +13,8 @@ CONFIG: Final = f"{PREFIX}CONFIG"
 SECRETS_DIR: Final = f"{PREFIX}SECRETS_DIR"
 CREDENTIALS_DIR: Final = "CREDENTIALS_DIRECTORY"
 
-OF_CLIENTS: Final = (f"{PREFIX}URL", f"{PREFIX}TOKEN")
-"""The bridge that client commands call, and their token."""
+OF_CLIENTS: Final = tuple(f"{PREFIX}{name}" for name in ("URL", "TOKEN", "CA", "CERT", "KEY"))
+"""The bridge that client commands call, their token, and the files for TLS."""
 _BESIDE: Final = (CONFIG, SECRETS_DIR, f"{PREFIX}LOCAL_DIR", f"{PREFIX}RABBITMQ_PASSWORD", *OF_CLIENTS)
 """Read elsewhere: to find files of settings, by `make run`, by the compose file, by client commands."""
 _OF_TESTS: Final = f"{PREFIX}TEST_"

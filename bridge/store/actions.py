@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Final
 
 import orjson
@@ -10,12 +12,13 @@ import orjson
 from bridge.model.action import Action, Recorded
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import fields, pairs, text
 
 MOST: Final = 10_000
 """The actions that are kept. Redis removes whole nodes of a stream, so it keeps up to a node more: 100 by default."""
 
 _FIELD: Final = "action"
-_KNOWN: Final = {field.name for field in fields(Action)}
+_KNOWN: Final = {field.name for field in dataclasses.fields(Action)}
 
 
 class StoredActions:
@@ -36,15 +39,15 @@ class StoredActions:
         are returned. None: from the newest on."""
         end = "+" if last is None else f"({last[0]}-{last[1]}"
         entries = await self._store.command("XREVRANGE", self._key, end, "-", "COUNT", limit)
-        return [_recorded(entry_id, values) for entry_id, values in entries]
+        return [_recorded(text(entry_id), fields(entry)) for entry_id, entry in pairs(entries)]
 
 
 def _write(action: Action) -> bytes:
     return orjson.dumps({name: value for name, value in asdict(action).items() if value is not None})
 
 
-def _recorded(entry_id: bytes, values: list[bytes]) -> Recorded:
-    at_ms, _, place = entry_id.decode().partition("-")
+def _recorded(entry_id: str, entry: Mapping[str, bytes]) -> Recorded:
+    at_ms, _, place = entry_id.partition("-")
     # Passes over fields that only a newer bridge knows.
-    action = {name: value for name, value in orjson.loads(values[1]).items() if name in _KNOWN}
+    action = {name: value for name, value in orjson.loads(entry[_FIELD]).items() if name in _KNOWN}
     return Recorded(int(at_ms), int(place), Action(**action))

@@ -9,9 +9,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from bridge.store.calls import Call
+from bridge.store.calls import Call, plain
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import Reply, binary, nothing, several, text, whole
 from bridge.store.scripts import SCRIPTS
 
 HELD_MS: Final = 30_000
@@ -55,18 +56,23 @@ class StoredAnswers:
 
     async def begin(self, who: str, key_id: bytes, fingerprint: bytes, holder: bytes) -> Begun:
         """Begins a request, unless one is under way or was answered. `holder`: tells the tries apart."""
-        ((word, moment_ms, answer),) = await self._store.run([self.begin_call(who, key_id, fingerprint, holder)])
-        return Begun(Progress(word.decode()), int(moment_ms), answer)
+        (begun,) = await self._store.run([self.begin_call(who, key_id, fingerprint, holder)])
+        return begun
 
     async def end(self, who: str, key_id: bytes, holder: bytes, *, answer: bytes = b"", forgets: bool = False) -> None:
         """Keeps the answer of this try. Without one the next try begins; with `forgets` it may be another request."""
         kept = answer if len(answer) <= MOST_BYTES else b""
         await self._store.run([self.end_call(who, key_id, holder, kept, forgets=forgets)])
 
-    def begin_call(self, who: str, key_id: bytes, fingerprint: bytes, holder: bytes) -> Call:
+    def begin_call(self, who: str, key_id: bytes, fingerprint: bytes, holder: bytes) -> Call[Begun]:
         args = (key_id, fingerprint, holder, HELD_MS, self._kept_ms, self._most)
-        return Call(SCRIPTS["begin_request"], self._keys.answers(who), args)
+        return Call(SCRIPTS["begin_request"], plain(_begun), self._keys.answers(who), args)
 
-    def end_call(self, who: str, key_id: bytes, holder: bytes, answer: bytes, *, forgets: bool) -> Call:
+    def end_call(self, who: str, key_id: bytes, holder: bytes, answer: bytes, *, forgets: bool) -> Call[None]:
         args = (key_id, holder, answer, int(forgets), self._most * BYTES_A_KEY)
-        return Call(SCRIPTS["end_request"], self._keys.answers(who), args)
+        return Call(SCRIPTS["end_request"], plain(nothing), self._keys.answers(who), args)
+
+
+def _begun(reply: Reply) -> Begun:
+    word, moment_ms, answer = several(reply)
+    return Begun(Progress(text(word)), whole(moment_ms), binary(answer))

@@ -7,11 +7,15 @@ of the work on both sides. A script that ends in `for_each` (lua/_record.lua) ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from bridge.model.fast_dataclass import fast_dataclass
+from bridge.store.replies import Reply, several
 from bridge.store.scripts import Script
+
+Answer = TypeVar("Answer")
+Answer_co = TypeVar("Answer_co", covariant=True)
 
 MOST: Final = 64
 """The most messages in one call. Such a call takes 1 ms, in which Redis serves nobody else."""
@@ -27,13 +31,15 @@ OWN_ARGS: Final = 5  # behind the arguments of every script: now, id, retention_
 
 
 @fast_dataclass(frozen=True, slots=True)
-class Call:
+class Call(Generic[Answer_co]):
     """One script with its keys and arguments, ready to run. All its keys are in one cluster slot.
 
-    `topic`: for a script about a message, the message's topic, with which the answer becomes a record.
+    `read`: makes the answer of the script a value. `topic`: for a script about a message, the message's topic, with
+    which the answer becomes a record.
     """
 
     script: Script
+    read: Callable[[Call[Any], Any], Answer_co]
     keys: tuple[str, ...]
     args: tuple[Any, ...]
     topic: str = ""
@@ -51,7 +57,12 @@ class Call:
         return str(self.args[_ID])
 
 
-def together(calls: Sequence[Call]) -> list[list[int]]:
+def plain(read: Callable[[Reply], Answer]) -> Callable[[Call[Any], Reply], Answer]:
+    """Returns the reader of a script whose answer says all by itself."""
+    return lambda _, reply: read(reply)
+
+
+def together(calls: Sequence[Call[object]]) -> list[list[int]]:
     """Groups calls that can be sent as one: same script, same home. Returns lists of indexes. The calls of one home
     stay in their order."""
     groups: list[list[int]] = []
@@ -70,7 +81,7 @@ def together(calls: Sequence[Call]) -> list[list[int]]:
     return groups
 
 
-def as_one(calls: Sequence[Call]) -> Call:
+def as_one(calls: Sequence[Call[object]]) -> Call[object]:
     """Joins the calls of one group of `together`, all built by the same `Records`, into one call."""
     first, *further = calls
     if not further:
@@ -80,14 +91,14 @@ def as_one(calls: Sequence[Call]) -> Call:
         keys += call.keys[:_OWN_KEYS]
         args.append(call.args[_ID])
         args += call.args[OWN_ARGS:]
-    return Call(first.script, tuple(keys), tuple(args))
+    return Call(first.script, first.read, tuple(keys), tuple(args))
 
 
-def is_late(call: Call, answer: Any) -> bool:
+def is_late(call: Call[object], answer: Reply) -> bool:
     """Whether Redis got the call after its moment, so that it changed nothing."""
-    return call.script.of_record and answer[0] == _LATE
+    return call.script.of_record and several(answer)[0] == _LATE
 
 
-def answers_of(call: Call, answer: list[Any]) -> list[Any]:
+def answers_of(call: Call[object], answer: Reply) -> Sequence[Reply]:
     """Splits the answer of a joined call into the answers of its calls, in order."""
-    return answer[_EACH:] if call.script.for_each else [answer]
+    return several(answer)[_EACH:] if call.script.for_each else [answer]

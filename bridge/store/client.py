@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from ssl import SSLContext
 from time import monotonic
-from typing import Any
+from typing import Any, Final, TypeVar, cast
 
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+import structlog
+from redis.exceptions import NoScriptError, RedisError
 
 from bridge.metrics.store import COMMAND, answered, failed
 from bridge.model.breaker import Breaker
-from bridge.model.errors import StoreUnavailable, StoreUnfit
-from bridge.settings.tls import tls_failure
-from bridge.store.calls import Call, answers_of, as_one, is_late, together
+from bridge.model.errors import StoreRefused, StoreUnavailable, StoreUnfit, UnnamedVerdict
+from bridge.store.calls import Call, answers_of, as_one, is_late, plain, together
 from bridge.store.clock import StoreClock
 from bridge.store.keys import Keys
+from bridge.store.outcomes import NoRule
+from bridge.store.replies import Reply, whole
 from bridge.store.scripts import SCRIPTS
 from bridge.store.servers.connect import connect
+from bridge.store.servers.refusals import unavailable
 from bridge.store.servers.servers import PackedCommand, pack
+from bridge.store.unnamed import Unnamed
 
-# Error codes of a Redis that can't take writes now. Any other code means a fault in the bridge.
-_TEMPORARY = frozenset(
-    ("OOM", "MISCONF", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "BUSY", "TRYAGAIN", "NOSCRIPT")
-)
+Answer = TypeVar("Answer")
+Other = TypeVar("Other")
+
+log = structlog.get_logger(__name__)
+
+_PROBE_ENDS_MS: Final = 10_000
+_FAULTS_EVERY_S: Final = 60.0
+
+
+class _SomeUnnamed(UnnamedVerdict):
+    """`answers`: those to all calls; the ones that this version does not know are errors."""
+
+    def __init__(self, answers: list[object]) -> None:
+        super().__init__(str(next(answer for answer in answers if isinstance(answer, UnnamedVerdict))))
+        self.answers = answers
 
 
 class Store:
@@ -46,9 +63,10 @@ class Store:
         tls: SSLContext | None = None,
         keys: Keys | None = None,
         clock: StoreClock | None = None,
+        unnamed: Unnamed | None = None,
     ) -> None:
         """`keys`: the keyspace of messages. With it, `agree` checks the buckets before the first script of a message.
-        `clock`: the clock of another store of the same Redis, to be shared.
+        `clock`, `unnamed`: those of another store of the same Redis, to be shared.
 
         Raises:
             ValueError: the URL is malformed (`settings/redis_url.py` lists its forms).
@@ -58,13 +76,20 @@ class Store:
         self._timeout_s = timeout_ms / 1_000
         self._keys = keys
         self._agreed = keys is None
+        self.unnamed = unnamed or Unnamed()
+        self._next_fault_s = -inf
 
     @property
     def breaker(self) -> Breaker:
         """The breaker of the server. With several servers: the breaker that is most open."""
         return max(self._servers.breakers, key=lambda breaker: breaker.state, default=Breaker())
 
-    async def run(self, calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
+    @property
+    def troubled_s(self) -> float:
+        """The moment of `monotonic()` at which a call of any server last failed or had no answer in time."""
+        return max((breaker.troubled_s for breaker in self._servers.breakers), default=-inf)
+
+    async def run(self, calls: Sequence[Call[Answer]], until_s: float | None = None) -> list[Answer]:
         """Runs the calls in one round trip, and returns the answers of their scripts in the same order. The calls of
         one message run in order. If a server has lost a script, the calls of that script run after the others.
 
@@ -73,6 +98,7 @@ class Store:
 
         Raises:
             StoreUnavailable: some of the calls may have run.
+            UnnamedVerdict: all calls have run, and a script's answer to one of them is unknown to this version.
         """
         if not calls:
             return []
@@ -84,12 +110,38 @@ class Store:
             until_s = monotonic() + self._timeout_s
         groups = together(calls)
         merged = [as_one([calls[at] for at in group]) for group in groups]
-        answers: dict[int, Any] = {}
+        answers: dict[int, Reply] = {}
         for group, call, answer in zip(groups, merged, await self._in_time(merged, until_s), strict=True):
             answers |= zip(group, answers_of(call, answer), strict=True)
-        return [answers[at] for at in range(len(calls))]
+        try:
+            return [call.read(call, answers[at]) for at, call in enumerate(calls)]
+        except NoRule:
+            raise self._without_rule(calls, answers) from None
 
-    async def _in_time(self, calls: Sequence[Call], until_s: float) -> list[Any]:
+    async def run_each(
+        self, calls: Sequence[Call[Answer]], until_s: float | None = None
+    ) -> Sequence[Answer | UnnamedVerdict]:
+        """As `run`, but an answer that is unknown to this version concerns its call alone, and stands in its place."""
+        try:
+            return await self.run(calls, until_s)
+        except _SomeUnnamed as error:
+            return cast("list[Answer | UnnamedVerdict]", error.answers)
+
+    async def run_both(self, one: Call[Answer], other: Call[Other]) -> tuple[Answer, Other]:
+        """As `run`, for two calls of different scripts."""
+        both: list[Any] = await self.run([one, other])
+        return both[0], both[1]
+
+    def _without_rule(self, calls: Sequence[Call[object]], answers: Mapping[int, Reply]) -> _SomeUnnamed:
+        read: list[object] = []
+        for at, call in enumerate(calls):
+            try:
+                read.append(call.read(call, answers[at]))
+            except NoRule as unnamed:
+                read.append(self.unnamed.note(unnamed, self._servers.title))
+        return _SomeUnnamed(read)
+
+    async def _in_time(self, calls: Sequence[Call[object]], until_s: float) -> list[Reply]:
         answers = await self._run(calls, until_s)
         late = [at for at, call in enumerate(calls) if is_late(call, answers[at])]
         if late and monotonic() < until_s:
@@ -101,18 +153,19 @@ class Store:
             raise StoreUnavailable(f"{self._servers.title} got the call too late, and changed nothing: try again")
         return answers
 
-    async def _run(self, calls: Sequence[Call], until_s: float) -> list[Any]:
+    async def _run(self, calls: Sequence[Call[object]], until_s: float) -> list[Reply]:
         scripts = {call.script.name for call in calls}
         began_s = monotonic()
         try:
             answers = await self._evaluate(calls, until_s)
-        except StoreUnavailable:
+        except StoreUnavailable as error:
             failed(scripts)
+            self._log_fault(error)
             raise
         answered(scripts, monotonic() - began_s)
         return answers
 
-    async def _evaluate(self, calls: Sequence[Call], until_s: float) -> list[Any]:
+    async def _evaluate(self, calls: Sequence[Call[object]], until_s: float) -> list[Reply]:
         until_ms = int(self.clock.fastest_ms(until_s))
         timed = calls[0].script.of_record
         with _translated(self._servers.title):
@@ -138,7 +191,7 @@ class Store:
         key, own = self._keys.index_buckets, self._keys.buckets
         # GET first: a full Redis still answers reads.
         stored = await self.command("GET", key) or await self.command("SET", key, own, "NX", "GET")
-        if stored is not None and (found := int(stored)) != own:
+        if stored is not None and (found := whole(stored)) != own:
             raise StoreUnfit(
                 f"{self._servers.title} has the index in {found} buckets, but BRIDGE_INDEX_BUCKETS is {own}: set it to "
                 f"{found}. To change to {own}, consume all messages, stop every bridge and delete the key {key}; or "
@@ -152,27 +205,54 @@ class Store:
         with _translated(self._servers.title):
             await self._servers.learn_time(keys)
 
-    async def command(self, *words: Any) -> Any:
-        """Runs one plain command and returns the answer of Redis. The word after the command's name is a key."""
+    async def command(self, *words: Any) -> Reply:
+        """Runs one plain command and returns its answer, unread. The word after the command's name is a key."""
         (answer,) = await self.commands([words])
         return answer
 
-    async def command_each(self, *words: Any) -> list[Any]:
+    async def command_each(self, *words: Any) -> list[Reply]:
         """Runs one plain command on every server, and returns an answer for each."""
         with _translated(self._servers.title):
             return _without_errors(await self._servers.ask_each(pack("", *words)))
 
-    async def commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+    async def commands(self, commands: Sequence[Sequence[Any]]) -> list[Reply]:
         """Runs plain commands in one round trip, and returns their answers. Commands of one topic run in order."""
         began_s = monotonic()
         try:
             with _translated(self._servers.title):
                 answers = _without_errors(await self._servers.ask([_plain(words) for words in commands]))
-        except StoreUnavailable:
+        except StoreUnavailable as error:
             failed((COMMAND,))
+            self._log_fault(error)
             raise
         answered((COMMAND,), monotonic() - began_s)
         return answers
+
+    async def probe(self) -> list[StoreUnavailable]:
+        """Writes what a send writes, on every server, under a key that nothing reads and that ends by itself. It goes
+        over the connections of all other calls.
+
+        Returns:
+            The errors of those servers that can't do it, if others can.
+
+        Raises:
+            StoreUnavailable: no server can do it.
+            StoreUnfit: as `agree`.
+        """
+        if self._keys is None:
+            return []
+        if not self._agreed:
+            await self.agree()
+        with _translated(self._servers.title):
+            keys = await self._servers.key_on_each(self._keys.probe)
+        ended = await asyncio.gather(*(self.run([probe_call(key)]) for key in keys), return_exceptions=True)
+        errors = [error for error in ended if isinstance(error, BaseException)]
+        away = [error for error in errors if isinstance(error, StoreUnavailable)]
+        if len(away) < len(errors):
+            raise next(error for error in errors if not isinstance(error, StoreUnavailable))
+        if len(away) == len(ended):
+            raise away[0]
+        return away
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
         """Groups the indexes of the keys by server. Calls in one round trip fail together, so callers make one for each
@@ -182,8 +262,19 @@ class Store:
     async def close(self) -> None:
         await self._servers.close()
 
+    def _log_fault(self, error: StoreUnavailable) -> None:
+        if not isinstance(error, StoreRefused) or not error.is_fault or monotonic() < self._next_fault_s:
+            return
+        self._next_fault_s = monotonic() + _FAULTS_EVERY_S
+        log.error("store.refused", code=error.code, reason=str(error))
 
-def _evalsha(call: Call, until_ms: int) -> PackedCommand:
+
+def probe_call(key: str) -> Call[int]:
+    """Makes the script call of a probe, with a key of `Keys.probe`."""
+    return Call(SCRIPTS["probe"], plain(whole), (key, f"{key}/set"), (_PROBE_ENDS_MS,))
+
+
+def _evalsha(call: Call[object], until_ms: int) -> PackedCommand:
     args = call.args_until(until_ms)
     return pack(call.keys[0], "EVALSHA", call.script.sha, len(call.keys), *call.keys, *args)
 
@@ -196,7 +287,7 @@ def _plain(words: Sequence[Any]) -> PackedCommand:
     return pack(str(words[1]), *words)
 
 
-def _without_errors(answers: list[Any]) -> list[Any]:
+def _without_errors(answers: list[Reply]) -> list[Reply]:
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
@@ -207,11 +298,5 @@ def _without_errors(answers: list[Any]) -> list[Any]:
 def _translated(title: str) -> Iterator[None]:
     try:
         yield
-    except ResponseError as error:
-        # redis-py removes the code from the text if it has an error class for that code.
-        code = error.status_code or str(error).partition(" ")[0]
-        if code in _TEMPORARY:
-            raise StoreUnavailable(f"{title} takes no writes now: {error}") from error
-        raise
     except (RedisError, OSError, TimeoutError) as error:
-        raise StoreUnavailable(f"{title} did not answer: {tls_failure(error) or type(error).__name__}") from error
+        raise unavailable(title, error) from error

@@ -30,7 +30,8 @@ class StoreClock:
     is due on all of them. `fastest_ms` is the fastest, so a moment that has not passed by it has passed on none.
     `latest_ms` is never behind Redis, nor behind any of several servers.
 
-    `steps`: the latest steps of a second or more. A correction by NTP is slower, and is none.
+    `steps`: the latest steps of a second or more. A correction by NTP is slower, and is none. `overruled`: messages
+    that were released although their moments, by this clock, were more than a second away: their delays had passed.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class StoreClock:
         self._low_ms: float | None = None
         self._fastest_ms = 0.0
         self.steps: deque[ClockStep] = deque(maxlen=_MOST_STEPS)
+        self.overruled = 0
 
     @property
     def known(self) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from redis.exceptions import ResponseError
-
+from bridge.model.errors import StoreRefused
 from bridge.store.client import Store
+from bridge.store.replies import binary
 
 
 async def evicting(store: Store) -> str | None:
@@ -18,14 +18,14 @@ async def evicting(store: Store) -> str | None:
     """
     try:
         infos = await store.command_each("INFO", "memory")
-    except ResponseError:
+    except StoreRefused:
         return None
-    return next((policy for info in infos if (policy := evicting_policy(fields_of(info)))), None)
+    return next((policy for info in infos if (policy := evicting_policy(fields_of(binary(info))))), None)
 
 
 def fields_of(info: bytes) -> dict[str, str]:
     """The fields of an answer to INFO."""
-    return dict(line.split(":", 1) for line in bytes(info).decode().splitlines() if ":" in line)
+    return dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
 
 
 def evicting_policy(info: Mapping[str, str]) -> str | None:

@@ -10,6 +10,7 @@ from typing import Final
 from bridge.model.recent import Recent
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import fields
 
 _AGAIN_S: Final = 60.0
 _MOST_KEPT: Final = 20_000
@@ -39,5 +40,5 @@ class GivenNames:
 
     async def all(self) -> Mapping[str, str]:
         """Returns the names by topic, for the topics that contain a digest."""
-        stored: Mapping[bytes, bytes] = await self._store.command("HGETALL", self._key)
-        return {topic.decode(): name.decode() for topic, name in stored.items()}
+        stored = fields(await self._store.command("HGETALL", self._key))
+        return {topic: name.decode() for topic, name in stored.items()}

@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from time import time
-from typing import Any, Final
+from typing import Final
 
-from redis.exceptions import AuthenticationError, ResponseError
-
-from bridge.model.errors import StoreUnavailable
+from bridge.model.errors import StoreRefused, StoreUnavailable
 from bridge.store.client import Store
 from bridge.store.eviction import fields_of
 from bridge.store.keys import Keys
+from bridge.store.replies import Reply, binary, fields, maybe, whole
 from bridge.store.topic_list import TopicList
 
 _PARAMETERS: Final = ("appendfsync", "save")
+_LOGIN_CODES: Final = ("NOAUTH", "WRONGPASS")
 
 
 class StoreLoginRefused(StoreUnavailable):
@@ -52,32 +52,31 @@ async def inspect(store: Store, keys: Keys) -> Inspection:
     """
     try:
         await store.learn_clock()
-    except StoreUnavailable as error:
-        if isinstance(error.__cause__, AuthenticationError):
-            raise StoreLoginRefused(f"{error} ({error.__cause__})") from error
+    except StoreRefused as error:
+        if error.code in _LOGIN_CODES:
+            raise StoreLoginRefused(str(error)) from error
         raise
     here_ms, latest_ms = time() * 1_000, store.clock.latest_ms()
     low_ms = store.clock.now_ms() - here_ms
-    infos = [fields_of(info) for info in await _unless_refused(store.command_each("INFO"))]
+    infos = [fields_of(binary(info)) for info in await _unless_refused(store.command_each("INFO"))]
     configs = [_texts(config) for config in await _unless_refused(store.command_each("CONFIG", "GET", *_PARAMETERS))]
     pairs: Iterable[tuple[dict[str, str], dict[str, str]]] = zip_longest(infos, configs, fillvalue={})
     buckets = await store.command("GET", keys.index_buckets)
     return Inspection(
         servers=tuple(ServerState(info=info, config=config) for info, config in pairs),
         ahead_ms=(low_ms, low_ms if latest_ms is None else latest_ms - here_ms),
-        buckets=None if buckets is None else int(buckets),
+        buckets=maybe(whole, buckets),
         topics=tuple(await TopicList(store, keys).names()),
     )
 
 
-async def _unless_refused(asked: Awaitable[list[Any]]) -> list[Any]:
+async def _unless_refused(asked: Awaitable[list[Reply]]) -> list[Reply]:
     """The answers of all servers; empty, if they refuse the command."""
     try:
         return await asked
-    except ResponseError:
+    except StoreRefused:
         return []
 
 
-def _texts(answer: Any) -> dict[str, str]:
-    pairs = answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
-    return {name.decode(): value.decode() for name, value in pairs}
+def _texts(answer: Reply) -> dict[str, str]:
+    return {name: value.decode() for name, value in fields(answer).items()}

@@ -6,12 +6,13 @@ was accepted. Without that it could not tell the message from another one with t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import fields, flag, scored
 
 _LIFE_MS: Final = 3_600_000
 _ALIVE_MS: Final = 5_000
@@ -81,23 +82,21 @@ class StoredIntents:
 
     async def others(self, fingerprints: Collection[str], now_ms: int) -> list[Found]:
         """Returns the intents of other sessions for messages with these fingerprints."""
-        listed: Sequence[tuple[bytes, float]]
         listed = await self._store.command("ZRANGE", self._keys.ingress_sessions, 0, -1, "WITHSCORES")
-        others = {name.decode(): at_ms for name, at_ms in listed if name.decode() != self._session}
+        others = {name: at_ms for name, at_ms in scored(listed) if name != self._session}
         if not others:
             return []
-        hashes: Sequence[Mapping[bytes, bytes]]
         hashes = await self._store.commands([("HGETALL", self._keys.ingress_intents(name)) for name in others])
         return [
-            Found(name, its_note.decode(), intent, ended=at_ms < now_ms - _ALIVE_MS)
+            Found(name, its_note, intent, ended=at_ms < now_ms - _ALIVE_MS)
             for (name, at_ms), intents in zip(others.items(), hashes, strict=True)
-            for its_note, written in intents.items()
+            for its_note, written in fields(intents).items()
             if (intent := _read(written.decode())).fingerprint in fingerprints
         ]
 
     async def take(self, found: Found) -> bool:
         """Takes an intent over from a session that has ended. False: another session was first."""
-        return bool(await self._store.command("HDEL", self._keys.ingress_intents(found.session), found.note))
+        return flag(await self._store.command("HDEL", self._keys.ingress_intents(found.session), found.note))
 
 
 def _written(intent: Intent) -> str:

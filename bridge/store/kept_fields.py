@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import fields, flag, texts
 
 _VERSIONS: Final = {"tokens": "version", "subscriptions": "/version"}
 """The fields that change with every write of a hash. Bridges read the hash again when they do."""
@@ -43,19 +44,19 @@ class KeptFields:
         plain = [self._keys.subscriptions, self._keys.tokens, self._keys.given_names]
         for key in [*plain, self._keys.lmstfy_limits, self._keys.lmstfy_names, *of_lmstfy]:
             of = key.removeprefix(f"{self._keys.prefix}/")
-            for name, value in (await self._store.command("HGETALL", key)).items():
-                if name.decode() != _VERSIONS.get(of):
-                    yield Field(of, name.decode(), value.decode())
+            for name, value in fields(await self._store.command("HGETALL", key)).items():
+                if name != _VERSIONS.get(of):
+                    yield Field(of, name, value.decode())
 
     async def limited_namespaces(self) -> set[str]:
         """Returns the namespaces that have a limit on lmstfy's wire."""
         limits = await self._store.command("HKEYS", self._keys.lmstfy_limits)
-        return {limit.decode().split("/", 2)[1] for limit in limits}
+        return {limit.split("/", 2)[1] for limit in texts(limits)}
 
     async def add(self, field: Field) -> bool:
         """Adds the field, and returns False if the hash has one of this name."""
         key = f"{self._keys.prefix}/{field.of}"
-        added = bool(await self._store.command("HSETNX", key, field.name, field.value))
+        added = flag(await self._store.command("HSETNX", key, field.name, field.value))
         if added and (version := _VERSIONS.get(field.of)):
             await self._store.command("HSET", key, version, token_hex(8))
         return added

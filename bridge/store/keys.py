@@ -4,6 +4,7 @@
     <prefix>/{<topic>}/m/<id>       string  a message's record, a msgpack array (fields: lua/_record.lua)
     <prefix>/{<topic>}/b/<id>       string  its envelope, if that is too long for the record: content type, headers
                                             and body, JSON and bytes
+    <prefix>/{<topic>}/a/<id>       string  for two seconds: the epoch of a copy that has reached its ready queue
     <prefix>/{<topic>}/waiting      zset    ids by due moment (Unix ms), one set for each state: waiting, ready, leased,
                                             acked, expired, dead, deleted; no set has unconfirmed records
     <prefix>/{<topic>}/forget       zset    ids by the moment when their record expires
@@ -28,8 +29,11 @@
     <prefix>/{:schedules}/names     zset    schedules by name
     <prefix>/{:schedules}/wakes     zset    their names by the moment when each is to be planned next
     <prefix>/{:schedules}/leases    hash    the end of the lease of each that is planned or changed now
+    <prefix>/{:schedules}/clock     string  the latest moment at which schedules were planned, to within ten seconds
     <prefix>/{:schedules}/of/<name> hash    a schedule: what is asked, its message, and how far it is planned
     <prefix>/{:schedules}/file      string  exists while Redis has the schedules of the file
+    <prefix>/{:probe:<n>}/probe     string  written to see whether a server takes writes; ends after ten seconds
+    <prefix>/{:probe:<n>}/probe/set zset    the same, and removed by the same script
     <prefix>/idempotency/{<token>}/answers
                                     hash    requests with an idempotency key, and their answers, by key; `bytes`: of all
     <prefix>/idempotency/{<token>}/begun
@@ -51,7 +55,8 @@
 All keys of a topic have its hash tag, so each script's keys are in one slot of a Redis Cluster. No id has a slash.
 With several buckets the hash tag of records, envelopes and indexes is `{<topic>:<bucket>}`. The bucket is a hash of the
 id, and each bucket has its own indexes. So one topic is spread over several servers. No topic has a colon. If a new
-message takes the id of a dead letter, that one is `<id>~dead<nonce>`, and stays in its bucket.
+message takes the id of a dead letter, that one is `<id>~dead<nonce>`, and stays in its bucket. If Redis has lost the
+record of a message and another one has its id, it is `<id>~born<created_ms>`, in the same bucket.
 """
 
 from __future__ import annotations
@@ -137,11 +142,19 @@ class Keys:
         return f"{self.prefix}/{{:schedules}}/leases"
 
     @property
+    def schedule_clock(self) -> str:
+        return f"{self.prefix}/{{:schedules}}/clock"
+
+    @property
     def schedules_file(self) -> str:
         return f"{self.prefix}/{{:schedules}}/file"
 
     def schedule(self, name: str) -> str:
         return f"{self.prefix}/{{:schedules}}/of/{name}"
+
+    def probe(self, number: int) -> str:
+        """Returns one of many keys, which spread over the servers of a cluster."""
+        return f"{self.prefix}/{{:probe:{number}}}/probe"
 
     def answers(self, token_id: str) -> tuple[str, str]:
         base = f"{self.prefix}/idempotency/{{{token_id}}}"
@@ -189,6 +202,10 @@ class Keys:
         """Returns the keys of every script that touches one message: the record, the envelope, and the indexes."""
         base, indexes = _bucket(self.prefix, topic, self.bucket(message_id), self.buckets)
         return (f"{base}m/{message_id}", f"{base}b/{message_id}", *indexes)
+
+    def arrival(self, topic: str, message_id: str) -> str:
+        base, _ = _bucket(self.prefix, topic, self.bucket(message_id), self.buckets)
+        return f"{base}a/{message_id}"
 
     def bucket(self, message_id: str) -> int:
         return crc32(taken_id(message_id).encode()) % self.buckets if self.buckets > 1 else 0

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 import orjson
 
 from bridge.model.lmstfy import LmstfyToken, TokenLimit
-from bridge.store.calls import Call
+from bridge.store.calls import Call, plain
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import binary, flag, maybe, nothing, raw_fields, whole
 from bridge.store.scripts import SCRIPTS
 
 
@@ -25,13 +26,13 @@ class LmstfyStore:
 
     async def add_token(self, token: LmstfyToken, description: str) -> bool:
         """Returns False if the token exists; it is not changed then."""
-        return bool(await self._store.command("HSETNX", self._tokens_of(token), token.secret, description))
+        return flag(await self._store.command("HSETNX", self._tokens_of(token), token.secret, description))
 
     async def remove_token(self, token: LmstfyToken) -> None:
         await self._store.command("HDEL", self._tokens_of(token), token.secret)
 
     async def has_token(self, token: LmstfyToken) -> bool:
-        return bool(await self._store.command("HEXISTS", self._tokens_of(token), token.secret))
+        return flag(await self._store.command("HEXISTS", self._tokens_of(token), token.secret))
 
     async def tokens(self, pool: str, namespace: str) -> Mapping[str, str]:
         """Returns the descriptions of a namespace's tokens, by token."""
@@ -39,7 +40,7 @@ class LmstfyStore:
 
     async def add_limit(self, token: LmstfyToken, limit: TokenLimit) -> bool:
         """Returns False if the token has a limit; it is not changed then."""
-        return bool(await self._store.command("HSETNX", self._keys.lmstfy_limits, str(token), orjson.dumps(limit)))
+        return flag(await self._store.command("HSETNX", self._keys.lmstfy_limits, str(token), orjson.dumps(limit)))
 
     async def put_limit(self, token: LmstfyToken, limit: TokenLimit) -> None:
         await self._store.command("HSET", self._keys.lmstfy_limits, str(token), orjson.dumps(limit))
@@ -48,7 +49,7 @@ class LmstfyStore:
         await self._store.command("HDEL", self._keys.lmstfy_limits, str(token))
 
     async def limit(self, token: LmstfyToken) -> TokenLimit | None:
-        stored = await self._store.command("HGET", self._keys.lmstfy_limits, str(token))
+        stored = maybe(binary, await self._store.command("HGET", self._keys.lmstfy_limits, str(token)))
         return None if stored is None else TokenLimit(**orjson.loads(stored))
 
     async def limits(self) -> list[tuple[LmstfyToken, TokenLimit]]:
@@ -63,17 +64,19 @@ class LmstfyStore:
         Returns the window's end in Unix ms, which `give_back` needs. Returns 0 if the window has reached its limit.
         """
         (ends_ms,) = await self._store.run([self.throttle(token, direction, limit=limit, length_ms=length_ms)])
-        return int(ends_ms)
+        return ends_ms
 
     async def give_back(self, token: LmstfyToken, direction: str, ends_ms: int) -> None:
         """Uncounts one request, unless its window has ended."""
         await self._store.run([self.return_unit(token, direction, ends_ms=ends_ms)])
 
-    def throttle(self, token: LmstfyToken, direction: str, *, limit: int, length_ms: int) -> Call:
-        return Call(SCRIPTS["throttle"], (self._keys.lmstfy_rate(str(token), direction),), (limit, length_ms))
+    def throttle(self, token: LmstfyToken, direction: str, *, limit: int, length_ms: int) -> Call[int]:
+        return Call(
+            SCRIPTS["throttle"], plain(whole), (self._keys.lmstfy_rate(str(token), direction),), (limit, length_ms)
+        )
 
-    def return_unit(self, token: LmstfyToken, direction: str, *, ends_ms: int) -> Call:
-        return Call(SCRIPTS["give_back"], (self._keys.lmstfy_rate(str(token), direction),), (ends_ms,))
+    def return_unit(self, token: LmstfyToken, direction: str, *, ends_ms: int) -> Call[None]:
+        return Call(SCRIPTS["give_back"], plain(nothing), (self._keys.lmstfy_rate(str(token), direction),), (ends_ms,))
 
     async def keep_name(self, topic: str, namespace: str, queue: str) -> None:
         await self._store.command("HSET", self._keys.lmstfy_names, topic, orjson.dumps([namespace, queue]))
@@ -87,5 +90,5 @@ class LmstfyStore:
         return self._keys.lmstfy_tokens(token.pool, token.namespace)
 
     async def _hash(self, key: str) -> dict[str, str]:
-        stored: Mapping[bytes, bytes] = await self._store.command("HGETALL", key)
+        stored = raw_fields(await self._store.command("HGETALL", key))
         return {field.decode(errors="replace"): value.decode(errors="replace") for field, value in stored.items()}

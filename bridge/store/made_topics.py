@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from bridge.store.calls import Call
+from bridge.store.calls import Call, plain
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import whole
 from bridge.store.scripts import SCRIPTS
 
 MOST: Final = 1_000
@@ -30,9 +31,9 @@ class MadeTopics:
             StoreUnavailable: the topic may have been counted. The place is free again after a minute.
         """
         (taken,) = await self._store.run([self.call(token_id, topic, limit)])
-        return int(taken)
+        return taken
 
-    def call(self, token_id: str, topic: str, limit: int, *, hold_ms: int = _HOLD_MS) -> Call:
+    def call(self, token_id: str, topic: str, limit: int, *, hold_ms: int = _HOLD_MS) -> Call[int]:
         """Makes the script call. Only tests give `hold_ms`."""
         keys = (self._keys.topics, self._keys.made_topics(token_id))
-        return Call(SCRIPTS["count_topic"], keys, (topic, limit, MOST, hold_ms, _KEEP_MS))
+        return Call(SCRIPTS["count_topic"], plain(whole), keys, (topic, limit, MOST, hold_ms, _KEEP_MS))

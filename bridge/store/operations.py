@@ -5,13 +5,14 @@ Each is a hash. Two sorted sets hold all ids by their moments, and the ids of ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from time import monotonic
+from typing import Final, NamedTuple
 
-from bridge.store.calls import Call
+from bridge.store.calls import Call, plain
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import Reply, flag, maybe, several, text, texts, values, whole
 from bridge.store.scripts import SCRIPTS
 
 MOST: Final = 200
@@ -21,13 +22,13 @@ MOST_RUNNING: Final = 20
 LEASE_MS: Final = 15_000
 """For how long a process has an operation after each portion. Then another one takes over."""
 
-_SHOWN: Final = ("asked", "matched", "state", "created_ms", "ended_ms", "progress")
+_SHOWN: Final = ("asked", "matched", "state", "created_ms", "ended_ms", "progress", "reason")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
     """One operation as Redis has it. `asked`, `progress` and `work` are JSON; empty: none. `work` is set only for an
-    operation that was taken. `ended_ms`: 0 while it runs."""
+    operation that was taken. `ended_ms`: 0 while it runs. `reason`: why it failed, else empty."""
 
     id: str
     asked: bytes
@@ -36,15 +37,31 @@ class Stored:
     created_ms: int
     ended_ms: int
     progress: bytes
+    reason: str
     work: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The lease of one operation. Its end in Unix ms names it."""
+    """The lease of one operation. Its end in Unix ms names it. `until_s`: local deadline, before the lease's end. After
+    it the holder changes no message. `tries`: the leases since its work was saved last, with this one."""
 
     operation_id: str
     until_ms: int
+    until_s: float
+    tries: int = 0
+
+
+class _Taken(NamedTuple):
+    """What `take_operation.lua` answers."""
+
+    id: str
+    until_ms: int
+    tries: int
+
+
+class Lost(Exception):
+    """Another process has the operation."""
 
 
 class StoredOperations:
@@ -56,24 +73,46 @@ class StoredOperations:
 
     async def begin(self, operation_id: str, asked: bytes, matched: int) -> bool:
         """Keeps a new operation. Returns False if too many run."""
-        (began_ms,) = await self._store.run([self.begin_call(operation_id, asked, matched)])
-        return bool(began_ms)
+        (began,) = await self._store.run([self.begin_call(operation_id, asked, matched)])
+        return began
 
     async def take(self, lease_ms: int = LEASE_MS) -> Lease | None:
         """Leases an operation that no process works on; None if there is none."""
+        until_s = monotonic() + lease_ms / 1_000
         (taken,) = await self._store.run([self.take_call(lease_ms)])
-        return None if taken is None else Lease(taken[0].decode(), int(taken[1]))
+        return None if taken is None else Lease(taken.id, taken.until_ms, until_s, taken.tries)
 
-    async def save(self, lease: Lease, *, progress: bytes, work: bytes, ended: str = "") -> Lease | None:
-        """Saves how far the holder of the lease has come, and extends the lease. `ended`: the state, at the end. None:
-        the operation has ended, was cancelled, or another process has taken over."""
-        (until_ms,) = await self._store.run([self.save_call(lease, progress, work, ended)])
-        return Lease(lease.operation_id, int(until_ms)) if until_ms else None
+    async def save(
+        self, lease: Lease, *, progress: bytes, work: bytes, ended: str = "", reason: str = ""
+    ) -> Lease | None:
+        """Saves how far the holder of the lease has come, and extends the lease. `ended`: the state, at the end, and
+        `reason`, why it failed. None: the operation has ended, or was cancelled.
+
+        Raises:
+            Lost
+        """
+        until_s = monotonic() + LEASE_MS / 1_000
+        (until_ms,) = await self._store.run([self.save_call(lease, progress, work, ended, reason)])
+        if until_ms < 0:
+            raise Lost
+        return Lease(lease.operation_id, until_ms, until_s) if until_ms else None
+
+    async def hold(self, lease: Lease) -> Lease:
+        """Extends the lease of a holder that is at a portion. It counts as the same try.
+
+        Raises:
+            Lost
+        """
+        until_s = monotonic() + LEASE_MS / 1_000
+        (until_ms,) = await self._store.run([self.hold_call(lease)])
+        if until_ms < 0:
+            raise Lost
+        return Lease(lease.operation_id, until_ms, until_s, lease.tries)
 
     async def cancel(self, operation_id: str) -> bool:
         """Cancels it, if it runs. Returns whether there is such an operation."""
         (known,) = await self._store.run([self.cancel_call(operation_id)])
-        return bool(known)
+        return known
 
     async def get(self, operation_id: str, *, work: bool = False) -> Stored | None:
         """Returns the operation, and its work if that is wanted."""
@@ -82,33 +121,43 @@ class StoredOperations:
 
     async def all(self) -> list[Stored]:
         """Returns all operations, the newest first."""
-        found = await self._store.command("ZRANGE", self._keys.operations, 0, -1, "REV")
-        ids = [operation_id.decode() for operation_id in found]
-        values = await self._store.commands([("HMGET", self._keys.operation(one), *_SHOWN) for one in ids])
-        stored = (_stored(operation_id, fields) for operation_id, fields in zip(ids, values, strict=True))
+        ids = texts(await self._store.command("ZRANGE", self._keys.operations, 0, -1, "REV"))
+        found = await self._store.commands([("HMGET", self._keys.operation(one), *_SHOWN) for one in ids])
+        stored = (_stored(operation_id, fields) for operation_id, fields in zip(ids, found, strict=True))
         return [operation for operation in stored if operation is not None]
 
-    def begin_call(self, operation_id: str, asked: bytes, matched: int) -> Call:
+    def begin_call(self, operation_id: str, asked: bytes, matched: int) -> Call[bool]:
         keys = (self._keys.operations, self._keys.operation_leases, self._keys.operation(operation_id))
-        return Call(SCRIPTS["begin_operation"], keys, (operation_id, asked, matched, MOST, MOST_RUNNING))
+        return Call(SCRIPTS["begin_operation"], plain(flag), keys, (operation_id, asked, matched, MOST, MOST_RUNNING))
 
-    def take_call(self, lease_ms: int) -> Call:
-        return Call(SCRIPTS["take_operation"], (self._keys.operation_leases,), (lease_ms,))
+    def take_call(self, lease_ms: int) -> Call[_Taken | None]:
+        return Call(
+            SCRIPTS["take_operation"], plain(_taken), (self._keys.operation_leases, self._keys.operations), (lease_ms,)
+        )
 
-    def save_call(self, lease: Lease, progress: bytes, work: bytes, ended: str) -> Call:
-        args = (lease.operation_id, lease.until_ms, LEASE_MS, progress, work, ended)
-        return Call(SCRIPTS["save_operation"], self._lease_keys(lease.operation_id), args)
+    def save_call(self, lease: Lease, progress: bytes, work: bytes, ended: str, reason: str) -> Call[int]:
+        args = (lease.operation_id, lease.until_ms, LEASE_MS, progress, work, ended, reason)
+        return Call(SCRIPTS["save_operation"], plain(whole), self._lease_keys(lease.operation_id), args)
 
-    def cancel_call(self, operation_id: str) -> Call:
-        return Call(SCRIPTS["cancel_operation"], self._lease_keys(operation_id), (operation_id,))
+    def hold_call(self, lease: Lease) -> Call[int]:
+        args = (lease.operation_id, lease.until_ms, LEASE_MS)
+        return Call(SCRIPTS["hold_operation"], plain(whole), (self._keys.operation_leases,), args)
+
+    def cancel_call(self, operation_id: str) -> Call[bool]:
+        return Call(SCRIPTS["cancel_operation"], plain(flag), self._lease_keys(operation_id), (operation_id,))
 
     def _lease_keys(self, operation_id: str) -> tuple[str, str]:
         return self._keys.operation_leases, self._keys.operation(operation_id)
 
 
-def _stored(operation_id: str, values: Sequence[Any]) -> Stored | None:
-    asked, matched, state, created_ms, ended_ms, progress, *work = values
-    if asked is None:
+def _taken(reply: Reply) -> _Taken | None:
+    taken = maybe(several, reply)
+    return None if taken is None else _Taken(text(taken[0]), whole(taken[1]), whole(taken[2]))
+
+
+def _stored(operation_id: str, reply: Reply) -> Stored | None:
+    asked, matched, state, created_ms, ended_ms, progress, reason, *work = values(reply)
+    if asked is None or matched is None or state is None or created_ms is None:
         return None
     return Stored(
         id=operation_id,
@@ -118,5 +167,6 @@ def _stored(operation_id: str, values: Sequence[Any]) -> Stored | None:
         created_ms=int(created_ms),
         ended_ms=int(ended_ms or 0),
         progress=progress or b"",
+        reason=(reason or b"").decode(),
         work=work[0] or b"" if work else b"",
     )

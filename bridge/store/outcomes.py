@@ -1,27 +1,33 @@
-"""Reads the answers of the scripts about messages."""
+"""Defines what the scripts about messages answer, and reads it."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Final, Generic, TypeVar
 
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Envelope, Record, State
 from bridge.store import envelopes
 from bridge.store.calls import Call
-from bridge.store.verdicts import BY_ANSWER, Verdict
+from bridge.store.replies import Reply
+from bridge.store.verdicts import LookVerdict
 
 _STATES: Final = tuple(State)
 _FIELDS: Final = 14  # of a record without labels, in an answer
 
+V = TypeVar("V", bound=StrEnum)
+V_co = TypeVar("V_co", bound=StrEnum, covariant=True)
+
 
 @fast_dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Generic[V_co]):
     """The answer of a script: its verdict, the time of Redis in Unix ms, and the record after the script. The script's
-    header says what `extra` is."""
+    header says what `extra` counts; 0: nothing."""
 
-    verdict: Verdict
+    verdict: V_co
     now_ms: int
-    extra: Any
+    extra: int
     record: Record | None
 
     @property
@@ -32,22 +38,64 @@ class Outcome:
         return self.record
 
 
-def read(topic: str, message_id: str, answer: list[Any]) -> Outcome:
-    """Reads the answer of a script about this message."""
-    verdict, now_ms, extra, *fields = answer
-    if not fields:
-        return Outcome(BY_ANSWER[verdict], now_ms, extra, None)
-    labels = fields.pop().decode() if len(fields) > _FIELDS else ""
-    state, *numbers, reason = fields
-    values: Any = (_STATES[state], *numbers, reason.decode(), labels)
-    return Outcome(BY_ANSWER[verdict], now_ms, extra, Record(topic, message_id, *values))
+@fast_dataclass(frozen=True, slots=True)
+class Looked(Outcome[LookVerdict]):
+    """The answer of `look`. `packed`: the kept envelope as `envelopes.pack` has written it; empty: none is kept."""
+
+    packed: bytes
 
 
-def outcome_of(call: Call, answer: list[Any]) -> Outcome:
-    """Reads the answer of a call that a method of `Records` built for one message."""
-    return read(call.topic, call.args[1], answer)
+@fast_dataclass(frozen=True, slots=True)
+class Told(Outcome[LookVerdict]):
+    """The answer of `timeline`. `values`: of its transitions, for `timelines.py`."""
+
+    values: list[Reply]
 
 
-def read_envelope(outcome: Outcome) -> Envelope | None:
-    """Reads the envelope in the outcome of `look`; None if no envelope is kept."""
-    return envelopes.unpack(outcome.extra) if outcome.extra else None
+class NoRule(Exception):
+    """A script answered a verdict that this version does not name, so that nobody can know what is to be done."""
+
+    def __init__(self, call: Call[object], verdict: bytes) -> None:
+        self.script_name, self.topic, self.message_id = call.script.name, call.topic, call.message_id
+        self.verdict = verdict.decode(errors="replace")
+        super().__init__(f"{self.script_name} answered {self.verdict!r}")
+
+
+def reader(verdicts: type[V]) -> Callable[[Call[Any], Any], Outcome[V]]:
+    """Makes the reader of a script's answers by the script's verdicts."""
+    by_answer = {verdict.value.encode(): verdict for verdict in verdicts}
+
+    def read(call: Call[Any], answer: Any) -> Outcome[V]:
+        verdict, now_ms, extra, *fields = answer
+        try:
+            named = by_answer[verdict]
+        except KeyError:
+            raise NoRule(call, verdict) from None
+        if not fields:
+            return Outcome(named, now_ms, extra, None)
+        labels = fields.pop().decode() if len(fields) > _FIELDS else ""
+        state, *numbers, reason = fields
+        values: Any = (_STATES[state], *numbers, reason.decode(), labels)
+        return Outcome(named, now_ms, extra, Record(call.topic, call.args[1], *values))
+
+    return read
+
+
+_look_outcome: Final = reader(LookVerdict)
+
+
+def read_looked(call: Call[Any], answer: Any) -> Looked:
+    """Reads the answer of `look`."""
+    outcome = _look_outcome(call, answer)
+    return Looked(outcome.verdict, outcome.now_ms, 0, outcome.record, answer[2] or b"")
+
+
+def read_told(call: Call[Any], answer: Any) -> Told:
+    """Reads the answer of `timeline`."""
+    outcome = _look_outcome(call, answer)
+    return Told(outcome.verdict, outcome.now_ms, 0, outcome.record, answer[2] or [])
+
+
+def read_envelope(looked: Looked) -> Envelope | None:
+    """Reads the envelope; None if no envelope is kept."""
+    return envelopes.unpack(looked.packed) if looked.packed else None

@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
-from typing import Any, NamedTuple
 
-from bridge.model.message import State
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES
+from bridge.store.parts import Entry
 from bridge.store.records import Records
 
 _AGES = 2
-_STATES = tuple(State)
-
-Entry = tuple[int, str]
-"""A due moment in Unix ms and an id. Entries are sorted by both. Ids are ASCII, so text and bytes sort alike."""
 
 
 async def page(
@@ -48,28 +43,8 @@ async def page(
         )
         for bucket in range(records.keys.buckets)
     ]
-    parts = [
-        [(due_ms, message_id) for due_ms, message_id, _ in read_part(answer).entries]
-        for answer in await store.run(calls)
-    ]
+    parts = [[(due_ms, message_id) for due_ms, message_id, _ in part.entries] for part in await store.run(calls)]
     return parts[0] if len(parts) == 1 else list(islice(merge(*parts), limit))
-
-
-class Part(NamedTuple):
-    """The answer of lua/page.lua or lua/labelled.lua. `looked`: the number of entries it looked at. `last`: the last of
-    them. `entries`: due moments, ids and states of those that match."""
-
-    looked: int
-    last: Entry
-    entries: list[tuple[int, str, State]]
-
-
-def read_part(answer: Sequence[Any]) -> Part:
-    """Reads the answer of one of these scripts."""
-    looked, last_due_ms, last_id, *found = answer
-    triples = zip(found[1::3], found[::3], found[2::3], strict=True)
-    entries = [(due_ms, message_id.decode(), _STATES[code]) for due_ms, message_id, code in triples]
-    return Part(looked, (last_due_ms, last_id.decode()), entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 
 from bridge.model.values import Backoff, Policy, Release
-from bridge.store.calls import Call
+from bridge.store.calls import Call, plain
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import binary, flag, maybe
 from bridge.store.scripts import SCRIPTS
 
 
@@ -24,12 +25,12 @@ class StoredPolicies:
 
     async def get(self, topic: str) -> bytes | None:
         """Returns the policy as it is stored; None if there is none. `read_policy` reads both."""
-        stored: bytes | None = await self._store.command("GET", self._keys.policy(topic))
-        return stored
+        return maybe(binary, await self._store.command("GET", self._keys.policy(topic)))
 
     async def get_many(self, topics: Sequence[str]) -> list[bytes | None]:
         """Returns the policies of the topics as they are stored, in one round trip."""
-        return await self._store.commands([("GET", self._keys.policy(topic)) for topic in topics])
+        stored = await self._store.commands([("GET", self._keys.policy(topic)) for topic in topics])
+        return [maybe(binary, policy) for policy in stored]
 
     async def put(self, topic: str, policy: Policy) -> None:
         await self._store.command("SET", self._keys.policy(topic), write_policy(policy))
@@ -38,13 +39,13 @@ class StoredPolicies:
         """Sets the policy if the stored one is still `former`. Keeps fields that only a newer bridge knows. Returns
         whether it set the policy."""
         (done,) = await self._store.run([self.call(topic, former, write_policy(policy, over=former))])
-        return bool(done)
+        return done
 
     async def remove(self, topic: str) -> None:
         await self._store.command("DEL", self._keys.policy(topic))
 
-    def call(self, topic: str, former: bytes | None, policy: bytes) -> Call:
-        return Call(SCRIPTS["policy"], (self._keys.policy(topic),), (former or b"", policy))
+    def call(self, topic: str, former: bytes | None, policy: bytes) -> Call[bool]:
+        return Call(SCRIPTS["policy"], plain(flag), (self._keys.policy(topic),), (former or b"", policy))
 
 
 def write_policy(policy: Policy, *, over: bytes | None = None) -> bytes:

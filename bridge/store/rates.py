@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.store.calls import Call
+from bridge.store.calls import Call, plain
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import whole
 from bridge.store.scripts import SCRIPTS
 
 
@@ -33,9 +34,9 @@ class Rates:
             StoreUnavailable: the request may have been counted.
         """
         (wait_ms,) = await self._store.run([self.call(whose, direction, rate)])
-        return int(wait_ms)
+        return wait_ms
 
-    def call(self, whose: str, direction: str, rate: Rate, *, now_us: int | str = "") -> Call:
+    def call(self, whose: str, direction: str, rate: Rate, *, now_us: int | str = "") -> Call[int]:
         """Makes the script call. Only tests give `now_us`, to set the clock."""
         args = (now_us, rate.count, rate.interval_ms * 1_000, rate.burst or rate.count)
-        return Call(SCRIPTS["admit"], (self._keys.rate(whose, direction),), args)
+        return Call(SCRIPTS["admit"], plain(whole), (self._keys.rate(whose, direction),), args)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from time import monotonic
-from typing import Final
+from typing import Final, assert_never
 
-from bridge.store.calls import Call
+from bridge.store.calls import Call, plain
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import Reply, flag, nothing, scored, several, text, texts, values, whole, wholes
 from bridge.store.scripts import SCRIPTS
 
 MOST: Final = 1_000
@@ -46,6 +48,18 @@ class StoredSchedule:
     state: bytes
 
 
+class Saved(StrEnum):
+    """What `save_schedule.lua` answers."""
+
+    SAVED = "saved"
+    LOST = "lost"
+    FULL = "full"
+
+
+_Taken = tuple[int, int, list[str]]
+"""The moment, the end of the leases, and the names of the schedules."""
+
+
 class Full(Exception):
     """There are `MOST` schedules."""
 
@@ -64,15 +78,13 @@ class StoredSchedules:
     async def take(self, most: int) -> list[Lease]:
         """Leases schedules that are to be planned now."""
         began_s = monotonic()
-        (answer,) = await self._store.run([self.take_call(most)])
-        now_ms, until_ms, *names = answer
-        return [Lease(name.decode(), now_ms, until_ms, began_s + LEASE_MS / 1_000) for name in names]
+        ((now_ms, until_ms, names),) = await self._store.run([self.take_call(most)])
+        return [Lease(name, now_ms, until_ms, began_s + LEASE_MS / 1_000) for name in names]
 
     async def lease(self, name: str) -> Lease | None:
         """Leases one schedule; None if somebody else has it."""
         began_s = monotonic()
-        (answer,) = await self._store.run([self.lease_call(name)])
-        now_ms, until_ms = answer
+        ((now_ms, until_ms),) = await self._store.run([self.lease_call(name)])
         return Lease(name, now_ms, until_ms, began_s + LEASE_MS / 1_000) if until_ms else None
 
     async def leave(self, lease: Lease) -> None:
@@ -88,11 +100,16 @@ class StoredSchedules:
             Full, Lost: nothing is saved.
         """
         call = self.save_call(lease, wake_ms=wake_ms, spec=spec, message=message, state=state, leave=leave)
-        (verdict,) = await self._store.run([call])
-        if verdict == b"full":
-            raise Full
-        if verdict == b"lost":
-            raise Lost
+        (saved,) = await self._store.run([call])
+        match saved:
+            case Saved.SAVED:
+                return
+            case Saved.FULL:
+                raise Full
+            case Saved.LOST:
+                raise Lost
+            case _:
+                assert_never(saved)
 
     async def remove(self, lease: Lease) -> None:
         """Removes a schedule.
@@ -114,19 +131,19 @@ class StoredSchedules:
         found = await self._store.commands([("HMGET", self._keys.schedule(name), *fields) for name in names])
         return [
             None
-            if spec is None
-            else StoredSchedule(name=name, spec=spec, state=state, message=message[0] if message else b"")
-            for name, (spec, state, *message) in zip(names, found, strict=True)
+            if spec is None or state is None
+            else StoredSchedule(name=name, spec=spec, state=state, message=message[0] or b"" if message else b"")
+            for name, (spec, state, *message) in zip(names, map(values, found), strict=True)
         ]
 
     async def names(self) -> list[str]:
         """Returns all names, sorted."""
-        return [name.decode() for name in await self._store.command("ZRANGE", self._keys.schedules, 0, -1)]
+        return texts(await self._store.command("ZRANGE", self._keys.schedules, 0, -1))
 
     async def wakes_ms(self) -> int | None:
         """Returns when the next schedule is to be planned; None: none is."""
         next_one = await self._store.command("ZRANGE", self._keys.schedule_wakes, 0, 0, "WITHSCORES")
-        return int(float(next_one[1])) if next_one else None
+        return next((int(wakes_ms) for _, wakes_ms in scored(next_one)), None)
 
     async def file_is_applied(self) -> bool:
         """Whether Redis has the schedules of a file, as far as nobody has changed them."""
@@ -136,26 +153,42 @@ class StoredSchedules:
         """Notes that the schedules of a file are in Redis."""
         await self._store.command("SET", self._keys.schedules_file, 1)
 
-    def take_call(self, most: int) -> Call:
-        keys = (self._keys.schedule_wakes, self._keys.schedule_leases)
-        return Call(SCRIPTS["take_schedules"], keys, (most, LEASE_MS))
+    def take_call(self, most: int) -> Call[_Taken]:
+        names, wakes, leases, clock = (
+            self._keys.schedules,
+            self._keys.schedule_wakes,
+            self._keys.schedule_leases,
+            self._keys.schedule_clock,
+        )
+        return Call(SCRIPTS["take_schedules"], plain(_taken), (names, wakes, leases, clock), (most, LEASE_MS))
 
-    def lease_call(self, name: str) -> Call:
-        return Call(SCRIPTS["lease_schedule"], (self._keys.schedule_leases,), (name, LEASE_MS))
+    def lease_call(self, name: str) -> Call[list[int]]:
+        return Call(SCRIPTS["lease_schedule"], plain(wholes), (self._keys.schedule_leases,), (name, LEASE_MS))
 
-    def leave_call(self, lease: Lease) -> Call:
-        return Call(SCRIPTS["leave_schedule"], (self._keys.schedule_leases,), (lease.name, lease.until_ms))
+    def leave_call(self, lease: Lease) -> Call[None]:
+        return Call(
+            SCRIPTS["leave_schedule"], plain(nothing), (self._keys.schedule_leases,), (lease.name, lease.until_ms)
+        )
 
     def save_call(
         self, lease: Lease, *, wake_ms: int | None, spec: bytes, message: bytes, state: bytes, leave: bool
-    ) -> Call:
+    ) -> Call[Saved]:
         wake = "" if wake_ms is None else wake_ms
         args = (lease.name, lease.until_ms, MOST, wake, spec, message, state, int(leave))
-        return Call(SCRIPTS["save_schedule"], self._all_keys(lease.name), args)
+        return Call(SCRIPTS["save_schedule"], plain(_saved), self._all_keys(lease.name), args)
 
-    def remove_call(self, lease: Lease) -> Call:
-        return Call(SCRIPTS["remove_schedule"], self._all_keys(lease.name), (lease.name, lease.until_ms))
+    def remove_call(self, lease: Lease) -> Call[bool]:
+        return Call(SCRIPTS["remove_schedule"], plain(flag), self._all_keys(lease.name), (lease.name, lease.until_ms))
 
     def _all_keys(self, name: str) -> tuple[str, ...]:
         keys = self._keys
         return keys.schedules, keys.schedule_wakes, keys.schedule_leases, keys.schedule(name)
+
+
+def _taken(reply: Reply) -> _Taken:
+    now_ms, until_ms, *names = several(reply)
+    return whole(now_ms), whole(until_ms), [text(name) for name in names]
+
+
+def _saved(reply: Reply) -> Saved:
+    return Saved(text(reply))

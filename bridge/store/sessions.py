@@ -6,6 +6,7 @@ from typing import Final
 
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import number
 
 MOST: Final = 20
 """The sessions of one token. A further one ends the session that would end first."""
@@ -35,7 +36,7 @@ class StoredSessions:
     async def lives(self, token_id: str, sha256: str) -> bool:
         """Whether the session exists and has not ended."""
         ends_ms = await self._store.command("ZSCORE", self._keys.sessions(token_id), sha256)
-        return ends_ms is not None and float(ends_ms) > await self._now_ms()
+        return ends_ms is not None and number(ends_ms) > await self._now_ms()
 
     async def remove(self, token_id: str, sha256: str) -> None:
         await self._store.command("ZREM", self._keys.sessions(token_id), sha256)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from secrets import token_hex
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import binary, fields, flag, maybe, whole
 
 _VERSION: Final = "/version"
 _TALLY_MS: Final = 30 * 86_400_000
@@ -28,24 +29,21 @@ class StoredSubscriptions:
         self._keys = keys
 
     async def version(self) -> bytes | None:
-        version: bytes | None = await self._store.command("HGET", self._keys.subscriptions, _VERSION)
-        return version
+        return maybe(binary, await self._store.command("HGET", self._keys.subscriptions, _VERSION))
 
     async def all(self) -> tuple[Mapping[str, bytes], Mapping[str, int]]:
         """Returns the subscriptions by topic, and the end moments of ended ones by their ids."""
-        stored: Mapping[bytes, bytes] = await self._store.command("HGETALL", self._keys.subscriptions)
-        fields = {field.decode(): value for field, value in stored.items()}
+        stored = fields(await self._store.command("HGETALL", self._keys.subscriptions))
         ended = {
-            field.removeprefix("/ended/"): int(value) for field, value in fields.items() if field.startswith("/ended/")
+            field.removeprefix("/ended/"): int(value) for field, value in stored.items() if field.startswith("/ended/")
         }
-        return {field: value for field, value in fields.items() if not field.startswith("/")}, ended
+        return {field: value for field, value in stored.items() if not field.startswith("/")}, ended
 
     async def get(self, topic: str) -> bytes | None:
-        stored: bytes | None = await self._store.command("HGET", self._keys.subscriptions, topic)
-        return stored
+        return maybe(binary, await self._store.command("HGET", self._keys.subscriptions, topic))
 
     async def ended_ms(self, own_id: str) -> int:
-        return int(await self._store.command("HGET", self._keys.subscriptions, f"/ended/{own_id}") or 0)
+        return maybe(whole, await self._store.command("HGET", self._keys.subscriptions, f"/ended/{own_id}")) or 0
 
     async def put(self, topic: str, subscription: bytes) -> None:
         gone = await self.get(topic)
@@ -55,7 +53,7 @@ class StoredSubscriptions:
 
     async def add(self, topic: str, subscription: bytes) -> bool:
         """Adds a subscription. Returns False and changes nothing if the topic has one."""
-        added = bool(await self._store.command("HSETNX", self._keys.subscriptions, topic, subscription))
+        added = flag(await self._store.command("HSETNX", self._keys.subscriptions, topic, subscription))
         if added:
             await self._store.command("HSET", self._keys.subscriptions, _VERSION, token_hex(8))
         return added
@@ -77,17 +75,17 @@ class StoredSubscriptions:
 
     async def held_ms(self, topic: str, receiver: str) -> int:
         """Returns how many ms the hold of the receiver still lasts; 0: there is none."""
-        return max(0, int(await self._store.command("PTTL", self._keys.push_hold(topic, receiver))))
+        return max(0, whole(await self._store.command("PTTL", self._keys.push_hold(topic, receiver))))
 
-    async def tell(self, topic: str, own_id: str, counter: str, **fields: Any) -> None:
-        """Adds 1 to the counter, and replaces the fields."""
+    async def tell(self, topic: str, own_id: str, counter: str, **latest: str | int | bytes) -> None:
+        """Adds 1 to the counter, and replaces the fields `latest`."""
         key = self._keys.push_tally(topic, own_id)
-        flat = [part for field in fields.items() for part in field]
+        flat = [part for field in latest.items() for part in field]
         await self._store.commands([("HINCRBY", key, counter, 1), ("HSET", key, *flat), ("PEXPIRE", key, _TALLY_MS)])
 
     async def tally(self, topic: str, own_id: str) -> Mapping[str, str]:
-        stored: Mapping[bytes, bytes] = await self._store.command("HGETALL", self._keys.push_tally(topic, own_id))
-        return {field.decode(): value.decode(errors="replace") for field, value in stored.items()}
+        stored = fields(await self._store.command("HGETALL", self._keys.push_tally(topic, own_id)))
+        return {field: value.decode(errors="replace") for field, value in stored.items()}
 
     async def _forget(self, topic: str, gone: bytes | None) -> None:
         if gone is not None:

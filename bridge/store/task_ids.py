@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import Final
 
-from bridge.store.calls import Call
+from bridge.store.calls import Call, plain
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import whole
 from bridge.store.scripts import SCRIPTS
 
 _BLOCK: Final = 256
@@ -34,8 +35,8 @@ class TaskIds:
             if task_id is None:
                 (first,) = await self._store.run([self.call(_BLOCK)])
                 self._left = iter(range(first + 1, first + _BLOCK))
-                return int(first)
+                return first
             return task_id
 
-    def call(self, count: int) -> Call:
-        return Call(SCRIPTS["task_ids"], (self._key,), (count,))
+    def call(self, count: int) -> Call[int]:
+        return Call(SCRIPTS["task_ids"], plain(whole), (self._key,), (count,))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from bridge.model.timeline import What
-from bridge.store.outcomes import Outcome
+from bridge.store.outcomes import Told
+from bridge.store.replies import binary, text, whole
 
 _VALUES: Final = 6
 _WHATS: Final = tuple(What)  # by their codes, which begin with 1
@@ -23,11 +24,12 @@ class StoredTransition(NamedTuple):
     reason: str
 
 
-def transitions(outcome: Outcome) -> Iterator[StoredTransition]:
+def transitions(outcome: Told) -> Iterator[StoredTransition]:
     """Yields the transitions in the outcome of `timeline`, the oldest first."""
-    created_ms, values = outcome.found.created_ms, outcome.extra
+    created_ms, values = outcome.found.created_ms, outcome.values
     for at in range(0, len(values), _VALUES):
         code, after_ms, attempts, number, by, reason = values[at : at + _VALUES]
         # A reason may be cut in the middle of a character.
-        words = by.decode(), reason.decode(errors="ignore")
-        yield StoredTransition(_WHATS[code - 1], created_ms + after_ms, attempts, number, *words)
+        words = text(by), binary(reason).decode(errors="ignore")
+        what, at_ms = _WHATS[whole(code) - 1], created_ms + whole(after_ms)
+        yield StoredTransition(what, at_ms, whole(attempts), whole(number), *words)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from secrets import token_hex
 
-from bridge.store.calls import Call
+from bridge.store.calls import Call, plain
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import binaries, binary, flag, maybe
 from bridge.store.scripts import SCRIPTS
 
 
@@ -19,11 +20,10 @@ class StoredTokens:
         self._key = keys.tokens
 
     async def version(self) -> bytes | None:
-        version: bytes | None = await self._store.command("HGET", self._key, "version")
-        return version
+        return maybe(binary, await self._store.command("HGET", self._key, "version"))
 
     async def all(self) -> Iterable[bytes]:
-        stored: list[bytes] = await self._store.command("HVALS", self._key)
+        stored = binaries(await self._store.command("HVALS", self._key))
         return [value for value in stored if value.startswith(b"{")]  # the version is not an object
 
     async def put(self, token_id: str, token: bytes) -> None:
@@ -32,7 +32,7 @@ class StoredTokens:
     async def remove(self, token_id: str) -> bool:
         """Removes the token. Returns whether there was one."""
         (removed,) = await self._store.run([self.call(token_id, b"")])
-        return bool(removed)
+        return removed
 
-    def call(self, token_id: str, token: bytes) -> Call:
-        return Call(SCRIPTS["token"], (self._key,), (token_id, token, token_hex(8)))
+    def call(self, token_id: str, token: bytes) -> Call[bool]:
+        return Call(SCRIPTS["token"], plain(flag), (self._key,), (token_id, token, token_hex(8)))

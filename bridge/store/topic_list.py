@@ -7,6 +7,7 @@ from collections.abc import Collection
 from bridge.model.errors import StoreUnavailable
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import flag, several, texts
 
 
 class TopicList:
@@ -18,13 +19,13 @@ class TopicList:
 
     async def names(self) -> list[str]:
         """Returns all topics, sorted."""
-        return sorted(name.decode() for name in await self._store.command("SMEMBERS", self._key))
+        return sorted(texts(await self._store.command("SMEMBERS", self._key)))
 
     async def listed(self, topics: Collection[str]) -> set[str]:
         """Returns those that are on the list."""
         topics = list(topics)
-        found = await self._store.command("SMISMEMBER", self._key, *topics)
-        return {topic for topic, is_listed in zip(topics, found, strict=True) if is_listed}
+        found = several(await self._store.command("SMISMEMBER", self._key, *topics))
+        return {topic for topic, is_listed in zip(topics, found, strict=True) if flag(is_listed)}
 
     async def not_removed(self, topics: Collection[str]) -> Collection[str]:
         """Returns those that are on the list, or all of them while the list's server is away and others answer."""

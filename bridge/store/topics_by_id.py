@@ -6,9 +6,10 @@ note does no harm.
 
 from __future__ import annotations
 
-from bridge.store.calls import Call
+from bridge.store.calls import Call, plain
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import texts
 from bridge.store.scripts import SCRIPTS
 
 
@@ -22,16 +23,15 @@ class TopicsById:
     async def note(self, message_id: str, topic: str, *, keep_ms: int) -> list[str]:
         """Notes the topic for `keep_ms` at least. Returns all topics noted for the id."""
         (topics,) = await self._store.run([self.place(message_id, topic, keep_ms=keep_ms)])
-        return sorted(topic.decode() for topic in topics)
+        return sorted(topics)
 
     async def of(self, message_id: str) -> list[str]:
         """Returns the topics noted for the id."""
-        topics = await self._store.command("SMEMBERS", self._keys.place(message_id))
-        return sorted(topic.decode() for topic in topics)
+        return sorted(texts(await self._store.command("SMEMBERS", self._keys.place(message_id))))
 
     async def shorten(self, message_id: str, *, keep_ms: int) -> None:
         """Lets the id's notes expire after `keep_ms`, because no living message has the id any more."""
         await self._store.command("PEXPIRE", self._keys.place(message_id), keep_ms)
 
-    def place(self, message_id: str, topic: str, *, keep_ms: int) -> Call:
-        return Call(SCRIPTS["place"], (self._keys.place(message_id),), (topic, keep_ms))
+    def place(self, message_id: str, topic: str, *, keep_ms: int) -> Call[list[str]]:
+        return Call(SCRIPTS["place"], plain(texts), (self._keys.place(message_id),), (topic, keep_ms))

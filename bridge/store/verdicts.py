@@ -1,72 +1,152 @@
-"""Names the verdicts of scripts about messages. The `Returns:` line of a script's header says which ones it answers."""
+"""Names the verdicts of the scripts about messages, one enum a script.
+
+The `Returns:` line of a script's header says what each of its verdicts means. `ack` has `AckVerdict` of
+`model/values.py`, which callers get as it is. `look`, `timeline` and `weigh` share one.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
 
 
-class Verdict(StrEnum):
-    """The answer of a script in one word. Several scripts may share a word: `GHOST` means the same in each of them."""
-
-    # A copy's place in its message's life: fire, returned, lease, retry, bury, replay, keep.
-    GHOST = "ghost"
-    AHEAD = "ahead"
-    EXPIRED = "expired"
-
-    # The record is not what the caller took it for.
-    STALE = "stale"
-    NOT_LEASED = "not_leased"
-    RELEASING = "releasing"
-    UNKNOWN = "unknown"
-
-    # announce
-    ANNOUNCED = "announced"
-
-    # schedule, enter, confirm, abandon, withdraw, keep, restore
+class ScheduleVerdict(StrEnum):
     CREATED = "created"
     EXISTS = "exists"
     BUSY = "busy"
+
+
+class ConfirmVerdict(StrEnum):
     CONFIRMED = "confirmed"
-    ENTERED = "entered"
     UNANSWERED = "unanswered"
     SUPERSEDED = "superseded"
     MISSING = "missing"
+
+
+class EnterVerdict(StrEnum):
+    ENTERED = "entered"
+    UNANSWERED = "unanswered"
+
+
+class KeepVerdict(StrEnum):
+    KEPT = "kept"
+    GHOST = "ghost"
+    UNKNOWN = "unknown"
+
+
+class AbandonVerdict(StrEnum):
     ABANDONED = "abandoned"
+    KEPT = "kept"
+
+
+class WithdrawVerdict(StrEnum):
     WITHDRAWN = "withdrawn"
     KEPT = "kept"
 
-    # lease, returned: the copy of a lease whose lease copy is not published
-    DELIVERED = "delivered"
 
-    # fire, returned: what to do with the copy
+class FireVerdict(StrEnum):
     RELEASE = "release"
     MADE = "made"
     HOLD = "hold"
     BESIDE = "beside"
+    AHEAD = "ahead"
+    BURY = "bury"
+    EXPIRED = "expired"
+    GHOST = "ghost"
+    ANOTHER = "another"
+
+
+class ReturnedVerdict(StrEnum):
     RETRY = "retry"
     BURY = "bury"
+    DELIVERED = "delivered"
+    EXPIRED = "expired"
+    AHEAD = "ahead"
+    GHOST = "ghost"
+    ANOTHER = "another"
 
-    # The record has changed as asked.
+
+class LeaseVerdict(StrEnum):
     LEASED = "leased"
-    PUBLISHED = "published"
-    ACKED = "acked"
-    NACKED = "nacked"
-    EXTENDED = "extended"
-    CHANGED = "changed"
-    REPLACED = "replaced"
-    RETRIED = "retried"
-    BURIED = "buried"
-    REPLAYED = "replayed"
-    RESTORED = "restored"
-    DROPPED = "dropped"
-    DELETED = "deleted"
+    HOLD = "hold"
+    DELIVERED = "delivered"
+    AHEAD = "ahead"
+    EXPIRED = "expired"
+    GHOST = "ghost"
+    ANOTHER = "another"
 
-    # delete, look, weigh
+
+class LeaseCopyVerdict(StrEnum):
+    PUBLISHED = "published"
+    GHOST = "ghost"
+    MISSING = "missing"
+
+
+class AnnounceVerdict(StrEnum):
+    ANNOUNCED = "announced"
+    UNKNOWN = "unknown"
+
+
+class NackVerdict(StrEnum):
+    NACKED = "nacked"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+
+
+class ExtendVerdict(StrEnum):
+    EXTENDED = "extended"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+
+
+class DeleteVerdict(StrEnum):
+    DELETED = "deleted"
     ENDED = "ended"
     OTHER = "other"
+    STALE = "stale"
+    RELEASING = "releasing"
+    UNKNOWN = "unknown"
+
+
+class ChangeVerdict(StrEnum):
+    CHANGED = "changed"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+
+
+class ReplaceVerdict(StrEnum):
+    REPLACED = "replaced"
+    STALE = "stale"
+    RELEASING = "releasing"
+    UNKNOWN = "unknown"
+
+
+class RetryVerdict(StrEnum):
+    RETRIED = "retried"
+    GHOST = "ghost"
+
+
+class BuryVerdict(StrEnum):
+    BURIED = "buried"
+    GHOST = "ghost"
+
+
+class ReplayVerdict(StrEnum):
+    REPLAYED = "replayed"
+    GHOST = "ghost"
+    ANOTHER = "another"
+
+
+class DropVerdict(StrEnum):
+    DROPPED = "dropped"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+
+
+class RestoreVerdict(StrEnum):
+    RESTORED = "restored"
+    KEPT = "kept"
+
+
+class LookVerdict(StrEnum):
     FOUND = "found"
-
-
-BY_ANSWER: Final = {verdict.encode(): verdict for verdict in Verdict}
-"""The verdicts by the bytes that Redis answers."""
+    UNKNOWN = "unknown"

@@ -17,6 +17,7 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
+from bridge.store.replies import binary
 from tests.access.conftest import Mint, id_of
 from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.integration.own import own_bridge
@@ -67,7 +68,7 @@ async def test_token_expires_at_its_time(client: httpx2.AsyncClient, mint: Mint)
 async def test_guessed_tokens_cause_few_redis_lookups(client: httpx2.AsyncClient, mint: Mint, store: Store) -> None:
     async def asked() -> int:
         """Returns how often all bridges together have asked Redis for a field of a hash."""
-        text: bytes = await store.command("INFO", "commandstats")
+        text = binary(await store.command("INFO", "commandstats"))
         found = [line for line in text.splitlines() if line.startswith(b"cmdstat_hget:")]
         return int(found[0].partition(b"calls=")[2].partition(b",")[0])
 

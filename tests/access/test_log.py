@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import aio_pika
 import httpx2
+import pytest
 
 from bridge.local.rabbitmq import RabbitNode
 from bridge.store.client import Store
@@ -62,15 +63,19 @@ async def test_access_log_has_one_line_for_each_request(
     assert lines(guarded[1], "http.request") == []
 
 
+@pytest.mark.expects_log("Exception in ASGI application")
+@pytest.mark.expects_log("http.500")
 async def test_traceback_of_a_fault_names_its_request(
     client: httpx2.AsyncClient, guarded: list[ForkedBridge], store: Store, mint: Mint
 ) -> None:
     topic = f"t-{uuid4().hex[:12]}"
-    index = Keys("delay").indexes(topic, 0)[0]
-    await store.command("SET", index, "not an index")
-    answer = await client.get(f"/v1/topics/{topic}/messages", headers=await mint.make("look"))
-    await store.command("DEL", index)
+    headers = await mint.make("send", "look")
+    send = {"id": "it", "body": "x" * 900, "delay": "1h"}
+    (await client.post(f"/v1/topics/{topic}/messages", json=send, headers=headers)).raise_for_status()
+    _, envelope = Keys("delay").record(topic, "it")[:2]
+    await store.command("SET", envelope, b"no envelope\n")
+    answer = await client.get(f"/v1/topics/{topic}/messages/it", headers=headers)
     problem = answer.json()
     assert (answer.status_code, "the line of its log with this request_id" in problem["detail"]) == (500, True)
     fault = await until_logged(guarded[0], "Exception in ASGI application\n", request_id=problem["request_id"])
-    assert "WRONGTYPE" in fault["exception"]
+    assert "JSONDecodeError" in fault["exception"]

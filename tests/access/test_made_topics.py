@@ -18,6 +18,7 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from bridge.store.made_topics import MadeTopics
+from bridge.store.replies import binaries, texts, whole
 from tests.access.conftest import Mint, id_of
 from tests.integration.amqp import Amqp
 
@@ -62,9 +63,9 @@ async def test_new_topic_takes_a_place_that_is_left(
 
     assert await MadeTopics(store, keys).count("t", topic, limit) == answer
 
-    assert sorted(await store.command("ZRANGE", keys.made_topics("t"), 0, -1)) == [name.encode() for name in left]
-    assert sorted(await store.command("SMEMBERS", keys.topics)) == [name.encode() for name in listed]
-    assert 364 * 86_400_000 < await store.command("PTTL", keys.made_topics("t")) <= 365 * 86_400_000
+    assert sorted(texts(await store.command("ZRANGE", keys.made_topics("t"), 0, -1))) == [*left]
+    assert sorted(texts(await store.command("SMEMBERS", keys.topics))) == [*listed]
+    assert 364 * 86_400_000 < whole(await store.command("PTTL", keys.made_topics("t"))) <= 365 * 86_400_000
 
 
 async def test_place_of_a_topic_that_is_not_listed_in_time_ends(store: Store) -> None:
@@ -194,12 +195,12 @@ async def test_call_that_would_make_a_topic_too_many_makes_nothing(
     reason = answer.json()[member]
     assert f"'{name}" in reason
     assert "this token has made 1 topics that exist; its limit is 1" in reason
-    assert [key for answered in await store.command_each("KEYS", f"*{name}*") for key in answered] == []
+    assert [key for answered in await store.command_each("KEYS", f"*{name}*") for key in binaries(answered)] == []
     for listed in (
         await store.command("SMEMBERS", "delay/topics"),
         await store.command("HKEYS", "delay/subscriptions"),
     ):
-        assert [member for member in listed if name.encode() in member] == []
+        assert [member for member in binaries(listed) if name.encode() in member] == []
     for topic in (name, f"{name}.callbacks"):
         assert await amqp.count(f"ready.{topic}") is None
         assert await amqp.count(f"dead.{topic}") is None

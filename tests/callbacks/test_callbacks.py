@@ -88,11 +88,10 @@ async def test_a_receiver_that_never_answers_dead_letters_the_message(topic: Top
     ("written", "reason"),
     [
         (answer(302, location="/elsewhere"), "redirect"),
-        (answer(200, b"x" * 70_000), "answer_too_long"),
         (b"this is no HTTP\r\n\r\n", "connection"),
         (answer(503), "status"),
     ],
-    ids=["redirect", "long", "nonsense", "503"],
+    ids=["redirect", "nonsense", "503"],
 )
 async def test_an_answer_other_than_2xx_is_a_failed_attempt(
     topic: Topic, receiver: Receiver, written: bytes, reason: str
@@ -107,6 +106,22 @@ async def test_an_answer_other_than_2xx_is_a_failed_attempt(
     assert attempts(calls) == ["1", "2"]
     await topic.until_state("o-1", "acked")
     assert (await until_subscription(topic, delivered=1))["last_failure"]["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    "written",
+    [answer(200, b"x" * 200_000), answer(200, b"x" * 9)[:-5]],
+    ids=["long", "a body that never ends"],
+)
+async def test_the_status_of_an_answer_decides_whatever_its_body(
+    topic: Topic, receiver: Receiver, written: bytes
+) -> None:
+    receiver.then = [written]
+    await subscribe(topic, receiver)
+    await topic.send(id="o-1", max_retry=0)
+    await receiver.some(1)
+    await topic.until_state("o-1", "acked")
+    assert (await until_subscription(topic, delivered=1))["failed"] == 0
 
 
 async def test_a_refused_connection_is_a_failed_attempt(topic: Topic, receiver: Receiver) -> None:

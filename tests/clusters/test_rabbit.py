@@ -6,9 +6,10 @@ The loss of one node delays sends for seconds. The loss of two refuses them. Nei
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import httpx2
 import pytest
@@ -108,8 +109,8 @@ class Probe:
         return monotonic() - began_s
 
 
-async def stalled(api: Api) -> list[httpx2.Response]:
-    return await asyncio.gather(*(api.send(PROBED, new_ulid(), delay=delay_ms) for delay_ms in TO_ALL_NODES_MS))
+def stalled(api: Api) -> list[Coroutine[Any, Any, httpx2.Response]]:
+    return [api.send(PROBED, new_ulid(), delay=delay_ms) for delay_ms in TO_ALL_NODES_MS]
 
 
 @pytest.mark.timeout(600)
@@ -141,7 +142,7 @@ async def test_loss_of_one_node_delays_sends_and_loss_of_two_refuses_them_withou
         second.freeze()
         # Its queues accept no message until the other nodes consider it down. Each send is new: an id that was
         # accepted is answered from Redis.
-        while 503 not in {answer.status_code for answer in await stalled(apis[0])}:
+        while 503 not in {answer.status_code for answer in await asyncio.gather(*stalled(apis[0]))}:
             await pause()
         await killed(second)
         assert await probe.accepted() < GOES_ON_WITHIN_S
@@ -180,3 +181,30 @@ async def test_sends_to_every_queue_resume_when_one_of_two_lost_nodes_returns(
         await going_on
     except TimeoutError as error:
         raise AssertionError(f"{error}\n{await raft_states(scene.cluster.nodes)}") from None
+
+
+@pytest.mark.timeout(600)
+async def test_bridges_are_ready_whenever_they_take_sends_while_the_nodes_are_restarted_in_turn(
+    scene: Scene, http: httpx2.AsyncClient, own: httpx2.AsyncClient
+) -> None:
+    probe = Probe([Api(own, bridge.url) for bridge in scene.bridges])
+    await probe.accepted()
+    refusals: list[str] = []
+    watching = [asyncio.create_task(watched(Api(http, bridge.url), refusals)) for bridge in scene.bridges]
+    try:
+        for node in scene.cluster.nodes:
+            await asyncio.to_thread(node.stop)
+            await started(node)
+            await probe.accepted()
+    finally:
+        await ended(*watching)
+    assert refusals == []
+
+
+async def watched(api: Api, refusals: list[str]) -> None:
+    """Notes when a bridge was not ready though sends to each node's queues that began with the question succeeded."""
+    while True:
+        ready, *sends = await asyncio.gather(api.call("GET", "/health/ready"), *stalled(api))
+        if ready.status_code == 503 and all(sent.status_code == 201 for sent in sends):
+            refusals.append(ready.text)
+        await pause()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 import pytest_asyncio
+from aio_pika import Message
 from redis.asyncio import Redis
 
 from bridge.local.errors import LocalError
@@ -20,17 +23,18 @@ from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.outcomes import read
 from bridge.store.records import Claim, Records
 from tests.forked_bridge import ForkedBridge
 from tests.integration.dead_letters import dead_ids, make_dead
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Topic, due_ms
 from tests.matrix.servers import Servers
-
-pytestmark = pytest.mark.timeout(90)
+from tests.replies import read_each
+from tests.waiting import pause
 
 IN_FOUR_BUCKETS = pytest.mark.parametrize("own", [{"BRIDGE_INDEX_BUCKETS": "4"}], indirect=True, ids=["4 buckets"])
+
+_MANY = 300  # more than a batch of acks or of messages
 
 SLOT_OF_FOUR_SECONDS = "delay.000d-00h-00m-03s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
 
@@ -80,9 +84,43 @@ async def records_on(node: RedisNode, own: Own) -> list[str]:
     return sorted(key.decode() for key in await command(node, "KEYS", f"{prefix(own)}/*/m/*"))
 
 
-async def command(node: RedisNode, *words: str) -> Any:
+async def command(node: RedisNode, *words: Any) -> Any:
     async with Redis.from_url(node.url) as redis:
         return await redis.execute_command(*words)  # type: ignore[no-untyped-call]
+
+
+async def move_slot(tag: str, holder: RedisNode, target: RedisNode, cluster: RedisCluster) -> None:
+    """Moves the slot of the tag with its keys to the target, as an operator's resharding does."""
+    slot = await command(target, "CLUSTER", "KEYSLOT", tag)
+    former, owner = await command(holder, "CLUSTER", "MYID"), await command(target, "CLUSTER", "MYID")
+    await command(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", former)
+    await command(holder, "CLUSTER", "SETSLOT", slot, "MIGRATING", owner)
+    while keys := await command(holder, "CLUSTER", "GETKEYSINSLOT", slot, 100):
+        await command(holder, "MIGRATE", "127.0.0.1", target.port, "", 0, 5_000, "KEYS", *keys)
+    for node in sorted(cluster.nodes, key=lambda node: node is not target):
+        await command(node, "CLUSTER", "SETSLOT", slot, "NODE", owner)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+async def test_every_answer_of_a_cluster_is_read(cluster: RedisCluster, protocol: int) -> None:
+    await read_each(cluster.url, protocol)
+
+
+async def health_until_cancelled(own: Own) -> list[str]:
+    """Asks for the health again and again. Returns the answers that were not 200."""
+    refusals: list[str] = []
+    with suppress(asyncio.CancelledError):
+        while True:
+            answer = await own.topic.client.get("/health/ready")
+            if answer.status_code != 200:
+                refusals.append(answer.text)
+            await pause()
+    return refusals
+
+
+async def ended(watching: asyncio.Task[list[str]]) -> list[str]:
+    watching.cancel()
+    return await watching
 
 
 async def test_topics_on_every_master_work_like_on_one_server(own: Own, cluster: RedisCluster) -> None:
@@ -118,9 +156,12 @@ async def test_killed_master_stops_only_its_topics_until_it_is_back(own: Own, cl
     victim = cluster.holder(f"{prefix(own)}/topics")
     living = [topic_on(node, own, cluster) for node in cluster.nodes if node is not victim]
     dead = topic_on(victim, own, cluster)
+    waiting = topic_on(victim, own, cluster)
+    await waiting.put_policy()
     for topic in (dead, *living):
         await topic.put_policy()
         await topic.send(id="due", delay="3s")
+    watching = asyncio.create_task(health_until_cancelled(own))
     await asyncio.to_thread(victim.kill)
     await dead.send(id="refused", expect=503)
     await dead.call("POST", "/pull", {"wait": 0}, expect=503)
@@ -131,11 +172,36 @@ async def test_killed_master_stops_only_its_topics_until_it_is_back(own: Own, cl
         unused = topic_on(cluster.holder(topic.name), own, cluster)
         await unused.send(id="sent")
         assert await unused.pull_ids(1) == ["sent"]
-    assert (await own.topic.client.get("/health/ready")).status_code == 200
+    # Acks and messages of AMQP clients for its topics wait, and hold up no others.
+    async with own.amqp.connection.channel() as channel:
+        for name in ("delay.done", "delay.in"):
+            entry = await channel.get_exchange(name, ensure=False)
+            for number in range(_MANY):
+                message = Message(b"", headers={"x-delay": 3_600_000}, message_id=f"{name}-{number}")
+                await entry.publish(message, waiting.name)
+    await living[0].send(id="acked")
+    await own.amqp.publish("delay.done", living[0].name, b"", message_id="acked")
+    await own.amqp.publish("delay.in", living[0].name, headers={"x-delay": 3_600_000}, message_id="passes")
+    while await living[0].state("acked") != "acked":
+        await pause()
+    while (await living[0].call("GET", "/messages"))["items"][-1]["id"] != "passes":
+        await pause()
+    health = (await own.topic.client.get("/health/ready")).json()
+    assert health["status"] == "degraded"
+    (finding,) = health["findings"]
+    assert finding["severity"] == "warning"
+    assert re.match(rf"Redis at 127.0.0.1:{victim.port} .*calls about its topics are refused", finding["says"])
     await asyncio.to_thread(cluster.start)
     assert await dead.pull_ids(1) == ["due"]
     await dead.send(id="taken")
     assert await dead.pull_ids(1) == ["taken"]
+    while (await waiting.info())["counts"]["waiting"] < _MANY:
+        await pause()
+    # Calls about the other masters' topics were answered all the time.
+    assert await ended(watching) == []
+    async with asyncio.timeout(5):
+        while (await own.topic.client.get("/health/ready")).json()["status"] != "ok":
+            await pause()
     names = [one["topic"] for one in (await own.topic.client.get("/v1/topics")).json()["topics"]]
     assert {dead.name, *(topic.name for topic in living)} <= set(names)
 
@@ -145,18 +211,31 @@ async def test_call_of_a_moved_slot_is_run_by_its_new_master(own: Own, cluster: 
     records = Records(keys=Keys("moved"), retention_ms=1_000, tombstone_ms=1_000)
     store = Store(cluster.url, timeout_ms=5_000)
     try:
-        assert read(name, "m-1", (await store.run([records.look(name, "m-1")]))[0]).verdict == "unknown"
+        assert (await store.run([records.look(name, "m-1")]))[0].verdict == "unknown"
         target = cluster.nodes[1]
-        slot, owner = await command(target, "CLUSTER", "KEYSLOT", name), await command(target, "CLUSTER", "MYID")
-        for node in (target, cluster.nodes[2], cluster.nodes[0]):
-            await command(node, "CLUSTER", "SETSLOT", slot, "NODE", owner)
+        await move_slot(name, cluster.nodes[0], target, cluster)
         claim = Claim("m-1", mode="in", when_ms=0, ttl_ms=-1, max_retry=0, nonce=1, fresh=0, labels="", by="-")
-        scheduled, looked = await store.run([records.schedule(name, claim), records.look(name, "m-1")])
-        assert read(name, "m-1", scheduled).verdict == "created"
-        assert read(name, "m-1", looked).verdict == "unknown"  # the schedule is not confirmed yet
+        scheduled, looked = await store.run_both(records.schedule(name, claim), records.look(name, "m-1"))
+        assert scheduled.verdict == "created"
+        assert looked.verdict == "unknown"  # the schedule is not confirmed yet
         assert await command(target, "EXISTS", f"moved/{{{name}}}/m/m-1") == 1
     finally:
         await store.close()
+
+
+async def test_moved_slots_leave_a_bridge_ready(own: Own, cluster: RedisCluster) -> None:
+    former, target, _ = cluster.nodes
+    topic = topic_on(former, own, cluster)
+    await topic.put_policy()
+    watching = asyncio.create_task(health_until_cancelled(own))
+    probes = [f":probe:{number}" for number in range(40)]
+    moved = [topic.name, *(tag for tag in probes if cluster.holder(tag) is former)]
+    for tag in moved:
+        await move_slot(tag, former, target, cluster)
+    await topic.send(id="behind")
+    for tag in moved:
+        await move_slot(tag, target, former, cluster)
+    assert await ended(watching) == []
 
 
 @IN_FOUR_BUCKETS
@@ -209,6 +288,7 @@ async def test_dead_letters_whose_ids_were_taken_are_replayed_from_each_bucket(o
 
 
 @IN_FOUR_BUCKETS
+@pytest.mark.expects_log("service.refused")
 async def test_bridge_with_another_number_of_buckets_refuses_to_start(own: Own, local_dir: Path) -> None:
     settings = {**own.settings, "BRIDGE_INDEX_BUCKETS": "3"}
     other = ForkedBridge(local_dir / own.vhost / "other" / "bridge.log", free_ports(1)[0], settings)

@@ -18,6 +18,7 @@ from tests.fault.stage import Stage, killed, started
 from tests.fault.whereabouts import whereabouts
 from tests.history import History
 from tests.matrix.servers import Servers
+from tests.replies import read_each
 
 RATE_PER_S = 50
 PULLED, CONSUMED = "failover-pulled", "failover-consumed"
@@ -28,6 +29,11 @@ def sentinels(local_dir: Path, servers: Servers) -> Iterator[RedisSentinels]:
     folder, installed = local_dir / "redis-sentinels", servers.redis_installation
     with RedisSentinels(folder, installation=installed, program=servers.redis_program) as sentinels:
         yield sentinels
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+async def test_every_answer_of_a_master_under_sentinels_is_read(sentinels: RedisSentinels, protocol: int) -> None:
+    await read_each(sentinels.url, protocol)
 
 
 @pytest.mark.timeout(200)

@@ -8,10 +8,11 @@ from typing import Any
 
 from bridge.cli import failures
 from bridge.cli.commands import COMMANDS, load
+from bridge.cli.groups import OptionsAnywhere
 from tests.docs.documents import PROJECT
 
 PAGE = PROJECT / "docs" / "cli.md"
-SHARED = ("--url", "--token", "--json")
+SHARED = ("--url", "--token", "--ca", "--cert", "--key", "--json")
 
 INTRODUCTION = """\
 # The command line
@@ -30,9 +31,14 @@ Client commands call the bridge of `--url`, or of the variable `BRIDGE_URL`. The
 `BRIDGE_TOKEN`. If none of them is given, they call the bridge of a running `make run`: its address is in
 `.local/run.json`. Otherwise they call `http://127.0.0.1:8080`. A token goes only to an address that you name.
 
+For an `https:` address they trust the authorities of the system. If the bridge has a certificate of your own authority,
+name its file with `--ca` or `BRIDGE_CA`: `delaybridge topics --url https://bridge.example --ca authority.pem`. A proxy
+may ask for a client certificate, which `--cert` and `--key` name.
+
 `serve`, `door`, `doctor`, `topology`, `token`, `config`, `audit`, `backup` and `restore` need the
 [settings](operating/settings.md) of a bridge, and `--config FILE` names a file of them. Of these only `doctor` calls
-the bridge, to ask for its health. `migrate` asks RabbitMQ's management API.
+the bridge, to ask for its health. `migrate` asks RabbitMQ's management API. If `--url`
+or `BRIDGE_URL` names a bridge, `migrate` calls that bridge too.
 
 ## Options of every client command
 
@@ -44,7 +50,8 @@ These options may come before or after the name of the command.
 
 OUTPUT = """
 A terminal shows tables. A pipe gets plain columns without escape codes, and so does a terminal with `NO_COLOR`. Tables
-cut long bodies. `get` and `--json` show all of a body. With `--json` a list is one object a line (NDJSON). The objects
+cut long bodies. If a content type is neither JSON nor text, they show `base64:` and the body in base64. `get` and
+`--json` show all of a body, as `body` or `body_base64`. With `--json` a list is one object a line (NDJSON). The objects
 are those of the API, and their numbers keep every digit.
 
 A call that fails prints one message on standard error: what went wrong, the address, and what to do next. A refused
@@ -94,6 +101,8 @@ def _command(name: str, command: Any, rank: str) -> Iterator[str]:
         yield "\n| argument or option | meaning |\n| --- | --- |\n"
         for parameter in own:
             yield f"| {_form(parameter)} | {_meaning(parameter)} |\n"
+    if isinstance(command, OptionsAnywhere):
+        yield "\nThese options may come before or after the name of the command.\n"
     for inner, subcommand in getattr(command, "commands", {}).items():
         yield from _command(f"{name} {inner}", subcommand, "###")
 
@@ -108,7 +117,8 @@ def _usage(command: Any) -> str:
 
 
 def _is_client(command: Any) -> bool:
-    return any(parameter.opts[0] == "--url" for parameter in command.params)
+    """Whether the command has all options of client commands, which the page lists once."""
+    return {*SHARED} <= {parameter.opts[0] for parameter in command.params}
 
 
 def _form(parameter: Any) -> str:

@@ -49,8 +49,8 @@ Kubernetes sets for a Service whose name begins with `bridge`.
 `delaybridge topology`, `token` and `audit` ask the servers of a running `make run` if the environment names neither a
 server nor a file. They say so on standard error.
 
-`BRIDGE_URL` and `BRIDGE_TOKEN` are no settings of a bridge. Client commands such as `delaybridge send` read them
-([the command line](../cli.md#which-bridge)).
+`BRIDGE_URL`, `BRIDGE_TOKEN`, `BRIDGE_CA`, `BRIDGE_CERT` and `BRIDGE_KEY` are no settings of a bridge. Client commands
+such as `delaybridge send` read them ([the command line](../cli.md#which-bridge)).
 
 The variables `OTEL_…` of OpenTelemetry switch [spans](tracing.md#variables) on.
 

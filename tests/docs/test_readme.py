@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ import orjson
 import pytest
 
 from bridge.local.rabbitmq import RabbitNode
+from tests.command import command
 from tests.docs.documents import PROJECT, blocks, text
 from tests.integration.topic import Topic
 
 README = text("README.md")
 PRINTED_URL = "http://127.0.0.1:8080"
 TOPIC = "hello"
+COMMAND = ".venv/bin/delaybridge"
 
 
 def curls(named: str) -> list[str]:
@@ -49,14 +52,20 @@ async def answers_of(commands: list[str], bridge_url: str, cwd: Path) -> list[An
     ]
 
 
-async def test_first_message_is_sent_looked_up_pulled_and_acknowledged(bridge_url: str, tmp_path: Path) -> None:
-    sent, found, pulled, acked = await answers_of(curls("hello-1"), bridge_url, tmp_path)
+async def test_first_message_is_sent_looked_up_pulled_and_acknowledged(bridge_url: str) -> None:
+    (block,) = (code for code in blocks(README, "sh") if code.startswith(COMMAND))
+    answers = []
+    for line in block.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == COMMAND
+        ended = await command(*arguments, "--json", settings={"BRIDGE_URL": bridge_url})
+        assert ended.exit_code == 0, ended.output
+        answers.append(orjson.loads(ended.stdout))
+    sent, found, pulled, acked = answers
     assert (sent["id"], sent["state"]) == ("hello-1", "waiting")
     assert found == sent
-    assert [(message["id"], message["body"], message["state"]) for message in pulled["messages"]] == [
-        ("hello-1", {"hello": "world"}, "leased")
-    ]
-    assert acked == {"results": [{"id": "hello-1", "result": "acked"}]}
+    assert (pulled["id"], pulled["body"], pulled["state"]) == ("hello-1", {"hello": "world"}, "leased")
+    assert acked == {"id": "hello-1", "result": "acked"}
 
 
 async def test_second_message_is_moved_listed_and_deleted(bridge_url: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,20 @@ def test_every_named_test_exists(document: Path) -> None:
 
 
 def test_every_promise_and_every_failure_names_a_test() -> None:
-    guarantees = (PROJECT / "docs" / "guarantees.md").read_text()
-    promises = rows(section(guarantees, "Promises"))
-    failures = [row for part in section(guarantees, "When something fails").split("\n### ")[1:] for row in rows(part)]
+    proofs = (PROJECT / "docs" / "proofs.md").read_text()
+    tables = [rows(section(proofs, title)) for title in ("Promises", "Rules of the protocol", "Limits")]
+    failures = [row for part in section(proofs, "When something fails").split("\n### ")[1:] for row in rows(part)]
 
-    assert [row[0] for row in (*promises, *failures) if not _TEST.search(row[-1])] == []
-    assert (len(promises), len(failures) >= 60) == (7, True)
+    assert [row[0] for row in (*chain(*tables), *failures) if not _TEST.search(row[-1])] == []
+    assert (len(tables[0]), len(failures) >= 60) == (7, True)
+
+
+def test_every_promise_has_its_proofs_under_its_name() -> None:
+    promised, proved = (
+        [row[0] for row in rows(section((PROJECT / "docs" / name).read_text(), "Promises"))]
+        for name in ("guarantees.md", "proofs.md")
+    )
+
+    assert [re.sub(r"[\[\]]|\(.*\)", "", promise) for promise in promised] == [
+        re.sub(r"[\[\]]|\(.*\)", "", promise) for promise in proved
+    ]

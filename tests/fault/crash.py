@@ -38,8 +38,9 @@ class Mortal:
 
     def __init__(self, stage: Stage, *, grace_ms: int = 10_000, **settings: Any) -> None:
         self._amqp, self._redis = Proxy(stage.rabbit.amqp_url), Proxy(stage.redis.url)
-        self._settings = {"grace": grace_ms, "camellia": False, **PATIENCE, **settings}
+        self._settings = {"grace": grace_ms, "camellia": False, "backoff_first": 0, **PATIENCE, **settings}
         self.reached = asyncio.Event()
+        self._stopped: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> Service:
         await self._amqp.__aenter__()
@@ -75,13 +76,16 @@ class Mortal:
         await self._redis.__aexit__()
         with suppress(Unavailable):
             await self.service.stop()
+        for task in self._stopped:
+            task.cancel()
+        await asyncio.gather(*self._stopped, return_exceptions=True)
 
     def _stops_at_script(self, name: str, *, before: bool) -> None:
         for context in (self.service.context, self.service.loops_context):
             context.store.run = self._stopping_run(context.store.run, name, before=before)  # type: ignore[method-assign]
 
     def _stopping_run(self, run: Run, name: str, *, before: bool) -> Run:
-        async def stopping(calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
+        async def stopping(calls: Sequence[Call[Any]], until_s: float | None = None) -> list[Any]:
             meant = any(call.script.name == name for call in calls)
             if meant and before:
                 await self._stop()
@@ -104,6 +108,9 @@ class Mortal:
 
     async def _stop(self) -> None:
         self.reached.set()
+        task = asyncio.current_task()
+        assert task is not None
+        self._stopped.add(task)
         await asyncio.Event().wait()
 
 

@@ -22,7 +22,7 @@ from tests.fault.stage import Stage
 async def running(stage: Stage, **settings: Any) -> AsyncIterator[Service]:
     """A service on the servers of the stage, unless the settings name others. A test may stop it earlier."""
     servers = {"amqp_url": stage.rabbit.amqp_url, "redis_url": stage.redis.url}
-    own = Settings(**{**servers, "camellia": False, **settings})
+    own = Settings(**{**servers, "camellia": False, "backoff_first": 0, **settings})
     service = assemble(own).default
     await service.start()
     try:
@@ -36,7 +36,7 @@ async def fire_answered(service: Service) -> None:
     store, answered = service.loops_context.store, asyncio.Event()
     run = store.run
 
-    async def noting(calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
+    async def noting(calls: Sequence[Call[Any]], until_s: float | None = None) -> list[Any]:
         answers = await run(calls, until_s)
         if any(call.script.name == "fire" for call in calls):
             answered.set()

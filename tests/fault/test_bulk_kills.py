@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest_asyncio
 
+from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from bridge.service.bulk_actions import AT_ONCE
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from tests.forked_bridge import ForkedBridge
 from tests.integration.bulk import act, operation, send_numbered, until_ended
 from tests.integration.own import Own, own_bridge
+from tests.integration.topic import Topic, due_ms
 from tests.waiting import pause
 
 _COUNT = 2_500
 _OTHERS = 100
+_SHOWN = 25  # one in so many is looked at
 
 
 @pytest_asyncio.fixture
@@ -56,3 +64,36 @@ async def test_operation_of_a_killed_process_makes_each_message_due_once(own: Ow
     assert sorted(delivered) == ids
     counts = (await topic.info())["counts"]
     assert (counts["waiting"], counts["ready"], counts["acked"]) == (2 * _OTHERS, 0, _COUNT)
+
+
+async def test_a_process_frozen_in_an_operation_that_another_ends_changes_nothing_more_and_goes_on(own: Own) -> None:
+    topic, other = own.topic, own.with_fresh_topic().topic
+    ids = await send_numbered(topic, "in", _COUNT, delay="2h")
+    await send_numbered(other, "in", AT_ONCE + 1, delay="2h")
+    begun = (await act(topic, "move", id_prefix="in-", delay="3h", expect=202))["operation"]
+    at_first = due_ms(await topic.look(ids[1_200]))
+    while due_ms(await topic.look(ids[1_200])) == at_first:  # it is in the middle of a portion then
+        await pause()
+    os.kill(own.bridge.pid, signal.SIGSTOP)
+    second = ForkedBridge(own.bridge.log_file.with_name("second.log"), free_ports(1)[0], own.settings)
+    try:
+        await asyncio.to_thread(second.start)
+        async with httpx2.AsyncClient(base_url=second.url, timeout=90) as client:
+            there = Topic(client, topic.name)
+            assert (await operation(there, begun["id"]))["done"] < _COUNT
+            await until_ended(there, begun["id"])  # it waits for the end of the lease, which lasts 15 s
+            again = (await act(there, "move", id_prefix="in-", delay="5h", expect=202))["operation"]
+            moved = await until_ended(there, again["id"])
+            assert (moved["state"], moved["done"]) == ("done", _COUNT)
+            due = [due_ms(await there.look(one)) for one in ids[::_SHOWN]]
+    finally:
+        await asyncio.to_thread(second.kill)
+        os.kill(own.bridge.pid, signal.SIGCONT)
+    while (await topic.client.get(f"/v1/topics/{topic.name}")).status_code == 503:
+        await pause()  # it refuses what came while it was frozen
+    # The thawed process takes this one once it has let the first one go.
+    further = (await act(other, "delete", id_prefix="in-", expect=202))["operation"]
+    assert (await until_ended(other, further["id"]))["done"] == AT_ONCE + 1
+    assert [due_ms(await topic.look(one)) for one in ids[::_SHOWN]] == due
+    first = await operation(topic, begun["id"])
+    assert (first["state"], first["done"], first["failed"]) == ("done", _COUNT, 0)

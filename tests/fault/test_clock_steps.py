@@ -5,21 +5,24 @@ from __future__ import annotations
 
 import asyncio
 import re
+from time import monotonic
 
 import pytest
 
 from bridge.loops.watch import Watch
 from bridge.model.message import Envelope, State
-from bridge.model.values import Draft
+from bridge.model.values import Draft, Policy, Release
 from bridge.service import lease_copies
 from bridge.service.service import Service
 from tests.fault.inside import fire_answered, running
 from tests.fault.stage import Stage
+from tests.forked_bridge import PATIENCE
 from tests.waiting import pause
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 LEASE_MS = 5_000
 PATIENCE_S = 90  # less than an hour
+SOON_S = 20
 TOPIC = "clock"
 
 
@@ -29,7 +32,7 @@ def set_clock(service: Service, now: int | str) -> None:
 
 
 async def test_message_due_while_the_clock_is_a_day_back_comes_when_the_clock_is_right(stage: Stage) -> None:
-    async with running(stage) as service:
+    async with running(stage, **PATIENCE) as service:
         await service.sending.send(Draft(topic=TOPIC, id="late", envelope=Envelope(body=b"1"), delay_ms=4_000))
         set_clock(service, int(service.context.store.clock.now_ms()) - DAY_MS)
         await fire_answered(service)
@@ -44,7 +47,7 @@ async def test_ready_message_that_is_pulled_while_the_clock_is_an_hour_back_come
     stage: Stage,
 ) -> None:
     topic = f"{TOPIC}-ready"
-    async with running(stage) as service:
+    async with running(stage, **PATIENCE) as service:
         await service.sending.send(Draft(topic=topic, id="it", envelope=Envelope(body=b"1")))
         (leased,) = await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=LEASE_MS)
         await service.settling.nack_leased(leased, delay_ms=0, reason=None)
@@ -63,7 +66,7 @@ async def test_lease_that_sees_the_clock_an_hour_back_ends_in_time(
 ) -> None:
     monkeypatch.setattr(lease_copies, "MISSING_AT_MOST_MS", 2_000)
     topic = f"{TOPIC}-{published_by.replace(' ', '-')}"
-    async with running(stage, lease_copy_after=500) as service:
+    async with running(stage, lease_copy_after=500, **PATIENCE) as service:
         await service.sending.send(Draft(topic=topic, id="it", envelope=Envelope(body=b"1")))
         assert await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=LEASE_MS)
         unacked = service.settling._unacked
@@ -80,9 +83,134 @@ async def test_lease_that_sees_the_clock_an_hour_back_ends_in_time(
             assert await service.pulling.pull([topic], limit=1, wait_ms=80_000, lease_ms=LEASE_MS)
 
 
+async def ahead(service: Service) -> None:
+    """Sets the clock two hours ahead, and lets the service hear it."""
+    clock = service.context.store.clock
+    before_ms = clock.now_ms()
+    set_clock(service, int(before_ms) + 2 * HOUR_MS)
+    async with asyncio.timeout(SOON_S):
+        while clock.now_ms() < before_ms + HOUR_MS:
+            await service.lookup.get_many(TOPIC, ["unknown"])
+
+
+async def right(service: Service) -> None:
+    set_clock(service, "")
+    await service.lookup.get_many(TOPIC, ["unknown"])
+
+
+def draft(topic: str, message_id: str, **when: int) -> Draft:
+    return Draft(topic=topic, id=message_id, envelope=Envelope(body=b"1"), **when)  # type: ignore[arg-type]
+
+
+async def pulled(service: Service, topic: str, *, most: int = 1) -> list[str]:
+    async with asyncio.timeout(SOON_S):
+        leased = await service.pulling.pull([topic], limit=most, wait_ms=20_000, lease_ms=60_000)
+    return [one.message.record.id for one in leased]
+
+
+@pytest.mark.parametrize("release", [Release.CHECKED, Release.DIRECT])
+async def test_message_that_was_sent_while_the_clock_was_ahead_comes_after_its_delay(
+    stage: Stage, release: Release
+) -> None:
+    topic = f"{TOPIC}-ahead-{release}"
+    async with running(stage, **PATIENCE) as service:
+        await service.topics.put_policy(topic, Policy(release=release))
+        await service.sending.send(draft(topic, "first", delay_ms=100))
+        await pulled(service, topic)
+        await ahead(service)
+        began_s = monotonic()
+        await service.sending.send(draft(topic, "it", delay_ms=1_500))
+        await right(service)
+        assert await pulled(service, topic) == ["it"]
+        assert monotonic() - began_s >= 1.5
+        if release is Release.CHECKED:
+            watch = Watch(service.loops_context)
+            async with asyncio.timeout(SOON_S):
+                while not any("1 messages were released so" in finding.says for finding in watch.findings):
+                    await watch.run_once()
+
+
+async def test_messages_that_share_a_bundle_come_after_their_delays_and_not_before_an_instant(stage: Stage) -> None:
+    topic = f"{TOPIC}-bundle"
+    async with running(stage, **PATIENCE) as service:
+        await service.sending.send(draft(topic, "first"))
+        await pulled(service, topic)
+        await ahead(service)
+        instant_ms = int(service.context.store.clock.now_ms()) + 1_500
+        began_s = monotonic()
+        drafts = [
+            draft(topic, "1", delay_ms=1_500),
+            draft(topic, "2", delay_ms=1_600),
+            draft(topic, "3", delay_ms=2_900),
+        ]
+        await service.sending.send_many([*drafts, draft(topic, "instant", deliver_at_ms=instant_ms)])
+        await right(service)
+        assert [await pulled(service, topic) for _ in range(3)] == [["1"], ["2"], ["3"]]
+        assert monotonic() - began_s >= 2.9
+        assert (await service.lookup.get(topic, "instant")).record.state is State.WAITING
+
+
+@pytest.mark.parametrize("after_ms", [0, 500], ids=["with its lease copy", "unacknowledged"])
+async def test_lease_that_began_while_the_clock_was_ahead_ends_in_time(stage: Stage, after_ms: int) -> None:
+    topic = f"{TOPIC}-lease-{after_ms}"
+    async with running(stage, lease_copy_after=after_ms, **PATIENCE) as service:
+        await service.sending.send(draft(topic, "it"))
+        await ahead(service)
+        began_s = monotonic()
+        assert await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=2_000)
+        await right(service)
+        assert await pulled(service, topic) == ["it"]
+        assert monotonic() - began_s >= 2
+
+
+@pytest.mark.parametrize("extended", ["while the clock is ahead", "after the clock is right"])
+async def test_lease_that_was_extended_beside_a_step_lasts_for_the_extension(stage: Stage, extended: str) -> None:
+    topic = f"{TOPIC}-extended-{extended[:5]}"
+    async with running(stage, lease_copy_after=0, **PATIENCE) as service:
+        await service.sending.send(draft(topic, "it"))
+        if extended.startswith("after"):
+            await ahead(service)
+        assert await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=1_500)
+        if extended.startswith("after"):
+            await right(service)
+        else:
+            await ahead(service)
+        began_s = monotonic()
+        await service.settling.extend(topic, "it", receipt=None, lease_ms=2_500)
+        await right(service)
+        assert await pulled(service, topic) == ["it"]
+        assert monotonic() - began_s >= 2.5
+
+
+async def test_retry_that_was_asked_for_while_the_clock_was_ahead_comes_after_its_delay(stage: Stage) -> None:
+    topic = f"{TOPIC}-nack"
+    async with running(stage, **PATIENCE) as service:
+        await service.sending.send(draft(topic, "it"))
+        (leased,) = await service.pulling.pull([topic], limit=1, wait_ms=20_000, lease_ms=LEASE_MS)
+        await ahead(service)
+        began_s = monotonic()
+        await service.settling.nack_leased(leased, delay_ms=1_500, reason=None)
+        await right(service)
+        assert await pulled(service, topic) == ["it"]
+        assert monotonic() - began_s >= 1.5
+
+
+async def test_message_that_was_released_while_the_clock_was_ahead_can_be_pulled_soon(stage: Stage) -> None:
+    topic = f"{TOPIC}-released"
+    async with running(stage, **PATIENCE) as service:
+        await service.sending.send(draft(topic, "first", delay_ms=100))
+        await pulled(service, topic)
+        await ahead(service)
+        await service.sending.send(draft(topic, "it"))
+        while (await service.lookup.get(topic, "it")).record.state is not State.READY:
+            await pause()
+        await right(service)
+        assert await pulled(service, topic) == ["it"]
+
+
 @pytest.mark.parametrize(("step_ms", "direction"), [(-3_600_000, "back"), (3_600_000, "ahead")])
 async def test_watch_reports_a_step_of_the_clock(stage: Stage, step_ms: int, direction: str) -> None:
-    async with running(stage, verify_every=0) as service:
+    async with running(stage, verify_every=0, **PATIENCE) as service:
         await service.lookup.get_many(TOPIC, ["unknown"])
         set_clock(service, int(service.context.store.clock.now_ms()) + step_ms)
         await service.lookup.get_many(TOPIC, ["unknown"])

@@ -12,6 +12,7 @@ from bridge.broker.client.consumer import Consumer
 from bridge.broker.publications import Route
 from bridge.service.service import Service
 from bridge.store import intents
+from bridge.store.replies import texts
 from tests.fault.api import now_ms
 from tests.fault.crash import ABSENCE_MS, DyingAt, after, before, comes_once, dies_in, dying, on_way, pull, restarted
 from tests.fault.stage import Stage
@@ -122,9 +123,9 @@ async def test_notes_of_acknowledged_messages_are_forgotten(stage: Stage) -> Non
 async def notes(service: Service) -> list[str]:
     """The names of the intents of all sessions."""
     store, keys = service.context.store, service.context.records.keys
-    sessions = await store.command("ZRANGE", keys.ingress_sessions, 0, -1)
-    of_sessions = [await store.command("HKEYS", keys.ingress_intents(name.decode())) for name in sessions]
-    return [note.decode() for names in of_sessions for note in names]
+    sessions = texts(await store.command("ZRANGE", keys.ingress_sessions, 0, -1))
+    of_sessions = [await store.command("HKEYS", keys.ingress_intents(name)) for name in sessions]
+    return [note for names in of_sessions for note in texts(names)]
 
 
 async def publish_and_wait(stage: Stage, topic: str, *messages: aio_pika.Message) -> None:

@@ -44,7 +44,7 @@ def silent_from_lease(service: Service, redis: Proxy) -> asyncio.Event:
     store, asked = service.context.store, asyncio.Event()
     run = store.run
 
-    async def silencing(calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
+    async def silencing(calls: Sequence[Call[Any]], until_s: float | None = None) -> list[Any]:
         if any(call.script.name == "lease" for call in calls):
             redis.fall_silent()
             asked.set()

@@ -1,18 +1,19 @@
-"""Tests that sweeps of a topic without a dead queue disturb nobody, and that a bridge finds a dead queue of another."""
+"""Tests that a missing queue disturbs nobody who takes from others, and that a bridge finds a dead queue of another."""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
 
+from bridge.broker.ready.taken import ack_all
+from bridge.model.errors import QueueMissing
 from bridge.service.service import Service
 from tests.fault.crash import draft, pull, send
 from tests.fault.inside import running
 from tests.fault.stage import Stage
 from tests.forked_bridge import PATIENCE
 
-pytestmark = pytest.mark.timeout(90)
-
 CHANNELS = 8  # of the taker
+ROUNDS = 20
 
 
 async def test_sweeps_of_a_topic_without_letters_leave_messages_with_those_who_took_them(stage: Stage) -> None:
@@ -28,6 +29,26 @@ async def test_sweeps_of_a_topic_without_letters_leave_messages_with_those_who_t
 
         # RabbitMQ closes a channel over a get from a missing queue, and requeues what was taken over it.
         assert [one.message.channel.is_closed for (one,) in taken] == [False] * CHANNELS
+
+
+async def test_gets_from_missing_queues_disturb_no_get_over_the_same_channels(stage: Stage) -> None:
+    async with running(stage, **PATIENCE) as service:
+        broker = service.context.broker
+        await send(service, draft("lively"))
+        ready = broker.declared.ready_queue("lively")
+        (first,) = await broker.taker.take(ready, 1)
+        asked = [ready, ready, "gone"] * CHANNELS
+
+        for _ in range(ROUNDS):
+            answers = await asyncio.gather(*(broker.taker.take(queue, 1) for queue in asked), return_exceptions=True)
+            for queue, answer in zip(asked, answers, strict=True):
+                if queue == "gone":
+                    assert isinstance(answer, QueueMissing)
+                else:
+                    assert isinstance(answer, list)
+                    await ack_all(answer)
+
+        assert not first.message.channel.connection.is_closed
 
 
 async def test_letters_that_died_in_another_bridge_are_swept(stage: Stage) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from time import monotonic
@@ -137,6 +138,26 @@ async def test_calls_in_an_outage_are_refused_in_time_and_no_message_is_lost(
     assert len({one["id"] for one in pulled}) == len(pulled)
     assert all(now_ms() >= instant_ms(one["due_at"]) for one in pulled)
     assert (bridge.running, bridge.pid) == (True, process)
+
+
+@pytest.mark.parametrize("outage", OUTAGES, ids=lambda outage: outage.__name__)
+async def test_log_tells_when_a_server_is_away_and_back_though_nobody_asks_for_the_health(
+    stage: Stage, bridge: ForkedBridge, http: httpx2.AsyncClient, outage: Outage
+) -> None:
+    api, part = Api(http, bridge.url), "store" if outage in (redis_killed, redis_frozen) else "broker"
+    seen = len(told(bridge, part))
+    async with outage(stage):
+        while told(bridge, part)[seen:][:1] != ["server.away"]:
+            await api.call("POST", "/v1/topics/told/messages", {"body": 1, "delay": 100})
+            await pause()
+    while told(bridge, part)[-1] != "server.back":
+        await pause()
+
+
+def told(bridge: ForkedBridge, part: str) -> list[str]:
+    """What the log says of this server: that it is away, and that it is back."""
+    lines = [json.loads(line) for line in bridge.log_file.read_text().splitlines() if '"event": "server.' in line]
+    return [line["event"] for line in lines if line["part"] == part]
 
 
 async def waiting_parts(api: Api) -> set[str]:

@@ -11,6 +11,7 @@ import pytest
 from bridge.broker.publications import Publication
 from bridge.model.errors import BrokerUnavailable, StoreUnavailable
 from bridge.service.service import Service
+from bridge.store.replies import binaries
 from tests.fault.crash import draft, pull, send
 from tests.fault.inside import running
 from tests.fault.stage import Stage
@@ -20,8 +21,7 @@ DAY_MS = 86_400_000
 
 
 async def records(service: Service, topic: str) -> list[bytes]:
-    found: list[bytes] = await service.context.store.command("KEYS", f"*{{{topic}}}/m/*")
-    return found
+    return binaries(await service.context.store.command("KEYS", f"*{{{topic}}}/m/*"))
 
 
 async def test_a_send_that_was_not_published_leaves_no_record(stage: Stage) -> None:

@@ -21,6 +21,7 @@ from tests.fault.stage import Stage
 from tests.fault.test_crash_in_bundles import each_comes_once
 from tests.fault.test_removed_topics import exists
 from tests.fault.test_unpacked_bundles import ready_queue, take_id
+from tests.forked_bridge import PATIENCE
 
 PATIENCE_S = 30.0
 IDS = [f"m-{at}" for at in range(7)]
@@ -89,7 +90,7 @@ async def test_copies_that_can_not_be_parked_are_tried_again_and_come_once(stage
 
         return parking
 
-    async with running(stage) as service, ready_queue(stage, service, topic) as (channel, ready):
+    async with running(stage, **PATIENCE) as service, ready_queue(stage, service, topic) as (channel, ready):
         replace_parking(service.context.broker.releases, failing_twice)
         due_ms = await send_all(service, topic)
         async with asyncio.timeout(PATIENCE_S):
@@ -110,7 +111,7 @@ async def test_copies_count_as_parked_once_a_new_slot_has_settled(
 ) -> None:
     """A broker that is killed forgets a queue that is younger."""
     asked, settled = asyncio.Event(), asyncio.Event()
-    async with running(stage) as service:
+    async with running(stage, **PATIENCE) as service:
 
         async def settling(*_: object, **__: object) -> None:
             asked.set()
@@ -132,14 +133,14 @@ async def test_copies_count_as_parked_once_a_new_slot_has_settled(
 async def test_stopping_bridge_parks_what_is_left_of_an_opened_bundle(stage: Stage) -> None:
     """The next bridge delivers the rest in time, and no message twice."""
     topic = "split-stopped"
-    async with running(stage) as service, ready_queue(stage, service, topic) as (channel, ready):
+    async with running(stage, **PATIENCE) as service, ready_queue(stage, service, topic) as (channel, ready):
         due_ms = await send_all(service, topic)
         async with asyncio.timeout(PATIENCE_S):
             first = await take_id(ready)
             await service.stop()
         checkpoint = await channel.declare_queue("delay.checkpoint", passive=True)
         assert checkpoint.declaration_result.message_count == 0
-        async with running(stage), asyncio.timeout(PATIENCE_S):
+        async with running(stage, **PATIENCE), asyncio.timeout(PATIENCE_S):
             came = [first]
             while len(came) < len(IDS):
                 came.append(await take_id(ready))
@@ -161,7 +162,7 @@ async def test_copies_of_a_removed_topic_do_not_bring_it_back(stage: Stage, monk
         return done
 
     monkeypatch.setattr(Batches, "process", noting)
-    async with running(stage) as service:
+    async with running(stage, **PATIENCE) as service:
         await send_all(service, topic)
         await service.topics.remove(topic, force=True)
         async with asyncio.timeout(PATIENCE_S):

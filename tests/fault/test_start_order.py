@@ -46,6 +46,7 @@ async def test_bridge_started_before_its_servers_becomes_ready_by_itself(
         await asyncio.to_thread(stage.kill)
 
 
+@pytest.mark.expects_log("service.refused")
 @pytest.mark.parametrize(("version", "required"), [("3.9.0", "3.10 or newer"), ("3.13.1", "3.13.3 or newer")])
 async def test_unsuitable_broker_is_refused_at_the_start(
     local_dir: Path, servers: Servers, version: str, required: str

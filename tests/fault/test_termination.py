@@ -108,6 +108,7 @@ async def test_sigterm_answers_a_long_poll_and_closes_its_connection(stage: Stag
     assert ending.exit_code == 0
 
 
+@pytest.mark.expects_log("Cancel 1 running task(s), timeout graceful shutdown exceeded", at_least=0)
 async def test_call_that_outlasts_the_grace_period_is_refused(stage: Stage, http: httpx2.AsyncClient) -> None:
     ending = stage.bridge(drain="2s", grace="0s", store_timeout="30s")
     await started(ending)

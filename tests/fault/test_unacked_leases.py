@@ -24,8 +24,6 @@ from tests.integration.amqp import Amqp
 from tests.proxy import Proxy
 from tests.waiting import pause
 
-pytestmark = pytest.mark.timeout(120)
-
 LEASE_MS = 5_000
 SOON_MS = 300  # how soon lease copies are published in these tests
 
@@ -221,6 +219,7 @@ async def test_a_process_keeps_few_deliveries_of_a_queue_unacknowledged(
         await until_acknowledged(service, topic)
 
 
+@pytest.mark.expects_log("loop.failed")
 async def test_failure_with_one_lease_requeues_its_delivery_and_the_lease_goes_on(
     stage: Stage, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import aio_pika
 import orjson
+import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 
 from bridge.model.message import Copy, Envelope
@@ -18,13 +19,14 @@ from tests.fault.api import now_ms
 from tests.fault.crash import change
 from tests.fault.inside import fire_answered, running
 from tests.fault.stage import Stage
+from tests.forked_bridge import PATIENCE
 
 PATIENCE_S = 30.0
 
 
 async def test_stopping_bridge_finishes_the_held_copies_of_an_unpacked_bundle(stage: Stage) -> None:
     topic, ids = "unpacked-ended", ["m-0", "m-1", "m-2"]
-    async with running(stage) as service, ready_queue(stage, service, topic) as (channel, ready):
+    async with running(stage, **PATIENCE) as service, ready_queue(stage, service, topic) as (channel, ready):
         drafts = [Draft(topic=topic, id=one, envelope=Envelope(body=b"1"), delay_ms=3_000) for one in ids]
         (sent, *_) = await service.sending.send_many(drafts)
         assert not isinstance(sent, Exception)
@@ -40,9 +42,10 @@ async def test_stopping_bridge_finishes_the_held_copies_of_an_unpacked_bundle(st
         assert checkpoint.declaration_result.message_count == 0
 
 
+@pytest.mark.expects_log("loop.failed")
 async def test_failure_of_one_copy_in_a_bundle_loses_none_and_repeats_none(stage: Stage) -> None:
     topic = "unpacked-failed"
-    async with running(stage) as service, ready_queue(stage, service, topic) as (channel, ready):
+    async with running(stage, **PATIENCE) as service, ready_queue(stage, service, topic) as (channel, ready):
         ways = service.context.broker.releases
         refuse, failed = ways.refuse, asyncio.Event()
 

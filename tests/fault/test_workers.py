@@ -113,10 +113,17 @@ async def test_roles_in_separate_processes_form_one_bridge_with_own_health(
     api, other = Api(http, calls.url), Api(http, releases.url)
     await api.sent("apart", "one", delay=200)
     assert [one["id"] for one in await api.drain("apart", 1)] == ["one"]
-    assert set((await api.call("GET", "/health/ready")).json()["parts"]) == {"broker", "store", "watch"}
+    assert set((await api.call("GET", "/health/ready")).json()["parts"]) == {
+        "broker",
+        "store",
+        "watch",
+        "leases",
+        "probes",
+    }
     ready = await other.call("GET", "/health/ready")
     assert set(ready.json()["parts"]) == {
-        *("broker", "store", "watch", "checkpoint", "acks", "audit", "ingress", "operations", "schedules"),
+        *("broker", "store", "watch", "leases", "probes"),
+        *("checkpoint", "acks", "audit", "ingress", "operations", "schedules"),
     }
     await until_shown(other, 'delaybridge_released_total{topic="apart"} 1.0')
     assert (await other.send("apart", "two")).status_code == 404

@@ -8,7 +8,6 @@ from time import monotonic
 
 import aio_pika
 import httpx2
-import pytest
 from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import ChannelNotFoundEntity
 
@@ -16,8 +15,6 @@ from tests.fault.api import Api
 from tests.fault.stage import Stage, killed, started
 from tests.forked_bridge import PATIENCE
 from tests.waiting import pause
-
-pytestmark = pytest.mark.timeout(90)
 
 OUTLIVES_A_KILL_AFTER_S = 1.2  # as measured: docs/profiles.md
 

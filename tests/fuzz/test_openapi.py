@@ -29,13 +29,14 @@ OFF = {
 BEYOND_SCHEMAS = re.compile(
     r"is not a (receipt|cursor).*|is the receipt of another message|give exactly one of .*|give .*, not both"
     r"|must be at (least|most) .* \([0-9]+ ms\)|must be from 0 to .* Unix milliseconds .*|must have an offset.*"
+    r"|must be Unix milliseconds: .*|must not be more than a day past, .*|must be neither \".\" nor \"..\": .*"
     r"|must be an RFC 3339 time .*|must be base64 .*|names and values have .* bytes.*|the name .* is reserved.*"
     r"|the value of .* must be a string, a 64-bit number, true or false|is neither JSON nor UTF-8 text.*"
     r"|is .*beyond the longest delay of 999 days"
     r"|must be a string, because the content type is text|nests more than 250 levels deep.*"
     r"|is required where nothing else is given.*|.* can't take .* messages; it takes .*|is that of expired and dead .*"
     r"|asks for two values of .*"
-    r"|must have 5 fields .*|has a wrong .*|never ticks from now on|must be an IANA time zone.*"
+    r"|must have 5 fields.*|has a wrong .*|never ticks from now on|must be an IANA time zone.*"
     r"|the end must not be before the start|must not be longer than `every`|is for `(cron|every)`.*"
     r"|must be in the past|must not be before `from`|takes .* bytes with its headers.*"
     # These depend on the message that the id has.

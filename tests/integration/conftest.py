@@ -16,6 +16,7 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.model.breaker import Breaker
 from bridge.store.client import Store
+from bridge.store.replies import binaries
 from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
@@ -74,7 +75,7 @@ def store_now_ms(store: Store) -> Callable[[], Awaitable[int]]:
     """
 
     async def now_ms() -> int:
-        seconds, microseconds = (await store.command_each("TIME"))[-1]
+        seconds, microseconds = binaries((await store.command_each("TIME"))[-1])
         return int(seconds) * 1_000 + int(microseconds) // 1_000
 
     return now_ms

@@ -11,8 +11,6 @@ from aio_pika.abc import AbstractIncomingMessage
 from tests.integration.amqp import Amqp, header
 from tests.integration.topic import Topic, due_ms
 
-pytestmark = pytest.mark.timeout(60)
-
 NowMs = Callable[[], Awaitable[int]]
 Refuse = Callable[[AbstractIncomingMessage], Awaitable[None]]
 

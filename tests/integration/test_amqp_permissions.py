@@ -19,8 +19,6 @@ from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
 from tests.shared_servers import SharedRabbit
 
-pytestmark = pytest.mark.timeout(60)
-
 _SECTION = text("docs/operating/security.md").partition("\n## AMQP users\n")[2].partition("\n## ")[0]
 _COMMANDS = re.findall(r"^rabbitmqctl (.+)$", _SECTION, flags=re.MULTILINE)
 

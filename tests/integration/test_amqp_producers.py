@@ -17,8 +17,6 @@ from tests.integration.amqp import Amqp, header
 from tests.integration.dead_letters import until_dead
 from tests.integration.topic import Topic, due_ms
 
-pytestmark = pytest.mark.timeout(45)
-
 NowMs = Callable[[], Awaitable[int]]
 
 

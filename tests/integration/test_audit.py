@@ -18,8 +18,6 @@ from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, due_ms
 from tests.waiting import pause
 
-pytestmark = pytest.mark.timeout(90)
-
 NowMs = Callable[[], Awaitable[int]]
 GRACE_MS = 1_000
 RUN_EVERY_S = 0.25  # a run of the command takes the time of many looks

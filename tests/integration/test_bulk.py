@@ -65,12 +65,22 @@ async def test_replay_takes_only_letters_with_the_reason(topic: Topic) -> None:
     await topic.send(id="c", max_retry=0)
     await topic.nack(await topic.pull_one(), reason="card declined")
     await topic.send(id="a", delay="1h")  # the letter goes on under another id
-    tried = await act(topic, "replay", reason="ref*", dry_run=True)
+    tried = await act(topic, "replay", reason_pattern="ref*", dry_run=True)
     assert counted(tried) == (2, 0, 0)
-    assert counted(await act(topic, "replay", reason="ref*")) == (2, 2, 0)
+    assert counted(await act(topic, "replay", reason_pattern="ref*")) == (2, 2, 0)
     replayed = sorted(await topic.pull_ids(2, max=2))
     assert (replayed[0].startswith("a~dead"), replayed[1]) == (True, "b")
     assert (await dead_ids(topic), await topic.state("a")) == (["c"], "waiting")
+
+
+async def test_reason_with_an_asterisk_takes_only_letters_with_exactly_this_reason(topic: Topic) -> None:
+    for number, reason in enumerate(("err *", "err 1", "err 2")):
+        await topic.send(id=f"m-{number}", max_retry=0)
+        await topic.nack(await topic.pull_one(), reason=reason)
+    assert counted(await act(topic, "delete", state=["dead"], reason="err *")) == (1, 1, 0)
+    assert await dead_ids(topic) == ["m-1", "m-2"]
+    assert counted(await act(topic, "delete", reason="err *", reason_pattern="err*")) == (0, 0, 0)
+    assert counted(await act(topic, "delete", state=["dead"], reason_pattern="err *")) == (2, 2, 0)
 
 
 async def test_only_the_first_messages_are_changed_up_to_the_maximum(topic: Topic) -> None:
@@ -104,6 +114,7 @@ async def test_many_messages_are_left_to_an_operation(topic: Topic) -> None:
         ("delete", {"state": ["waiting", "acked"]}, "state"),
         ("replay", {"state": ["waiting"]}, "state"),
         ("run-now", {"reason": "refused"}, "reason"),
+        ("run-now", {"reason_pattern": "ref*"}, "reason_pattern"),
         ("move", {}, "delay"),
         ("move", {"delay": "1h", "deliver_at": "2030-01-01T00:00:00Z"}, "delay"),
         ("move", {"deliver_at": "2130-01-01T00:00:00Z"}, "deliver_at"),

@@ -21,8 +21,6 @@ from tests.waiting import pause
 from topology.drain import drain
 from topology.names import Names
 
-pytestmark = pytest.mark.timeout(90)
-
 NowMs = Callable[[], Awaitable[int]]
 SLOT_OF_FOUR_SECONDS = "delay.000d-00h-00m-03s"  # holds a message with a delay of 4 s, which aims 100-200 ms short
 SLOT_OF_A_LEASE_OF_FIVE_SECONDS = "delay.000d-00h-00m-05s"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import pytest
-
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.integration.amqp import Amqp, header
@@ -14,8 +12,6 @@ from tests.integration.dead_letters import until_dead
 from tests.integration.own import own_bridge
 from tests.integration.topic import Topic, due_ms
 from tests.waiting import pause
-
-pytestmark = pytest.mark.timeout(60)
 
 NowMs = Callable[[], Awaitable[int]]
 

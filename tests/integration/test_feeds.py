@@ -18,8 +18,6 @@ from bridge.model.errors import QueueMissing
 from tests.integration.amqp import Amqp
 from tests.waiting import pause
 
-pytestmark = pytest.mark.timeout(45)
-
 
 @pytest_asyncio.fixture
 async def queue(amqp: Amqp) -> AsyncIterator[str]:

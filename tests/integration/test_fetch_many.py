@@ -26,8 +26,6 @@ from tests.integration.topic import Topic
 from tests.proxy import Proxy
 from tests.waiting import pause
 
-pytestmark = pytest.mark.timeout(45)
-
 
 @pytest_asyncio.fixture
 async def queue(amqp: Amqp) -> AsyncIterator[str]:

@@ -210,14 +210,66 @@ async def test_trailer_fields_are_not_headers(strict: ForkedBridge) -> None:
         assert b"smuggled" not in head
 
 
-async def test_an_unsupported_upgrade_is_the_last_request_of_its_connection(strict: ForkedBridge) -> None:
-    asked = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+@pytest.mark.parametrize("piece_bytes", [1, 1_000])
+@pytest.mark.parametrize("offer", [b"h2c", b"websocket", b"h2c, TLS/1.0"])
+async def test_an_offer_of_another_protocol_is_ignored(strict: ForkedBridge, offer: bytes, piece_bytes: int) -> None:
+    offering = (
+        b"Host: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %b\r\nHTTP2-Settings: AAM\r\n" % offer
+    )
+    nonsense = b'{"nonsense":1}'
+    send = b"POST /v1/topics/offered/messages HTTP/1.1\r\n%bContent-Length: 14\r\n\r\n%b" % (offering, nonsense)
+    chunked = b"POST /v1/topics/offered/messages HTTP/1.1\r\n%bTransfer-Encoding: chunked\r\n\r\ne\r\n%b\r\n0\r\n\r\n"
+    requests = send + chunked % (offering, nonsense) + b"GET /health/live HTTP/1.1\r\n%b\r\n" % offering
     async with connected(strict) as raw:
-        raw.write(asked + b"GET /health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        status, head, _ = await raw.answer()
-        assert status == 200
-        assert b"\r\nconnection: close\r\n" in head
-        assert await raw.all() == b""
+        for at in range(0, len(requests), piece_bytes):
+            raw.write(requests[at : at + piece_bytes])
+            await raw.writer.drain()
+        for _ in range(2):
+            status, _, body = await raw.answer()
+            assert (status, b'"nonsense"' in body) == (422, True)
+        assert (await raw.answer())[0] == 200
+
+
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"gzip\r\nTransfer-Encoding: chunked", b"identity, chunked"])
+async def test_a_body_with_another_transfer_coding_is_refused(strict: ForkedBridge, target: str, coding: bytes) -> None:
+    async with connected(strict) as raw:
+        raw.write(b"POST /v1/topics/%b/messages HTTP/1.1\r\nHost: localhost\r\n" % target.encode())
+        raw.write(b"Transfer-Encoding: %b\r\n\r\n17\r\n%b\r\n0\r\n\r\n" % (coding, MESSAGE))
+        await raw.refused(501)
+    assert await is_unknown(strict, target)
+
+
+@pytest.mark.parametrize(
+    ("target_form", "host", "expected"),
+    [
+        (b"http://localhost/health/live", b"localhost", 200),
+        (b"HTTP://127.0.0.1:80/v1/topics?a=1", b"elsewhere.example", 422),
+        (b"http://elsewhere.example/v1/topics", b"localhost", 403),
+        (b"http://localhost", b"localhost", 200),
+        (b"http://localhost?a=b", b"localhost", 200),
+        (b"http:///v1/topics", b"localhost", 400),
+        (b"http://a@localhost/v1/topics", b"localhost", 400),
+        (b"ftp://localhost/v1/topics", b"localhost", 400),
+        (b"*", b"localhost", 400),
+    ],
+)
+async def test_the_host_of_a_target_in_absolute_form_counts(
+    strict: ForkedBridge, target_form: bytes, host: bytes, expected: int
+) -> None:
+    async with connected(strict) as raw:
+        raw.write(b"GET %b HTTP/1.1\r\nHost: %b\r\nAccept: application/json\r\n\r\n" % (target_form, host))
+        assert (await raw.answer())[0] == expected
+
+
+async def test_the_head_of_an_answer_to_head_is_that_to_get(strict: ForkedBridge) -> None:
+    async with connected(strict) as raw:
+        for path in (b"/", b"/health/live", b"/v1/topics", b"/openapi.json", b"/docs"):
+            raw.write(b"HEAD %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
+            head = (await asyncio.wait_for(raw.reader.readuntil(b"\r\n\r\n"), 30)).lower()
+            raw.write(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
+            status, of_get, _ = await raw.answer()
+            assert int(head.split()[1]) == status == 200, path
+            assert re.findall(rb"content-length: \d+", head) == re.findall(rb"content-length: \d+", of_get) != []
 
 
 async def test_expect_100_continue_is_answered(strict: ForkedBridge, target: str) -> None:
@@ -280,12 +332,14 @@ async def test_an_endless_stream_is_refused_once_it_passes_the_limit(strict: For
 
     async with others_served(strict), connected(strict) as raw:
         streaming = asyncio.create_task(stream(raw))
-        status, head, _ = await raw.answer()
-        assert status == 413
-        assert b"\r\nconnection: close\r\n" in head
-        # It goes on for ever, and is cut off.
-        with pytest.raises(ConnectionError):
-            await asyncio.wait_for(streaming, 30)
+        try:
+            status, head, _ = await raw.answer()
+            assert status == 413
+            assert b"\r\nconnection: close\r\n" in head
+        finally:
+            # It goes on for ever, and is cut off.
+            with pytest.raises(ConnectionError):
+                await asyncio.wait_for(streaming, 30)
     assert await is_unknown(strict, target)
 
 
@@ -332,6 +386,38 @@ async def test_a_client_that_never_reads_is_disconnected(strict: ForkedBridge) -
 
         with pytest.raises(ConnectionError):
             await asyncio.wait_for(ask(), 60)
+
+
+async def test_answers_that_nobody_reads_are_bounded(strict: ForkedBridge) -> None:
+    lazy = [Raw(*await asyncio.open_connection("127.0.0.1", strict.port)) for _ in range(16)]
+    for number, raw in enumerate(lazy):
+        raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        # The kernel holds as much for each connection, so the bridge holds the rest of an answer. Smaller answers
+        # before it make that rest another one for each connection.
+        raw.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * number)
+        raw.write(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * (90 - number))
+    async with httpx2.AsyncClient(base_url=strict.url, timeout=30) as client:
+        while (answer := await client.get("/v1/topics")).status_code != 503:
+            await pause()
+        assert "BRIDGE_MAX_BUFFERED" in answer.json()["detail"]
+        assert answer.headers["retry-after"] == "1"
+        ready = await client.get("/health/ready")
+        assert (ready.status_code, "BRIDGE_MAX_BUFFERED" in ready.text) == (503, True)
+        assert (await client.get("/health/live")).status_code == 200
+        for raw in lazy:
+            raw.writer.transport.abort()
+        while (await client.get("/v1/topics")).status_code != 200:
+            await pause()
+
+
+async def test_a_client_that_reads_late_gets_every_answer(strict: ForkedBridge) -> None:
+    async with connected(strict) as raw:
+        raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        raw.write(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)
+        await asyncio.sleep(0.3)
+        raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        answers = [await raw.answer() for _ in range(40)]
+    assert [status for status, *_ in answers] == [200] * 40
 
 
 async def test_a_long_poll_may_last_longer_than_the_client_timeout(strict: ForkedBridge, target: str) -> None:

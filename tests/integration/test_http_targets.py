@@ -12,8 +12,6 @@ from tests.integration.dead_letters import dead_letters, until_dead
 from tests.integration.targets import opened
 from tests.integration.topic import Topic
 
-pytestmark = pytest.mark.timeout(60)
-
 
 async def test_sent_message_shows_its_target_and_goes_there(topic: Topic, amqp: Amqp) -> None:
     async with opened(amqp) as shop:

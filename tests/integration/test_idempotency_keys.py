@@ -19,6 +19,7 @@ from bridge.service.repeats import digest
 from bridge.store.answers import BYTES_A_KEY, MOST_BYTES, Progress, StoredAnswers
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import raw_fields, whole
 from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.integration.topic import Json, Topic
 
@@ -228,13 +229,13 @@ async def answered(answers: StoredAnswers, key: int, answer: bytes, who: str = "
 async def kept(store: Store, answers: StoredAnswers, who: str = "me") -> tuple[int, int, int]:
     """How many keys are kept, in both forms, and their bytes as they are counted."""
     hashed, begun = answers._keys.answers(who)
-    values = await store.command("HGETALL", hashed)
+    values = raw_fields(await store.command("HGETALL", hashed))
     counted = int(values.pop(b"bytes"))
     assert counted == sum(map(len, values.values()))
     assert await store.command("ZCARD", begun) == len(values)
-    assert 0 < await store.command("PTTL", hashed) <= 60_000
-    assert not values or 0 < await store.command("PTTL", begun) <= 60_000
-    return len(values), await store.command("ZCARD", begun), counted
+    assert 0 < whole(await store.command("PTTL", hashed)) <= 60_000
+    assert not values or 0 < whole(await store.command("PTTL", begun)) <= 60_000
+    return len(values), whole(await store.command("ZCARD", begun)), counted
 
 
 async def test_no_more_keys_of_one_token_are_kept_than_the_setting_says(store: Store, answers: StoredAnswers) -> None:

@@ -18,8 +18,6 @@ from tests.integration.targets import opened
 from tests.integration.topic import Json, Topic, due_ms
 from tests.waiting import pause
 
-pytestmark = pytest.mark.timeout(60)
-
 NowMs = Callable[[], Awaitable[int]]
 DAY_MS = 86_400_000
 

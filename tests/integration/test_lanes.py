@@ -20,8 +20,6 @@ from tests.integration.own import Own, own_bridge
 from tests.waiting import pause
 from topology.names import Names
 
-pytestmark = pytest.mark.timeout(90)
-
 NAMES = Names(lanes=3)
 OF_LANE = {0: "order-2", 1: "order-1", 2: "order-3"}
 """An id of each lane."""
@@ -185,5 +183,5 @@ async def _break_connections(rabbit: RabbitNode, vhost: str) -> None:
 async def test_names_of_a_lane_are_those_its_bridge_declares(own: Own, rabbit: RabbitNode) -> None:
     found = {one["name"] for one in await management(rabbit, "GET", f"queues/{own.vhost}?columns=name")}
     of_topics = {name for name in found if name.startswith(("ready.", "dead."))}
-    assert len(found - of_topics) == 3 * 178 + 4
+    assert len(found - of_topics) == 3 * 178 + 6
     assert {lane.checkpoint for lane in NAMES.each_lane} < found

@@ -11,8 +11,6 @@ from bridge.store.client import Store
 from bridge.store.keys import Keys
 from tests.integration.topic import Json, Topic, due_ms
 
-pytestmark = pytest.mark.timeout(45)
-
 NowMs = Callable[[], Awaitable[int]]
 
 
@@ -175,3 +173,23 @@ async def test_nacked_message_without_a_kept_body_returns_at_lease_end(topic: To
     assert due_ms(nacked) >= due_ms({"due_at": leased["lease_until"]})
     again = await topic.pull_one()
     assert (again["body"], again["attempts"]) == (large, 2)
+
+
+async def test_last_nack_without_a_kept_body_leaves_the_lease_until_it_is_a_dead_letter(
+    topic: Topic, store_now_ms: NowMs
+) -> None:
+    await topic.put_policy(keep_body_max=0)
+    await topic.send(id="last", max_retry=0)
+    message = await topic.pull_one(lease="1s")
+    await topic.extend(message, "1h")
+    nacked = await topic.nack(message, reason="refused", delay="5m")
+    # It does not wait to be delivered: its lease ends as it would have without the longer one.
+    assert (nacked["state"], nacked["attempts"], nacked["reason"]) == ("leased", 1, "refused")
+    ends_ms = due_ms({"due_at": nacked["lease_until"]})
+    assert ends_ms < await store_now_ms() + 2_000
+    assert await topic.state("last") == "leased"
+    assert await topic.pull(wait=0) == []
+    dead = await topic.until_state("last", "dead")
+    assert due_ms({"due_at": dead["ended_at"]}) >= ends_ms
+    await topic.call("POST", "/dead/last/replay")
+    assert (await topic.pull_one())["id"] == "last"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -15,8 +16,6 @@ from tests.integration.own import own_bridge
 from tests.integration.topic import Json, Topic
 from tests.matrix.servers import Servers
 from tests.waiting import pause
-
-pytestmark = pytest.mark.timeout(60)
 
 
 async def test_deleted_ready_queue_is_declared_again_when_messages_are_due(topic: Topic, amqp: Amqp) -> None:
@@ -84,6 +83,100 @@ async def test_redis_that_lost_all_data_loses_no_message(rabbit: RabbitNode, ser
                 assert await topic.pull(wait=0) == []
             assert (await topic.nack(found["leased"]))["state"] == "waiting"
             assert (await topic.info())["counts"]["leased"] == 1
+
+
+@pytest.mark.timeout(120)
+async def test_ids_that_are_used_again_after_redis_was_emptied_lose_no_message(
+    rabbit: RabbitNode, servers: Servers, local_dir: Path
+) -> None:
+    with servers.redis_node(local_dir / "redis-used-again") as redis_node:
+        async with (
+            own_bridge(rabbit, redis_node.url, local_dir) as own,
+            Redis.from_url(redis_node.url) as redis,
+        ):
+            topic, amqp = own.topic, own.amqp
+
+            async def submit(word: str, delay_ms: int) -> None:
+                headers: dict[str, Any] = {"x-delay": delay_ms}
+                body = f'"{word} submitted"'.encode()
+                properties = {"message_id": "submitted", "content_type": "application/json"}
+                await amqp.publish("delay.in", topic.name, body, headers, **properties)
+                await topic.until_found("submitted")
+
+            # A message in each place.
+            await topic.send("first dead", id="dead", max_retry=0)
+            await topic.nack(await topic.pull_one())
+            await topic.until_state("dead", "dead")
+            await topic.send("first leased", id="leased")
+            assert (await topic.pull_one(lease="5s"))["id"] == "leased"
+            await topic.send("first waiting", id="waiting", delay="4s")
+            await topic.send("first moved", id="moved", delay="1h")
+            await topic.move("moved", delay="4s")
+            await submit("first", 4_000)
+            await topic.send("first ready", id="ready")
+            await redis.flushall()
+            for name in ("dead", "leased", "waiting", "ready"):
+                await topic.send(f"second {name}", id=name, delay="1s")
+            await submit("second", 1_000)
+            # This message has ended before the copy of the former one comes.
+            await topic.send("second moved", id="moved", delay="1h")
+            await topic.delete("moved")
+            assert await topic.call("POST", "/dead/replay") == {"replayed": 1}
+
+            wanted = {
+                f"{word} {name}" for word in ("first", "second") for name in ("dead", "leased", "waiting", "ready")
+            }
+            wanted |= {"first submitted", "second submitted", "first moved"}
+            found: dict[str, Json] = {}
+            while found.keys() < wanted:
+                message = await topic.pull_one(lease="1h")
+                await topic.ack(message)
+                found[message["body"]] = message
+            assert found.keys() == wanted
+            former = found["first waiting"]
+            assert (former["id"].partition("~born")[0], former["headers"]) == (
+                "waiting",
+                {"x-delay-message-id": "waiting"},
+            )
+            assert await topic.state("moved") == "deleted"
+
+
+@pytest.mark.timeout(120)
+async def test_an_older_message_of_an_id_that_comes_first_after_a_loss_supersedes_no_later_one(
+    rabbit: RabbitNode, servers: Servers, local_dir: Path
+) -> None:
+    with servers.redis_node(local_dir / "redis-older-first") as redis_node:
+        async with (
+            own_bridge(rabbit, redis_node.url, local_dir) as own,
+            Redis.from_url(redis_node.url) as redis,
+        ):
+            topic, names = own.topic, ("waiting", "moved", "dead", "leased")
+            for name in names:
+                await topic.send(f"older {name}", id=name, delay="6s")
+                await topic.delete(name)
+            await topic.send("later dead", id="dead", max_retry=0)
+            await topic.nack(await topic.pull_one())
+            await topic.until_state("dead", "dead")
+            await topic.send("later leased", id="leased")
+            assert (await topic.pull_one(lease="12s"))["body"] == "later leased"
+            await topic.send("later waiting", id="waiting", delay="9s")
+            await topic.send("later moved", id="moved", delay="1h")
+            await topic.move("moved", delay="9s")
+            await redis.flushall()
+
+            # A lost delete is forgotten, so the older messages come. Each ends at the later one's epoch, or behind it.
+            older = {f"older {name}" for name in names}
+            found: set[str] = set()
+            while found != older:
+                message = await topic.pull_one(lease="1h")
+                await topic.ack(message)
+                found.add(message["body"])
+            assert await topic.call("POST", "/dead/replay") == {"replayed": 1}
+            later = {f"later {name}" for name in names}
+            while found != older | later:
+                message = await topic.pull_one(lease="1h")
+                await topic.ack(message)
+                found.add(message["body"])
 
 
 async def test_topic_with_an_evicted_record_can_be_removed(topic: Topic, store: Store) -> None:

@@ -16,8 +16,6 @@ from bridge.broker.ready.feed import Feeds
 from tests.integration.amqp import Amqp
 from tests.waiting import pause
 
-pytestmark = pytest.mark.timeout(120)
-
 QUEUES = 150
 MOST_CHANNELS = 32
 

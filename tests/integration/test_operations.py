@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -15,22 +18,29 @@ from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.loops.checkpoint.lanes import Checkpoints
 from bridge.loops.operations import Operations
-from bridge.model.bulk import BulkAction, BulkOperation
+from bridge.model.bulk import Bulk, BulkAction, BulkOperation, Target
 from bridge.model.filter import Filter
-from bridge.model.message import State
+from bridge.model.message import Envelope, State
 from bridge.model.reach import EVERYWHERE
+from bridge.model.values import Change
+from bridge.service.bulk.operations import MOST_TRIES, Work
+from bridge.service.bulk.results import Results
 from bridge.service.bulk.wanted import NO_MOMENT, Moment, bulk_of
 from bridge.service.bulk_actions import AT_ONCE, BulkActions
 from bridge.service.pools import Pools
+from bridge.service.succession import Step, Succession
+from bridge.service.successors import first_copy
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.operations import MOST, MOST_RUNNING, Lease, StoredOperations
+from bridge.store.operations import MOST, MOST_RUNNING, Lease, Lost, StoredOperations
+from bridge.store.replies import binaries
+from bridge.store.verdicts import FireVerdict
 from tests.forked_bridge import PATIENCE
-from tests.integration.bulk import act, send_numbered
+from tests.integration.bulk import act, operation, send_numbered
 from tests.integration.own import Own, own_bridge
-from tests.integration.topic import Topic
+from tests.integration.topic import Topic, due_ms
 
 _PORTION = 20
 _COUNT = 50
@@ -58,7 +68,11 @@ class Bench:
     async def end_lease(self, begun: BulkOperation) -> None:
         """What the time does after a process has died."""
         key = self.pools.default.context.records.keys.operation_leases
-        await self.pools.default.context.store.command("ZADD", key, 0, begun.id)
+        await self.pools.default.context.store.command("ZADD", key, "XX", 0, begun.id)
+
+    async def leases(self) -> list[bytes]:
+        key = self.pools.default.context.records.keys.operation_leases
+        return binaries(await self.pools.default.context.store.command("ZRANGE", key, 0, -1))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -159,6 +173,148 @@ async def test_cancelled_operation_ends_with_the_portion_that_it_has_begun(bench
     assert [(one["what"], one["target"], one["count"]) for one in actions] == wanted
 
 
+async def test_operation_counts_messages_that_it_can_not_change_and_names_them(bench: Bench, topic: Topic) -> None:
+    await topic.put_policy(keep_body_max=0)
+    await topic.send(id="m-large", delay="3h")
+    await topic.put_policy()
+    await send_numbered(topic, "m", _COUNT, delay="1h")
+    begun = await bench.begin(topic, BulkAction.MOVE, Moment(delay_ms=7_200_000))
+    loop = Operations(bench.pools)
+    while await loop.run_once():
+        pass
+    ended = await operation(topic, begun.id)
+    assert (ended["state"], ended["done"], ended["failed"], ended["reason"]) == ("done", _COUNT, 1, None)
+    assert [(one["topic"], one["id"]) for one in ended["failures"]] == [(topic.name, "m-large")]
+
+
+async def test_process_that_was_frozen_changes_nothing_more_and_takes_other_operations(
+    bench: Bench, topic: Topic
+) -> None:
+    ids = await send_numbered(topic, "m", _COUNT, delay="1h")
+    begun = await bench.begin(topic, BulkAction.MOVE, Moment(delay_ms=7_200_000))
+    frozen, other = Operations(bench.pools), Operations(bench.pools)
+    await frozen.run_once()
+    await frozen.run_once()
+    assert frozen._work is not None
+    portion = frozen._work.portion
+    assert len(portion) == _PORTION
+    await bench.end_lease(begun)
+    while await other.run_once():
+        pass
+    await topic.move(portion[0].id, delay="1h")
+    further = await bench.begin(topic, BulkAction.DELETE)
+    frozen._work.lease = replace(frozen._work.lease, until_s=monotonic())
+    while await frozen.run_once():
+        pass
+    ended = [await bench.bulk.operations.get(one.id) for one in (begun, further)]
+    assert [(one.state, one.progress.done) for one in ended] == [("done", _COUNT)] * 2
+    assert await counted(topic) == {"alive": 0, "dead": 0, "deleted": len(ids)}
+
+
+async def test_process_whose_lease_ends_within_a_portion_changes_no_more_of_it(
+    bench: Bench, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.service.bulk.changes.BURST", _PORTION // 2)
+    await send_numbered(topic, "m", _PORTION, delay="1h")
+    begun = await bench.begin(topic, BulkAction.MOVE, Moment(delay_ms=7_200_000))
+    frozen, other = Operations(bench.pools), Operations(bench.pools)
+    await frozen.run_once()
+    work = frozen._work
+    assert work is not None
+    changes = bench.pools.default.changes
+    moved = changes._move_portion
+
+    async def freeze(bulk: Bulk, targets: Sequence[Target]) -> Results:
+        results = await moved(bulk, targets)
+        work.lease = replace(work.lease, until_s=monotonic())
+        return results
+
+    monkeypatch.setattr(changes, "_move_portion", freeze)
+    assert await frozen.run_once()
+    monkeypatch.undo()
+    due = [due_ms(await topic.look(target.id)) for target in work.portion]
+    assert [one == begun.bulk.due_ms for one in due] == [True] * (_PORTION // 2) + [False] * (_PORTION // 2)
+    await bench.end_lease(begun)
+    while await other.run_once():
+        pass
+    assert (await bench.bulk.operations.get(begun.id)).progress.done == _PORTION
+
+
+async def test_lease_is_extended_while_a_portion_lasts(
+    bench: Bench, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await send_numbered(topic, "m", _PORTION, delay="1h")
+    begun = await bench.begin(topic, BulkAction.DELETE)
+    loop = Operations(bench.pools)
+    await loop.run_once()
+    work = loop._work
+    assert work is not None
+    first, extended = work.lease, asyncio.Event()
+    hold, deleted = loop._bulk.operations.hold, bench.pools.default.changes._delete
+
+    async def note(held: Work) -> None:
+        await hold(held)
+        extended.set()
+
+    async def delete(targets: Sequence[Target]) -> Results:
+        await extended.wait()
+        return await deleted(targets)
+
+    monkeypatch.setattr("bridge.loops.operations._HOLD_EVERY_S", 0.01)
+    monkeypatch.setattr(loop._bulk.operations, "hold", note)
+    monkeypatch.setattr(bench.pools.default.changes, "_delete", delete)
+    # A cancel meanwhile does not keep it from counting the portion.
+    await bench.bulk.operations.cancel(begun.id)
+    await loop.run_once()
+    assert work.lease.until_ms > first.until_ms
+    ended = await bench.bulk.operations.get(begun.id)
+    assert (ended.state, ended.progress.done) == ("cancelled", _PORTION)
+
+
+@pytest.mark.expects_log("loop.failed", at_least=1, at_most=MOST_TRIES + 1)
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["tried", "cancelled"])
+async def test_operation_that_crashes_holds_up_no_other_and_fails_after_some_tries(
+    bench: Bench, topic: Topic, monkeypatch: pytest.MonkeyPatch, *, is_cancelled: bool
+) -> None:
+    await send_numbered(topic, "m", _COUNT, delay="1h")
+    crashing = await bench.begin(topic, BulkAction.MOVE, Moment(delay_ms=7_200_000))
+
+    async def crash(*_: object) -> Results:
+        raise TypeError("no such thing")
+
+    monkeypatch.setattr(bench.pools.default.changes, "_move", crash)
+    loop = Operations(bench.pools)
+    await loop.run_once()
+    await loop.run_once()
+    other = await bench.begin(topic, BulkAction.DELETE)
+    while await loop.run_once():
+        pass
+    assert (await bench.bulk.operations.get(other.id)).state == "done"
+    assert (await bench.bulk.operations.get(crashing.id)).state == "running"
+    if is_cancelled:
+        await topic.client.post(f"/v1/operations/{crashing.id}/cancel")
+    for _ in range(MOST_TRIES):
+        await bench.end_lease(crashing)
+        await loop.run_once()
+    ended = await operation(topic, crashing.id)
+    reason = f"a portion of it failed {MOST_TRIES} times, the last time with TypeError: no such thing"
+    assert (ended["state"], ended["reason"]) == (("cancelled", None) if is_cancelled else ("failed", reason))
+    assert await bench.leases() == []
+
+
+@pytest.mark.expects_log("operation.given_up")
+async def test_operation_that_kills_its_processes_fails_after_some_tries(bench: Bench, topic: Topic) -> None:
+    begun = await bench.begin(topic, BulkAction.DELETE)
+    for _ in range(MOST_TRIES):
+        assert await bench.bulk.operations.take() is not None
+        await bench.end_lease(begun)
+    assert not await Operations(bench.pools).run_once()
+    ended = await bench.bulk.operations.get(begun.id)
+    reason = f"a portion of it was begun {MOST_TRIES} times, and no process came to its end"
+    assert (ended.state, ended.reason) == ("failed", reason)
+    assert await bench.leases() == []
+
+
 async def test_operation_on_a_topic_that_is_removed_ends(bench: Bench, topic: Topic) -> None:
     await send_numbered(topic, "m", _COUNT, delay="1h")
     begun = await bench.begin(topic, BulkAction.DELETE)
@@ -171,12 +327,13 @@ async def test_operation_on_a_topic_that_is_removed_ends(bench: Bench, topic: To
     assert (ended.state, ended.progress.done, ended.progress.failed) == ("done", _PORTION, 0)
 
 
+@pytest.mark.expects_log("operation.unreadable")
 async def test_operation_that_this_version_can_not_read_fails_and_holds_up_no_other(bench: Bench, topic: Topic) -> None:
     context = bench.pools.default.context
     await send_numbered(topic, "m", 1, delay="1h")
     unreadable, begun = await bench.begin(topic, BulkAction.DELETE), await bench.begin(topic, BulkAction.DELETE)
     keys = context.records.keys
-    await context.store.command("HSET", keys.operation(unreadable.id), "asked", '{"version": 2}')
+    await context.store.command("HSET", keys.operation(unreadable.id), "asked", '{"version": 3}')
     loop = Operations(bench.pools)
     assert not await loop.run_once()
     while await loop.run_once():
@@ -219,8 +376,52 @@ async def test_redis_keeps_a_bounded_number_of_operations(store: Store) -> None:
     kept = [one.id for one in await stored.all()]
     assert (len(kept), kept[-1]) == (MOST, long_running.operation_id)
     assert set(kept[:-1]) <= set(names[2 * MOST_RUNNING :])
-    assert len(await store.command("KEYS", f"{keys.operations}*")) == MOST + 1
+    assert len(binaries(await store.command("KEYS", f"{keys.operations}*"))) == MOST + 1
     # A lease that another process has taken over changes nothing.
-    late = Lease(long_running.operation_id, long_running.until_ms - 1)
-    assert await stored.save(late, progress=b'{"done":9}', work=b"{}") is None
+    late = Lease(long_running.operation_id, long_running.until_ms - 1, inf)
+    with pytest.raises(Lost):
+        await stored.save(late, progress=b'{"done":9}', work=b"{}")
     assert [one.progress for one in await stored.all()][-1] == b""
+
+
+async def hold(bench: Bench, topic: Topic, message_id: str) -> None:
+    """What a checkpoint does about a copy of a paused topic, here for three hours."""
+    context = bench.pools.default.context
+    (looked,) = await context.store.run([context.records.look(topic.name, message_id)])
+    assert looked.record is not None
+    call = context.records.fire(first_copy(looked.record, Envelope()), paused_ms=10_800_000, adopt=False)
+    (held,) = await context.store.run([call])
+    assert held.verdict is FireVerdict.HOLD
+
+
+async def test_change_of_a_message_that_a_checkpoint_holds_meanwhile_is_done(bench: Bench, topic: Topic) -> None:
+    await topic.send(id="m-held", delay="1h")
+    service = bench.pools.default
+    seen = await service.lookup.get(topic.name, "m-held")
+    for as_seen, goal_ms in ((False, seen.record.due_ms + 1_000), (True, seen.record.due_ms + 2_000)):
+        seen = await service.lookup.get(topic.name, "m-held")
+        await hold(bench, topic, "m-held")
+        changed = await service.changing.change(seen, Change(deliver_at_ms=goal_ms), as_seen=as_seen)
+        assert (changed.record.due_ms, changed.record.arrives_ms) == (goal_ms, goal_ms)
+
+
+async def test_move_of_messages_that_a_checkpoint_holds_meanwhile_fails_for_none(
+    bench: Bench, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await send_numbered(topic, "m", 3, delay="1h")
+    begun = await bench.begin(topic, BulkAction.MOVE, Moment(delay_ms=7_200_000))
+    perform, held = Succession.perform, list[str]()
+
+    async def perform_after_a_hold(self: Succession, steps: Sequence[Step[Any]]) -> list[Any]:
+        for message_id in [] if held else ids[:2]:
+            held.append(message_id)
+            await hold(bench, topic, message_id)
+        return await perform(self, steps)
+
+    monkeypatch.setattr(Succession, "perform", perform_after_a_hold)
+    loop = Operations(bench.pools)
+    while await loop.run_once():
+        pass
+    ended = await bench.bulk.operations.get(begun.id)
+    assert held == ids[:2]
+    assert (ended.progress.done, ended.progress.failed) == (3, 0), ended.progress

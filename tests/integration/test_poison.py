@@ -24,8 +24,6 @@ from tests.integration.own import own_bridge
 from tests.integration.topic import Topic
 from tests.waiting import pause
 
-pytestmark = pytest.mark.timeout(60)
-
 NOW = "0.0.0.0.0.0.0."
 HEADERS, DELIVERY_MODE, MESSAGE_ID, TIMESTAMP = 0x2000, 0x1000, 0x0080, 0x0040
 
@@ -229,6 +227,8 @@ async def test_message_that_crashes_its_consumers_ends_dead_and_others_flow(
         assert others
 
 
+@pytest.mark.expects_log("loop.failed", at_least=0)
+@pytest.mark.expects_log("store.refused", at_least=0)
 async def test_message_with_a_broken_record_holds_up_no_other(topic: Topic, amqp: Amqp, store: Store) -> None:
     key = f"delay/{{{topic.name}}}/m/broken"
     await store.command("LPUSH", key, "no record")

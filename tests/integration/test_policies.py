@@ -19,8 +19,6 @@ from tests.integration.topic import Json
 from tests.matrix.servers import Servers
 from tests.waiting import pause
 
-pytestmark = pytest.mark.timeout(60)
-
 
 class Watched:
     """A bridge that verifies its servers every 200 ms, and the policies of its virtual host."""

@@ -25,8 +25,6 @@ from tests.integration.amqp import Amqp
 from tests.integration.topic import Json, Topic
 from tests.waiting import pause
 
-pytestmark = pytest.mark.timeout(45)
-
 OUTLIVES_A_KILL_AFTER_S = 1.2  # as measured: docs/profiles.md
 
 Polling = Callable[[Topic], Awaitable[asyncio.Task[Json]]]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -12,7 +14,9 @@ from aiormq.exceptions import DeliveryError
 
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from bridge.service.queueless_letters import MOST
 from tests.integration.amqp import Amqp
+from tests.integration.dead_letters import make_dead
 from tests.integration.own import Own, own_bridge
 from tests.integration.topic import Json, Topic
 from tests.waiting import pause
@@ -20,8 +24,6 @@ from topology import plan
 from topology.channels import look
 from topology.names import Names
 from topology.plan import Binding, Exchange, Queue
-
-pytestmark = pytest.mark.timeout(60)
 
 NAMES = Names()
 CORE = plan.core(NAMES)
@@ -176,6 +178,45 @@ async def test_unroutable_dead_letters_are_delivered_once_their_exchange_is_back
     for item in (CORE.exchanges[0], *(one for one in CORE.exchanges if one.name == NAMES.due)):
         await delete(own.amqp, item)
     assert sorted(await topic.pull_ids(40, max=100)) == sorted(ids)
+
+
+async def test_letters_of_a_deleted_queue_are_a_finding_until_they_have_one_or_are_gone(own: Own, topic: Topic) -> None:
+    # Redis also lists two messages that need no dead queue: a time to live has passed, and a target took nothing.
+    ended = topic.beside("ended")
+    await ended.send(id="late", ttl="1s")
+    await ended.pull_one(lease="1s")
+    headers: Any = {"x-delay-exchange": "", "x-delay-routing-key": "nowhere"}
+    await own.amqp.publish("delay", f"0.0.0.0.0.0.2.{ended.name}", b"1", headers, message_id="targeted")
+    queueless = [topic.beside(f"queueless-{number:02}") for number in range(MOST + 1)]
+    await asyncio.gather(*(make_dead(one, "lost") for one in queueless))
+    await asyncio.gather(*(own.amqp.delete_queue(one.dead_queue) for one in queueless))
+    for name in ("late", "targeted"):
+        await ended.until_state(name, "dead")
+
+    while len(found := await findings_of_letters(own)) < MOST:
+        await pause()
+    assert [(finding["severity"], finding["says"]) for finding in found] == [
+        (
+            "warning",
+            f"the queue {one.dead_queue} of the topic {one.name} is missing, and Redis lists dead letters of it: AMQP "
+            "consumers of the queue do not get them",
+        )
+        for one in queueless[:MOST]
+    ]
+    first, *others = queueless
+    assert "Replay or drop them" in found[0]["remedy"]
+    assert f"`delaybridge topology --topic {first.name} apply`" in found[0]["remedy"]
+
+    assert await asyncio.gather(*(one.call("DELETE", "/dead") for one in others)) == [{"dropped": 1}] * len(others)
+    await make_dead(first, "next")
+    while await findings_of_letters(own):
+        await pause()
+    assert [await own.amqp.count(one.dead_queue) for one in (ended, others[0])] == [None, None]
+
+
+async def findings_of_letters(own: Own) -> list[Json]:
+    answer = await own.topic.client.get("/health/ready")
+    return [one for one in answer.json()["findings"] if "Redis lists dead letters" in one["says"]]
 
 
 async def routed(amqp: Amqp, exchange: str, key: str, queue: str) -> bool:

@@ -6,15 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import aio_pika
-import pytest
 
 from bridge.model.durations import format_instant
 from tests.integration.amqp import Amqp, header
 from tests.integration.dead_letters import dead_ids, make_dead
 from tests.integration.topic import Json, Topic, due_ms
 from tests.waiting import pause
-
-pytestmark = pytest.mark.timeout(60)
 
 NowMs = Callable[[], Awaitable[int]]
 

@@ -11,8 +11,6 @@ from tests.integration.schedules import Schedule
 from tests.integration.targets import opened
 from tests.integration.topic import Topic
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def schedule(topic: Topic) -> Schedule:

@@ -6,6 +6,7 @@ waiting.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,14 +23,17 @@ from bridge.loops.checkpoint.lanes import Checkpoints
 from bridge.loops.schedules import Schedules as Loop
 from bridge.model.durations import format_instant, parse_instant_ms
 from bridge.model.errors import StoreUnavailable
+from bridge.model.part_state import OK, Failed
 from bridge.service.pools import Pools
 from bridge.service.schedules.plan import Missed, Rules
 from bridge.service.schedules.planner import Planner
 from bridge.service.schedules.schedule import Spec, Template, progress_json, read_schedule
 from bridge.service.schedules.schedules import Schedules
 from bridge.service.schedules.timing import Timing, tick_id
+from bridge.service.supervisor import Status
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
+from bridge.store.replies import binaries
 from bridge.store.schedules import MOST, Lease, Lost
 from tests.forked_bridge import PATIENCE
 from tests.integration.own import Own, own_bridge
@@ -175,7 +179,7 @@ async def test_planner_that_died_between_its_steps_leaves_each_tick_once(bench: 
     """One dies when it has noted the ticks, one when it has sent them, and the messages end meanwhile."""
     await schedule.put(every="1s")
     await bench.end_lease(schedule.name)
-    stored, dead = bench.schedules.stored, Planner(bench.pools, bench.schedules.stored)
+    stored, dead = bench.schedules.stored, Planner(bench.pools, bench.schedules.stored, Status("schedules"))
     read = read_schedule(await found(bench, schedule))
     noted = await dead._decided(await bench.lease(schedule.name), read)
     ids = noted.ids(noted.progress.unsent)
@@ -196,10 +200,45 @@ async def test_planner_that_died_between_its_steps_leaves_each_tick_once(bench: 
     assert (await schedule.look())["sent"] >= len(ids)
 
 
+@pytest.mark.expects_log("loop.failed")
+async def test_schedule_that_meets_a_bug_shows_as_failed_until_it_is_planned(
+    bench: Bench, schedule: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await schedule.put(every="1h")
+    status = Status("schedules", state=OK)
+    planner = Planner(bench.pools, bench.schedules.stored, status)
+    with monkeypatch.context() as broken:
+        broken.setattr("bridge.service.schedules.planner.read_schedule", lambda stored: {}[stored.name])
+        await planner.plan_many([await bench.lease(schedule.name)])
+        failed = status.state
+    await bench.end_lease(schedule.name)
+    await planner.plan_many([await bench.lease(schedule.name)])
+    assert (type(failed), status.state) == (Failed, OK)
+
+
+async def test_schedule_that_was_planned_while_the_clock_was_ahead_ticks_on_once_it_is_right(
+    bench: Bench, schedule: Schedule
+) -> None:
+    """What two hours ahead leave in Redis: a position, the latest tick, and when it is to be planned next."""
+    await schedule.put(every="1s", overlap="skip")
+    await bench.plan()
+    now_ms, keys, store = await bench.now_ms(), bench.schedules.stored._keys, bench.pools.default.context.store
+    ahead_ms = now_ms + 120 * MINUTE_MS
+    await bench.change(schedule.name, position_ms=ahead_ms, last_ms=ahead_ms)
+    await store.command("ZADD", keys.schedule_wakes, ahead_ms, schedule.name)
+    await store.command("SET", keys.schedule_clock, ahead_ms)
+    sent = (await schedule.look())["sent"]
+    loop = Loop(bench.pools, {})
+    async with asyncio.timeout(20):
+        while (await schedule.look())["sent"] == sent:
+            await loop.run_once()
+    await schedule.call("DELETE")
+
+
 async def test_planner_that_was_frozen_sends_nothing_after_its_lease(bench: Bench, schedule: Schedule) -> None:
     await schedule.put(every="1s")
     lease = await bench.lease(schedule.name)
-    planner = Planner(bench.pools, bench.schedules.stored)
+    planner = Planner(bench.pools, bench.schedules.stored, Status("schedules"))
     noted = await planner._decided(lease, read_schedule(await found(bench, schedule)))
     await bench.end_lease(schedule.name)
     paused = await schedule.call("POST", "/pause")
@@ -262,6 +301,47 @@ async def test_change_of_the_timing_withdraws_planned_ticks(bench: Bench, schedu
     await bench.plan()
     assert await schedule.ids(state="waiting") == []
     assert await schedule.topic.state(message_id) == "deleted"
+
+
+async def test_tick_that_two_changes_withdrew_is_sent_although_its_moment_has_passed(
+    bench: Bench, schedule: Schedule
+) -> None:
+    (message_id,) = await soon(bench, schedule)
+    anchor = (await schedule.look())["anchor"]
+    await schedule.put(every="10m", anchor=anchor, message={"body": "second"}, expect=200)
+    # What the time does while nobody plans.
+    at_ms = parse_instant_ms(message_id.partition("@")[2])
+    now_ms = await bench.now_ms()
+    await bench.change(schedule.name, unsent=((at_ms, now_ms - 1),), planned=((at_ms, now_ms - 1),))
+    await schedule.put(every="10m", anchor=anchor, message={"body": "third"}, expect=200)
+    await bench.plan()
+    message = await schedule.topic.pull_one()
+    assert (message["id"], message["body"]) == (message_id, "third")
+
+
+async def test_tick_that_has_fired_is_not_sent_again_by_a_change(bench: Bench, schedule: Schedule) -> None:
+    (message_id,) = await soon(bench, schedule)
+    anchor = (await schedule.look())["anchor"]
+    at_ms = parse_instant_ms(message_id.partition("@")[2])
+    await schedule.topic.move(message_id, delay=0)
+    await schedule.topic.ack(await schedule.topic.pull_one())
+    await bench.change(schedule.name, unsent=((at_ms, await bench.now_ms() - 1),))
+    await schedule.put(every="10m", anchor=anchor, message={"body": "new"}, expect=200)
+    await bench.plan()
+    assert await schedule.topic.state(message_id) == "acked"
+
+
+async def test_ticks_whose_moments_passed_before_a_change_of_the_timing_are_sent(
+    bench: Bench, schedule: Schedule
+) -> None:
+    now_ms = await bench.now_ms()
+    await schedule.put(every="1m", anchor=now_ms - 1_000)
+    await bench.change(schedule.name, position_ms=now_ms - MINUTE_MS // 2)
+    for every in ("2m", "3m"):  # nobody plans between the changes
+        await schedule.put(every=every, anchor=now_ms + MINUTE_MS, expect=200)
+    await bench.plan()
+    assert await schedule.topic.pull_ids(1) == [tick_id(schedule.name, now_ms - 1_000)]
+    assert (await schedule.look())["sent"] == 1
 
 
 async def test_change_that_died_before_its_end_leaves_the_former_schedule(
@@ -338,7 +418,7 @@ async def test_second_backfill_adds_none(bench: Bench, schedule: Schedule) -> No
     # Also when Redis has forgotten the messages.
     keys, store = bench.pools.default.context.records.keys, bench.pools.default.context.store
     for key in await store.command_each("KEYS", f"{keys.prefix}/{{{schedule.topic.name}*}}/m/*"):
-        for one in key:
+        for one in binaries(key):
             await store.command("DEL", one)
     assert (await schedule.call("POST", "/backfill", span))["sent"] == 0
     more = await schedule.call("POST", "/backfill", {"from": now_ms - 25 * MINUTE_MS, "to": now_ms + MINUTE_MS})

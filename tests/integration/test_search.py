@@ -9,11 +9,10 @@ import pytest
 
 from bridge.store.client import Store
 from bridge.store.keys import Keys
+from bridge.store.replies import binaries
 from tests.integration.amqp import Amqp
 from tests.integration.dead_letters import bury_next
 from tests.integration.topic import Json, Topic
-
-pytestmark = pytest.mark.timeout(60)
 
 
 async def search(topic: Topic, of: str = "*", **params: Any) -> list[Json]:
@@ -36,8 +35,7 @@ async def found(topic: Topic, of: str = "*", **params: Any) -> list[tuple[str, s
 
 
 async def labels_left(topic: Topic, store: Store) -> list[bytes]:
-    left: list[bytes] = await store.command("ZRANGE", Keys("delay").indexes(topic.name, 0)[-1], 0, -1)
-    return left
+    return binaries(await store.command("ZRANGE", Keys("delay").indexes(topic.name, 0)[-1], 0, -1))
 
 
 async def test_search_merges_topics_by_due_time_in_both_orders(topic: Topic) -> None:
@@ -128,10 +126,10 @@ async def test_search_by_reason_is_about_ended_messages(topic: Topic) -> None:
         await bury_next(topic, reason=reason)
     await topic.send(id="m-4", delay="1h")
 
-    assert await found(topic, reason="card *") == [("", "m-1"), ("", "m-3")]
-    assert await found(topic, reason="*a*away", order="desc") == [("", "m-2")]
-    assert await found(topic, reason="card *", limit=1) == [("", "m-1"), ("", "m-3")]
-    assert await found(topic, reason="card *", state="waiting") == []
+    assert await found(topic, reason_pattern="card *") == [("", "m-1"), ("", "m-3")]
+    assert await found(topic, reason_pattern="*a*away", order="desc") == [("", "m-2")]
+    assert await found(topic, reason_pattern="card *", limit=1) == [("", "m-1"), ("", "m-3")]
+    assert await found(topic, reason_pattern="card *", state="waiting") == []
 
 
 async def test_topics_are_listed_in_pages(topic: Topic) -> None:

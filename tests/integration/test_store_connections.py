@@ -11,6 +11,7 @@ from bridge.local.redis import RedisNode
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
+from bridge.store.replies import binary
 from bridge.store.servers.pipelines import PLACES
 from tests.matrix.servers import Servers
 from tests.proxy import Proxy
@@ -20,8 +21,7 @@ CALLERS = 1_000
 
 async def connections_that_echoed(store: Store) -> int:
     """The number of connections over which only this test sends commands."""
-    listed: bytes = await store.command("CLIENT", "LIST")
-    return listed.count(b" cmd=echo ")
+    return binary(await store.command("CLIENT", "LIST")).count(b" cmd=echo ")
 
 
 async def test_a_thousand_callers_at_once_are_answered_over_few_connections(redis_node: RedisNode) -> None:

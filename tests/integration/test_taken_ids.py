@@ -9,10 +9,9 @@ import pytest
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from tests.integration.amqp import Amqp
-from tests.integration.dead_letters import bury_next, dead_ids, dead_letters, make_dead
+from tests.integration.bulk import act
+from tests.integration.dead_letters import bury_next, dead_ids, dead_letters, make_dead, until_dead
 from tests.integration.topic import Json, Topic
-
-pytestmark = pytest.mark.timeout(60)
 
 LONG = "x" * 2_000
 """Redis keeps such a body in a key of its own."""
@@ -58,6 +57,67 @@ async def test_dead_letter_whose_id_was_taken_is_replayed_beside_the_new_message
     assert await amqp.count(topic.dead_queue) == 0
     assert await topic.state("m-1") == ("acked" if over_amqp else "waiting")
     assert (await topic.look("m-1"))["body"] == "new"
+
+
+@pytest.mark.parametrize("path", ["replay", "replay-one", "drop", "drop-one", "bulk"])
+async def test_dead_letter_whose_new_ids_were_sent_too_is_found_under_the_last(
+    topic: Topic, amqp: Amqp, path: str
+) -> None:
+    await topic.put_policy(keep_body_max=0)  # only the queue has its body
+    await topic.send(id="m-1", body=LONG, max_retry=0)
+    await topic.nack(await topic.pull_one(lease="1s"), reason="refused")
+    await until_dead(topic, "m-1")
+    await topic.send("new", id="m-1", delay="1h")
+    aside = (await dead_letters(topic))[0]["id"]
+    for _ in range(2):
+        await topic.send("new too", id=aside, delay="1h")
+        (letter,) = await dead_letters(topic)
+        assert letter["id"].startswith(f"{aside}~dead")
+        aside = letter["id"]
+    match path:
+        case "replay":
+            assert await topic.call("POST", "/dead/replay") == {"replayed": 1}
+        case "replay-one":
+            await topic.call("POST", f"/dead/{aside}/replay")
+        case "drop":
+            assert await topic.call("DELETE", "/dead") == {"dropped": 1}
+        case "drop-one":
+            await topic.call("DELETE", f"/dead/{aside}")
+        case _:
+            assert (await act(topic, "replay"))["done"] == 1
+    if not path.startswith("drop"):
+        again = await pulled(topic)
+        assert (again["id"], again["body"]) == (aside, LONG)
+    assert await dead_ids(topic) == []
+    assert await amqp.count(topic.dead_queue) == 0
+    assert (await topic.info())["counts"]["waiting"] == 3
+
+
+async def test_new_id_of_a_letter_with_the_longest_id_is_shown_and_pages(topic: Topic, amqp: Amqp) -> None:
+    await make_dead(topic, "x" * 200)
+    for _ in range(2):
+        (letter,) = await dead_letters(topic)
+        await topic.send(id=letter["id"], delay="1h")
+    (letter,) = await dead_letters(topic)
+    assert len(letter["id"]) > 220
+    assert (await topic.look(letter["id"]))["state"] == "dead"
+    await topic.send(id=letter["id"], expect=422)
+    await topic.call("POST", f"/dead/{letter['id']}/replay")
+    assert (await pulled(topic))["id"] == letter["id"]
+
+
+async def test_letter_of_which_redis_lost_the_record_is_replayed_beside_a_message_of_its_id(
+    topic: Topic, amqp: Amqp, store: Store
+) -> None:
+    await topic.send("old", id="m-1", max_retry=0)
+    await bury_next(topic)
+    await store.command("DEL", *Keys("delay").record(topic.name, "m-1")[:2])
+    await topic.send("new", id="m-1", delay="1h")
+    assert await topic.call("POST", "/dead/replay") == {"replayed": 1}
+    again = await pulled(topic)
+    assert (again["id"].partition("~dead")[0], again["body"]) == ("m-1", "old")
+    assert (await topic.look("m-1"))["body"] == "new"
+    assert await amqp.count(topic.dead_queue) == 0
 
 
 async def test_dead_letters_whose_ids_were_taken_are_replayed_among_others(topic: Topic, amqp: Amqp) -> None:

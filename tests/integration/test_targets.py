@@ -12,8 +12,6 @@ from tests.integration.dead_letters import dead_ids, dead_letters, until_dead
 from tests.integration.targets import opened
 from tests.integration.topic import Topic
 
-pytestmark = pytest.mark.timeout(60)
-
 
 async def publish(amqp: Amqp, topic: Topic, message_id: str, exchange: str, *, delay: str = "0.0.0.0.0.0.2") -> None:
     headers: Any = {"x-delay-exchange": exchange, "x-delay-routing-key": "eu.new", "tenant": "t-7"}

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx2
 import pytest
+import pytest_asyncio
 import trustme
 
+from bridge.cli import failures
 from bridge.local.certificates import Certificates
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
@@ -124,7 +126,17 @@ async def send_pull_ack(client: httpx2.AsyncClient) -> None:
     assert acked.status_code == 200
 
 
-async def test_message_is_sent_pulled_and_acked_over_tls(secured: Secured) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Front:
+    """A bridge whose own port speaks https, with a certificate of an authority of its own."""
+
+    url: str
+    authority: Authority
+    log_file: Path
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def front(secured: Secured) -> AsyncIterator[Front]:
     authority = Authority(secured.folder / "front")
     own = authority.issue("front", "127.0.0.1", expires=datetime(2030, 1, 1, tzinfo=UTC))
     settings = secured.settings(BRIDGE_HTTP_CERT=str(own.cert), BRIDGE_HTTP_KEY=str(own.key))
@@ -132,22 +144,91 @@ async def test_message_is_sent_pulled_and_acked_over_tls(secured: Secured) -> No
     bridge = ForkedBridge(secured.folder / "https.log", port, settings)
     bridge.launch()
     try:
-        verify = ssl.create_default_context(cafile=authority.file)
-        url = f"https://127.0.0.1:{port}"
-        await all_ok(url, verify)
-        async with httpx2.AsyncClient(base_url=url, verify=verify, timeout=60) as client:
-            await send_pull_ack(client)
-            shown = (await client.get("/metrics")).text
-        peers = secured.rabbit.ctl("list_connections", "--no-table-headers", "ssl", "peer_cert_subject").splitlines()
-        assert len(peers) >= 2
-        assert all(peer.startswith("true\t") for peer in peers)
-        expires = "delaybridge_certificate_expires_timestamp_seconds"
-        assert f'{expires}{{setting="BRIDGE_HTTP_CERT"}} 1.893456e+09' in shown
-        assert f'{expires}{{setting="BRIDGE_TLS_CERT"}} ' in shown
-        # The bridge reached the management API, so its log has no warning about it.
-        assert "management API" not in bridge.log_file.read_text()
+        yield Front(url=f"https://127.0.0.1:{port}", authority=authority, log_file=bridge.log_file)
     finally:
         await asyncio.to_thread(bridge.stop)
+
+
+async def test_message_is_sent_pulled_and_acked_over_tls(secured: Secured, front: Front) -> None:
+    verify = ssl.create_default_context(cafile=front.authority.file)
+    await all_ok(front.url, verify)
+    async with httpx2.AsyncClient(base_url=front.url, verify=verify, timeout=60) as client:
+        await send_pull_ack(client)
+        shown = (await client.get("/metrics")).text
+    peers = secured.rabbit.ctl("list_connections", "--no-table-headers", "ssl", "peer_cert_subject").splitlines()
+    assert len(peers) >= 2
+    assert all(peer.startswith("true\t") for peer in peers)
+    expires = "delaybridge_certificate_expires_timestamp_seconds"
+    assert f'{expires}{{setting="BRIDGE_HTTP_CERT"}} 1.893456e+09' in shown
+    assert f'{expires}{{setting="BRIDGE_TLS_CERT"}} ' in shown
+    # The bridge reached the management API, so its log has no warning about it.
+    assert "management API" not in front.log_file.read_text()
+
+
+async def test_commands_trust_the_authority_that_they_are_given(front: Front) -> None:
+    await all_ok(front.url, ssl.create_default_context(cafile=front.authority.file))
+    settings = {"BRIDGE_URL": front.url}
+    refused = await command("topics", settings=settings)
+    assert refused.exit_code == failures.FAILED
+    assert f"{front.url} was not called: its certificate is not trusted: " in refused.stderr
+    assert "--ca or BRIDGE_CA" in refused.stderr
+    ca = str(front.authority.file)
+    sent = await command("--ca", ca, "send", "commands", "1", "--id", "over-tls", "--delay", "1h", settings=settings)
+    assert sent.exit_code == failures.DONE, sent.output
+    found = await command("get", "commands", "over-tls", "--json", settings={**settings, "BRIDGE_CA": ca})
+    assert '"state":"waiting"' in found.stdout
+
+
+async def test_commands_present_a_client_certificate(secured: Secured, front: Front) -> None:
+    authority = Authority(secured.folder / "proxy")
+    own, client = authority.issue("proxy", "127.0.0.1"), authority.issue("client", "client.test")
+    async with demanding_proxy(front, own) as url:
+        arguments = ("version", "--url", url, "--ca", str(authority.file))
+        refused = await command(*arguments, settings={})
+        assert refused.exit_code == failures.FAILED
+        assert f"{url} was not called: TLS failed: " in refused.stderr
+        assert "--cert and --key a client certificate" in refused.stderr
+        served = await command(*arguments, "--cert", str(client.cert), "--key", str(client.key), settings={})
+        assert served.exit_code == failures.DONE, served.output
+
+
+@asynccontextmanager
+async def demanding_proxy(front: Front, own: Certificates) -> AsyncIterator[str]:
+    """Stands before a bridge and asks each client for a certificate of the authority of its own one."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=own.ca)
+    context.verify_mode = ssl.CERT_REQUIRED
+    # TLS 1.3 refuses a client after its handshake. So a connection may be reset before the reason is read.
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(own.cert, own.key)
+    there, trusting = httpx2.URL(front.url), ssl.create_default_context(cafile=front.authority.file)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        bridge_reader, bridge_writer = await asyncio.open_connection(there.host, there.port, ssl=trusting)
+        await asyncio.gather(passed_on(reader, bridge_writer), passed_on(bridge_reader, writer))
+
+    async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--ca", "/nowhere.pem"), "--ca: /nowhere.pem: No such file or directory"),
+        (("--ca", "/etc/hostname"), "--ca: /etc/hostname: not a PEM file"),
+        (("--cert", "/nowhere.pem"), "--cert, --key: /nowhere.pem: No such file or directory"),
+        (("--key", "/nowhere.pem"), "--cert: is missing, but --key is set"),
+    ],
+)
+async def test_command_names_the_unusable_certificate_file(arguments: tuple[str, str], complaint: str) -> None:
+    ended = await command("topics", *arguments, settings={"BRIDGE_URL": "https://127.0.0.1:1"})
+    assert ended.exit_code == failures.WRONG
+    assert complaint in " ".join(ended.stderr.replace("│", " ").split())
 
 
 async def test_bridge_without_a_client_certificate_is_refused_by_every_server(secured: Secured) -> None:

@@ -21,8 +21,6 @@ from tests.integration.amqp import Amqp
 from tests.integration.topic import PATIENCE, Topic
 from tests.waiting import pause
 
-pytestmark = pytest.mark.timeout(45)
-
 
 @pytest_asyncio.fixture(scope="module")
 async def second(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[httpx2.AsyncClient]:

@@ -8,8 +8,6 @@ from tests.integration.amqp import Amqp
 from tests.integration.topic import Topic
 from tests.waiting import pause
 
-pytestmark = pytest.mark.timeout(60)
-
 
 async def publish(amqp: Amqp, topic: Topic, body: bytes) -> None:
     await amqp.publish("delay", f"0.0.0.0.0.0.1.{topic.name}", body, message_id="m-1", content_type="application/json")

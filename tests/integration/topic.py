@@ -63,6 +63,13 @@ class Topic:
             await pause()
         return found
 
+    async def until_found(self, message_id: str) -> Json:
+        """Asks until the message has its record. The test's time limit ends the wait."""
+        while (answer := await self.client.get(self._path + _message(message_id))).status_code != 200:
+            await pause()
+        found: Json = answer.json()
+        return found
+
     async def delete(self, message_id: str, *, expect: int = 200, query: str = "") -> Json:
         deleted: Json = await self.call("DELETE", _message(message_id) + query, expect=expect)
         return deleted

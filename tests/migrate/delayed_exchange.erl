@@ -32,7 +32,7 @@ route(X = #exchange{name = Name}, Delivery = #delivery{message = #basic_message{
     case delay(Content) of
         Delay when Delay > 0, Delay =< 4294967295 ->
             count(Name, 1),
-            spawn(fun() -> timer:sleep(Delay), deliver(Name, negated(Delivery, Delay)) end),
+            spawn(fun() -> timer:sleep(Delay), deliver(X, negated(Delivery, Delay)) end),
             [];
         _ -> (plain(X)):route(X, Delivery)
     end.
@@ -53,10 +53,12 @@ negated(Delivery = #delivery{message = Message = #basic_message{content = Conten
                 fun(Headers) -> rabbit_misc:set_table_value(Headers, <<"x-delay">>, signedint, -Delay) end, Content),
     Delivery#delivery{message = Message#basic_message{content = Changed}, confirm = false, mandatory = false}.
 
-%% By the exchange that has the name now, whatever its type is.
-deliver(Name, Delivery) ->
-    count(Name, -1),
-    rabbit_basic:publish(Delivery).
+%% By the exchange as it was at the publish, whose type looks up the bindings of its name as they are now. There is no
+%% error and no return if there are none: the message is lost.
+deliver(X = #exchange{name = Name}, Delivery) ->
+    Queues = rabbit_amqqueue:lookup(rabbit_exchange:route(X, Delivery)),
+    rabbit_amqqueue:deliver(Queues, Delivery),
+    count(Name, -1).
 
 count(Name, Change) -> ets:update_counter(?MODULE, Name, Change, {Name, 0}).
 

@@ -15,6 +15,15 @@ from topology.migration.carry_out import Migration
 from topology.migration.facts import DELAYED
 from topology.migration.kept import KeptFile
 
+LATER_MS = 8_000  # longer than a busy machine takes to plan and to apply
+
+LATE = {
+    "properties": {"headers": {"x-delay": 3_600_000}},
+    "routing_key": "order.1",
+    "payload": "late",
+    "payload_encoding": "string",
+}
+
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -54,13 +63,23 @@ async def test_plan_changes_nothing_and_rollback_restores_the_definitions(site: 
     assert (kinds["orders"], kinds["mails"], kinds["delay.in.orders"]) == ("topic", "direct", "topic")
     assert "no longer needed" in (await site.migrate("status"))
 
-    assert (await site.json("apply", "--publishers-moved")) == {"done": [], "waiting": []}
+    assert (await site.json("apply", "--publishers-moved")) == {
+        "done": [],
+        "waiting": [],
+        "gaps": [],
+        "to_replay": None,
+    }
     assert site.export() == applied
 
     assert "say --publishers-back" in (await site.migrate("rollback", code=5))
     await site.migrate("rollback", "--publishers-back")
     assert site.export() == before
-    assert (await site.json("rollback", "--publishers-back")) == {"done": [], "waiting": []}
+    assert (await site.json("rollback", "--publishers-back")) == {
+        "done": [],
+        "waiting": [],
+        "gaps": [],
+        "to_replay": None,
+    }
     assert site.export() == before
 
 
@@ -99,9 +118,9 @@ async def test_replaced_exchange_delivers_what_the_plugin_held(site: Site) -> No
         await declare_old(channel)
         exchange = await channel.get_exchange("orders")
         for number in range(20):
-            await exchange.publish(Message(b"%d" % number, headers={"x-delay": 3_000}), "order.1", mandatory=False)
+            await exchange.publish(Message(b"%d" % number, headers={"x-delay": LATER_MS}), "order.1", mandatory=False)
         await held(site, 20)
-        await site.migrate("apply", "--publishers-moved", "--held", "deliver")
+        await site.migrate("apply", "--publishers-moved", "--held", "deliver", code=1)  # as some might have been lost
         status = await site.json("status")
         assert status["exchanges"][0]["type"] == "topic"
         assert status["exchanges"][0]["held_when_replaced"] == 20
@@ -110,7 +129,97 @@ async def test_replaced_exchange_delivers_what_the_plugin_held(site: Site) -> No
         async with queue.iterator(no_ack=True, timeout=60) as deliveries:
             found = [await anext(deliveries) for _ in range(20)]
     assert {int(message.body) for message in found} == set(range(20))
-    assert {message.headers["x-delay"] for message in found} == {-3_000}
+    assert {message.headers["x-delay"] for message in found} == {-LATER_MS}
+
+
+async def test_what_is_due_while_the_exchange_is_replaced_is_said_to_be_lost(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete = Migration._delete
+
+    async def delete_until_all_are_due(self: Migration, exchange: str) -> None:
+        await delete(self, exchange)
+        while site.request("GET", "exchanges/{}/twin")["messages_delayed"]:
+            await pause()
+
+    async with site.channel() as channel:
+        await declare_old(channel)
+        await declare_old(channel, "twin")  # its message is due after those of orders
+        orders, twin = [await channel.get_exchange(name) for name in ("orders", "twin")]
+        for number in range(5):
+            sent = Message(b"%d" % number, headers={"x-delay": LATER_MS})
+            await orders.publish(sent, "order.1", mandatory=False)
+        await twin.publish(Message(b"last", headers={"x-delay": LATER_MS + 100}), "order.1", mandatory=False)
+        await held(site, 5)
+        planned = await site.migrate("plan", "--held", "deliver", "--exchange", "orders")
+        assert "What the plugin has due in these milliseconds is lost" in planned
+        monkeypatch.setattr(Migration, "_delete", delete_until_all_are_due)
+        monkeypatch.setattr("topology.migration.carry_out._PACE_S", 0.05)
+        told = ("apply", "--publishers-moved", "--held", "deliver", "--exchange", "orders")
+        output = await site.migrate(*told, code=1)
+        assert "Messages that the plugin had due then are LOST: 5 at most" in output
+        assert "Every step is done." not in output
+        queue = await channel.get_queue("orders-0")
+        assert queue.declaration_result.message_count == 0
+    await site.migrate(*told)
+    assert "it may hold messages: orders 5" in (await site.migrate("status", "--exchange", "orders"))
+
+
+async def test_message_that_reaches_the_plugin_at_the_last_moment_stops_the_replacement(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with site.channel() as channel:
+        await declare_old(channel)
+        exchange = await channel.get_exchange("orders")
+        import_ = Migration._import
+
+        async def import_and_publish(self: Migration, definitions: Any) -> None:
+            await import_(self, definitions)
+            if not definitions:  # the last call before the delete
+                site.request("POST", "exchanges/{}/orders/publish", LATE)
+                await held(site, 1)
+
+        monkeypatch.setattr(Migration, "_import", import_and_publish)
+        assert "the plugin holds 1 messages" in (await site.migrate("apply", "--publishers-moved", code=1))
+        assert await stages(site) == {"orders": "prepared"}
+        await exchange.publish(Message(b"passes"), "order.1")
+
+
+async def test_cluster_is_not_taken_for_empty_by_the_word_of_one_node(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nodes(_: object) -> list[str]:
+        return ["rabbit@other"]
+
+    monkeypatch.setattr("topology.migration.survey._nodes", nodes)
+    async with site.channel() as channel:
+        await declare_old(channel)
+        await declare_old(channel, "mails")
+    output = await site.migrate("apply", "--publishers-moved", code=5)
+    assert "only rabbit@other can say what theirs hold" in output
+    assert await stages(site) == {"orders": "prepared", "mails": "prepared"}
+    risky = await site.migrate("apply", "--publishers-moved", "--held", "deliver", "--exchange", "mails", code=1)
+    assert "Nobody knows whether the plugin held messages." in risky
+    await site.migrate("apply", "--publishers-moved", "--held", "none")
+    assert await stages(site) == {"orders": "replaced", "mails": "replaced"}
+
+
+async def test_interrupted_replacement_remembers_what_the_plugin_holds(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topology.migration.carry_out._PACE_S", 0.05)
+    async with site.channel() as channel:
+        await declare_old(channel)
+        exchange = await channel.get_exchange("orders")
+        await exchange.publish(Message(b"waits", headers={"x-delay": 3_600_000}), "order.1", mandatory=False)
+        await held(site, 1)
+    await site.migrate("apply", code=5)
+    told = ("apply", "--publishers-moved", "--held", "deliver")
+    with monkeypatch.context() as patched:
+        die_before(patched, "import")
+        await site.migrate(*told, code=1)
+    assert "since an earlier command deleted it" in (await site.migrate(*told, code=1))
+    assert "it may hold messages: orders 1" in (await site.migrate("status"))
 
 
 async def test_without_the_plugin_the_replacement_and_the_way_back_wait(site: Site, plugin: Plugin) -> None:

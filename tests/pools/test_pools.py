@@ -179,7 +179,19 @@ async def test_a_pool_that_is_away_affects_its_own_topics_only(
             assert answer.status_code == 200
         assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
         assert {name for name, state in answer.json()["parts"].items() if state != "ok"} <= {
-            f"eu/{one}" for one in ("broker", "store", "checkpoint", "acks", "ingress", "audit", "watch", "push")
+            f"eu/{one}"
+            for one in (
+                "broker",
+                "store",
+                "checkpoint",
+                "acks",
+                "ingress",
+                "audit",
+                "watch",
+                "push",
+                "leases",
+                "probes",
+            )
         }
         assert await pooled.metric(f'delaybridge_up{{part="{part}"}}') == 0
         assert await pooled.metric(f'delaybridge_up{{part="{part.removeprefix("eu/")}"}}') == 1

@@ -28,7 +28,7 @@ MAKES = {
     "lease_copy": set(),
     "ack": {State.ACKED},
     "announce": set(),
-    "nack": {State.WAITING},
+    "nack": {State.WAITING, State.LEASED},  # leased: its retries are used up, and only the lease copy has the body
     "extend": {State.LEASED},
     "delete": {State.DELETED},
     "change": {State.WAITING},
@@ -42,6 +42,9 @@ MAKES = {
 CLIENTS_OWN = "the copy of a client's own message"
 """Such a copy begins a new life, whichever script decides about it."""
 
+FORGOTTEN = "the copy of a later message of the id, which the record has forgotten"
+"""So does such a copy."""
+
 SECOND_TIME = {
     "made": {"release"},
     # A client's copy: by then its message is ready, so it may be another one under the id, and not due yet.
@@ -50,6 +53,7 @@ SECOND_TIME = {
     "dropped": {"stale"},
     "nacked": {"stale"},
     "withdrawn": {"kept"},
+    "releasing": {"stale"},
     "changed": {"stale"},  # only if the caller named the version that it had seen
 }
 """The verdicts of a second run that differ from the first. A second run changes nothing."""
@@ -84,15 +88,47 @@ def entered(copy: Copy, record: Record | None, now_ms: int) -> str:
     return "entered" if record is not None or now_ms < copy.due_ms else "unanswered"
 
 
-def judged(copy: Copy, record: Record | None) -> str:
-    """The relation of a copy to its record: `new` (no record), `its` (the live copy), `ghost` or `ahead`."""
+def judged(copy: Copy, kept: Kept) -> str:
+    """The relation of a copy to its record: `new` (no record), `its` (the live copy), `another` (of a life that the
+    record does not know), `ghost` or `ahead`."""
+    record = kept.record
     if record is None:
         return "new"
+    if is_of_another_life(copy, kept):
+        return "another"
     epoch = max(1, copy.epoch)
+    ghost = "another" if is_of_lost_time(copy, kept) else "ghost"
     if record.epoch < epoch:
-        return "ghost" if record.state.ended and not is_letter(record) else "ahead"
+        is_over = record.state.ended and not is_letter(record)
+        return ghost if is_over or copy.nonce in kept.refused else "ahead"
     its = record.epoch == epoch and record.nonce == copy.nonce and not record.state.ended
-    return "its" if its else "ghost"
+    return "its" if its else ghost
+
+
+def is_of_another_life(copy: Copy, kept: Kept) -> bool:
+    """Whether the record says nothing about the copy: the copy is older than the record's life, or both began one. An
+    AMQP client's own copy has no moment of ours."""
+    record = kept.record
+    if record is None or copy.epoch == 0:
+        return False
+    if kept.born_ms is not None and copy.created_ms < kept.born_ms:
+        return True
+    return copy.epoch == record.epoch == 1 and copy.nonce != record.nonce
+
+
+def is_of_lost_time(copy: Copy, kept: Kept) -> bool:
+    """Whether the copy is of a message that the record can't know: its id was used before Redis lost the record."""
+    record = kept.record
+    if record is None or kept.found_ms is None or copy.epoch == 0:
+        return False
+    return copy.created_ms < kept.found_ms and copy.created_ms not in (kept.born_ms, record.created_ms)
+
+
+def has_forgotten(copy: Copy, record: Record | None) -> bool:
+    """Whether the record has forgotten the later message of its id that the copy is of."""
+    if record is None or copy.epoch == 0:
+        return False
+    return record.state.ended and record.epoch < copy.epoch and record.created_ms < copy.created_ms
 
 
 def is_live(record: Record) -> bool:
@@ -125,23 +161,28 @@ def is_named(record: Record, epoch: int | None, nonce: int | None) -> bool:
 def is_set_aside(before: Record | None, after: Record | None, cause: str) -> bool:
     """Whether a dead letter goes on under another id, because a new message began under its own."""
     began = before is not None and after is not None and after.nonce != before.nonce
-    return began and before is not None and is_letter(before) and cause in ("schedule", CLIENTS_OWN)
+    return began and before is not None and is_letter(before) and cause in ("schedule", CLIENTS_OWN, FORGOTTEN)
 
 
-def superseded(copy: Copy, record: Record | None) -> bool:
+def superseded(copy: Copy, kept: Kept) -> bool:
     """Whether a copy is a ghost by its epoch alone."""
+    record = kept.record
     if record is None or (record.state is State.DEAD and record.epoch < copy.epoch):
+        return False
+    if is_of_another_life(copy, kept) or is_of_lost_time(copy, kept) or has_forgotten(copy, record):
         return False
     return record.state.ended or record.epoch > copy.epoch
 
 
-def fired(copy: Copy, record: Record | None, now_ms: int, *, paused: bool, adopt: bool) -> str:
-    which = judged(copy, record)
+def fired(copy: Copy, kept: Kept, now_ms: int, *, paused: bool, adopt: bool, named: bool) -> str:
+    record, which = kept.record, judged(copy, kept)
+    if named and has_forgotten(copy, record):
+        which, record = "new", None
     if copy.epoch == 0 and record is not None:
         # A message of an AMQP client. Under the id of a message that certainly lives, it is that one or a duplicate.
         which = "new" if is_free_for_client(record, now_ms) else "its" if record.nonce == copy.nonce else "ghost"
     waits = record is not None and record.state is State.WAITING and record.due_ms > now_ms
-    if which == "ghost" or (which == "ahead" and (waits or not adopt)):
+    if which in ("ghost", "another") or (which == "ahead" and (waits or not adopt)):
         return which
     its = record if record is not None and which == "its" else None
     due_ms = its.due_ms if its else copy.due_ms
@@ -172,12 +213,14 @@ def is_left(copy: Copy, record: Record | None) -> bool:
 
 def leased(copy: Copy, kept: Kept, now_ms: int) -> str:
     record = kept.record
-    which = judged(copy, record)
+    which = judged(copy, kept)
     if is_delivered(copy, kept):
         return "delivered"
+    if has_forgotten(copy, record):
+        which, record = "new", None
     if copy.epoch == 0 and which != "its" and record is not None and is_free_for_client(record, now_ms):
         return "hold"  # for the checkpoint, which decides
-    if which in ("ghost", "ahead"):
+    if which in ("ghost", "ahead", "another"):
         return which
     due_ms, expires_ms = (record.due_ms, record.expires_ms) if record else (copy.due_ms, copy.expires_ms)
     if 0 < expires_ms <= now_ms:
@@ -187,14 +230,16 @@ def leased(copy: Copy, kept: Kept, now_ms: int) -> str:
 
 def returned(copy: Copy, kept: Kept, now_ms: int, *, by_ttl: bool) -> str:
     record = kept.record
-    which = judged(copy, record)
+    which = judged(copy, kept)
     if is_delivered(copy, kept):
         return "delivered"
+    if has_forgotten(copy, record):
+        which, record = "new", None
     if copy.epoch == 0 and record is not None:
         which = "its" if record.nonce == 0 and is_live(record) else which
         if which != "its" and is_free_for_client(record, now_ms):
             which, record = "new", None
-    if which in ("ghost", "ahead"):
+    if which in ("ghost", "ahead", "another"):
         return which
     expires_ms, max_retry = (record.expires_ms, record.max_retry) if record else (copy.expires_ms, copy.max_retry)
     if 0 < expires_ms <= now_ms + (SKEW_MS if by_ttl else 0):
@@ -300,7 +345,7 @@ def a_record_outlives_every_copy(kept: Kept, broker: Broker) -> None:
 
 def an_end_is_left_only_for_a_new_life(before: Record | None, after: Record | None, cause: str) -> None:
     if before is not None and before.state.ended and after is not None and after.state is not before.state:
-        a_new_life = cause in ("schedule", "replay", CLIENTS_OWN)
+        a_new_life = cause in ("schedule", "replay", CLIENTS_OWN, FORGOTTEN)
         a_new_life |= cause == "fire" and is_letter(before)
         assert a_new_life or (cause == "drop" and after.state is State.DELETED)
         assert cause == "drop" or after.epoch > before.epoch

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bridge.local.redis import RedisNode
 from bridge.model.message import Copy, Envelope
 from bridge.store.calls import Call
-from bridge.store.outcomes import Outcome, read
+from bridge.store.outcomes import Outcome
 from bridge.store.records import Claim, Confirmation, Records
 from bridge.store.scripts import SCRIPTS
 from tests.examples import examples
@@ -60,19 +60,19 @@ copies = st.builds(
 lost_ids = st.sets(st.sampled_from(IDS))
 
 
-def fire(records: Records, copy: Copy) -> Call:
+def fire(records: Records, copy: Copy) -> Call[Any]:
     return records.fire(copy, paused_ms=0, adopt=copy.attempt > 1)
 
 
-def lease(records: Records, copy: Copy) -> Call:
+def lease(records: Records, copy: Copy) -> Call[Any]:
     return records.lease(copy, next_nonce=copy.nonce, lease_ms=1_000, arrives_in_ms=1_500, counted=copy.max_retry > 0)
 
 
-def ack(records: Records, copy: Copy) -> Call:
+def ack(records: Records, copy: Copy) -> Call[Any]:
     return records.ack(copy.topic, copy.id, epoch=copy.epoch or None)
 
 
-Act = Callable[[Records, Copy], Call]
+Act = Callable[[Records, Copy], Call[Any]]
 acts = st.tuples(st.sampled_from((fire, lease, ack)), copies)
 rounds = st.tuples(
     st.lists(claims, max_size=5),
@@ -106,7 +106,7 @@ def ends(world: World, sent: Rounds, *, at_once: int) -> list[object]:
     """All answers, and all that Redis keeps in the end."""
     for name in IDS:
         world.broker(name)
-    answered: list[Outcome] = []
+    answered: list[Outcome[Any]] = []
     records, topic = world.records, world.topic
     for claimed, said, acted, lost in sent:
         outcomes = outcomes_of(world, [records.schedule(topic, one) for one in claimed], at_once)
@@ -124,11 +124,11 @@ def ends(world: World, sent: Rounds, *, at_once: int) -> list[object]:
     return [[without_topic(one) for one in found] for found in (answered, kept)] + [apart]
 
 
-def outcomes_of(world: World, calls: Sequence[Call], at_once: int) -> list[Outcome]:
-    answers: list[Any] = []
+def outcomes_of(world: World, calls: Sequence[Call[Any]], at_once: int) -> list[Outcome[Any]]:
+    outcomes: list[Outcome[Any]] = []
     for start in range(0, len(calls), at_once):
-        answers += world.raw(calls[start : start + at_once])
-    return [read(world.topic, str(call.args[1]), answer) for call, answer in zip(calls, answers, strict=True)]
+        outcomes += world.run(calls[start : start + at_once])
+    return outcomes
 
 
 def without_topic(one: Any) -> Any:

@@ -217,7 +217,7 @@ def test_parts_give_what_matches_in_both_orders(
                 order=order,
                 prefix=prefix,
             )
-            looked, cursor, entries = pages.read_part(world.raw([call])[0])
+            looked, cursor, entries = world.run([call])[0]
             assert looked <= limit
             assert entries == sorted(entries, reverse=order is Order.DESC)
             found += entries

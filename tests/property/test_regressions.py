@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from bridge.local.redis import RedisNode
-from bridge.model.message import State
+from bridge.model.message import Copy, Envelope, State
 from bridge.model.timeline import What
+from bridge.service.successors import successor
+from bridge.store.records import AHEAD_MS
 from bridge.store.timelines import transitions
 from tests.property.test_transitions import DAY_MS, HOUR_MS, Transitions, connected_store
 
@@ -330,3 +332,101 @@ def test_a_record_of_a_bridge_without_timelines_begins_one_with_its_next_transit
     steps.timelines["a"] = []
     pull(steps)
     assert whats(steps) == [What.LEASED]
+
+
+def test_later_message_that_a_failover_has_forgotten_is_no_ghost_of_the_ended_one(steps: Transitions) -> None:
+    for place in ("wheel", "ready"):
+        sent(steps)
+        steps.ack(name="a", at=0, fenced=False, twice=False)
+        steps.time_passes(by_ms=1)
+        before = kept_by_redis(steps)
+        sent(steps, 1_000 if place == "wheel" else 0)
+        fail_over_to(steps, before)
+        assert state(steps) is State.ACKED
+        known = steps.record("a")
+        assert known is not None
+        (placed,) = [one for one in steps.broker("a") if one.copy.epoch > known.epoch]
+        copies = steps.copies(place)
+        at = next(at for at, (_, one) in enumerate(copies) if one is placed)
+        if place == "wheel":
+            steps.time_passes(by_ms=1_000)
+            fire(steps, at)
+            assert state(steps) is State.READY
+        else:
+            pull(steps, at)
+            assert state(steps) is State.LEASED
+        steps.ack(name="a", at=0, fenced=False, twice=False)
+
+
+def test_direct_message_is_entered_after_redis_was_emptied(steps: Transitions) -> None:
+    steps.publish_under_a_made_id(delay_ms=1_000, fast_ms=0, max_retry=0, direct=True)
+    steps.redis_is_emptied()
+    steps.enter(at=0, twice=False, kept=b"", dies=False)
+
+
+def test_lease_before_the_moment_makes_no_record_after_redis_was_emptied(steps: Transitions) -> None:
+    sent(steps, 1_000)
+    steps.time_passes(by_ms=1_000 - AHEAD_MS)
+    fire(steps)
+    steps.redis_is_emptied()
+    pull(steps)
+    assert state(steps) is None
+
+
+@pytest.mark.parametrize("refused", ["move", "replacement"])
+def test_copy_of_a_refused_call_is_a_ghost_at_once(steps: Transitions, refused: str) -> None:
+    sent(steps, 60_000)
+    steps.time_passes(by_ms=60_000 - AHEAD_MS)
+    fire(steps)
+    if refused == "move":
+        steps.move(at=2, delay_ms=0, twice=True, dies="")
+    else:
+        steps.put_another_in_its_place(
+            at=0, delay_ms=0, ttl_ms=-1, max_retry=0, kept=b"refused", twice=True, dies="before acknowledging"
+        )
+    record = steps.record("a")
+    assert record is not None
+    fire(steps)
+
+    assert steps.record("a") == record
+    assert steps.broker("a").wheel == []
+
+
+def test_record_notes_the_last_64_refused_copies(steps: Transitions) -> None:
+    world = steps.world
+    sent(steps, 60_000)
+    record = steps.record("a")
+    assert record is not None
+    steps.time_passes(by_ms=60_000 - AHEAD_MS)
+    fire(steps)
+
+    def refuse(count: int) -> list[Copy]:
+        copies = [successor(record, Envelope(), nonce=world.nonce(), attempt=1, due_ms=0) for _ in range(count)]
+        for copy in copies:
+            assert world.ask(world.records.replace(record, copy, envelope=b""))[0].verdict == "releasing"
+        return copies
+
+    def verdict(copy: Copy) -> str:
+        return world.ask(world.records.fire(copy, paused_ms=0, adopt=False))[0].verdict
+
+    (key, *_), first = world.records.keys.record(world.topic, "a"), refuse(6)
+    few_bytes = world.command("STRLEN", key)
+    latest = refuse(64)
+    assert world.command("STRLEN", key) <= few_bytes + 6 * 64
+    assert {verdict(copy) for copy in latest} == {"ghost"}
+    assert {verdict(copy) for copy in first} == {"ahead"}
+
+
+def kept_by_redis(steps: Transitions) -> dict[str, tuple[bytes, int]]:
+    """All that Redis keeps of the message a: each key's bytes and expiry."""
+    keys = steps.world.records.keys.record(steps.world.topic, "a")
+    command = steps.world.command
+    return {key: (dumped, command("PTTL", key)) for key in keys if (dumped := command("DUMP", key)) is not None}
+
+
+def fail_over_to(steps: Transitions, before: dict[str, tuple[bytes, int]]) -> None:
+    """Goes back to what Redis kept then, as a replica does that had not got the last writes."""
+    steps.world.clear()
+    for key, (dumped, ttl_ms) in before.items():
+        steps.world.command("RESTORE", key, max(0, ttl_ms), dumped)
+    steps.forgotten("a")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from bridge.local.redis import RedisNode
 from bridge.model.message import Envelope, Record, State
 from bridge.service.successors import successor
-from bridge.store.outcomes import Outcome, read_envelope
-from bridge.store.verdicts import Verdict
+from bridge.store.outcomes import Looked, read_envelope
+from bridge.store.verdicts import FireVerdict, RestoreVerdict
 from tests.property.test_transitions import connected_store
 from tests.property.world import BORN_MS, World
 
@@ -28,21 +28,21 @@ def test_message_whose_copy_came_before_it_was_restored_gets_its_labels_and_enve
         copy = successor(record, ENVELOPE, nonce=99, attempt=1, due_ms=record.due_ms)
         restored = replace(record, epoch=copy.epoch, nonce=copy.nonce)
         (came,) = world.ask(records.fire(copy, paused_ms=0, adopt=False))
-        assert came.verdict is Verdict.MADE
+        assert came.verdict is FireVerdict.MADE
 
         first, again = world.ask(records.restore(record, restored, ENVELOPE), twice=True)
         (looked,) = world.ask(records.look(world.topic, "a"))
-        assert (first.verdict, again.verdict) == (Verdict.RESTORED, Verdict.RESTORED)
+        assert (first.verdict, again.verdict) == (RestoreVerdict.RESTORED, RestoreVerdict.RESTORED)
         assert shown(looked) == (State.READY, 4, 99, "kind=bill", ENVELOPE)
         assert world.labels("a")
 
         other = replace(restored, nonce=100)  # of a second restore
         (kept,) = world.ask(records.restore(record, other, ENVELOPE))
-        assert (kept.verdict, kept.found.nonce) == (Verdict.KEPT, 99)
+        assert (kept.verdict, kept.found.nonce) == (RestoreVerdict.KEPT, 99)
         world.broker("a")
         world.clear()
 
 
-def shown(looked: Outcome) -> tuple[State, int, int, str, Envelope | None]:
+def shown(looked: Looked) -> tuple[State, int, int, str, Envelope | None]:
     record = looked.found
     return record.state, record.epoch, record.nonce, record.labels, read_envelope(looked)

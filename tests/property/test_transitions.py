@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,6 +30,7 @@ from bridge.broker.copies.entries import decode, encode
 from bridge.broker.copies.windows import NEAR_MS
 from bridge.broker.publications import Publication, Route, parked_ms
 from bridge.local.redis import RedisNode
+from bridge.loops.checkpoint.batches import NAMED_KINDS
 from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
 from bridge.model.errors import StoreUnavailable
 from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, State, aside_id
@@ -39,7 +41,7 @@ from bridge.service.lease_copies import LATE_MS, late_step, missing_step
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.settling import nack_step
 from bridge.service.succession import Step
-from bridge.service.successors import first_copy, later, lease_copy, replay_copy, successor
+from bridge.service.successors import first_copy, in_its_own_life, later, lease_copy, replay_copy, successor
 from bridge.store import envelopes as envelopes_kept
 from bridge.store.calls import Call
 from bridge.store.client import Store
@@ -47,7 +49,8 @@ from bridge.store.outcomes import Outcome
 from bridge.store.records import Claim as Asked
 from bridge.store.records import Confirmation, Entry
 from bridge.store.timelines import transitions
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import FireVerdict, LeaseVerdict, ReplaceVerdict, RetryVerdict
+from tests.effective import effective
 from tests.examples import TIMES
 from tests.property import model
 from tests.property.world import Broker, Kept, PlacedCopy, World, one_of
@@ -95,10 +98,21 @@ class Transitions(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.world.clear()
 
-    @initialize(dead=rarely)
-    def begins_with_a_dead_letter(self, dead: bool) -> None:
-        if dead:
+    @initialize(begin=st.sampled_from(["", "", "", "", "", "a dead letter", "a former life"]))
+    def begins_with(self, begin: str) -> None:
+        if begin == "a dead letter":
             self.make_a_dead_letter()
+        elif begin:
+            self.make_a_former_life()
+
+    def make_a_former_life(self) -> None:
+        """Leases a message, empties Redis, and sends and leases another message of the id."""
+        for body in (b"former", b"present"):
+            self.redis_is_emptied()
+            self.go_on(self.world.now_ms + 1)
+            self.send(name="a", delay_ms=0, ttl_ms=-1, max_retry=2, direct=False, published=True, twice=False)
+            self.confirm(at=0, kept=body, twice=False)
+            self.pull(at=0, lease_ms=1_000, counted=True, twice=False, dies="")
 
     def make_a_dead_letter(self) -> None:
         """Makes the first message of the world a dead letter."""
@@ -115,31 +129,34 @@ class Transitions(RuleBasedStateMachine):
     def record(self, name: str) -> Record | None:
         return self.kept[name].record
 
-    def run_script(self, name: str, call: Call, *, twice: bool = False, cause: str = "") -> Outcome:
+    def run_script(self, name: str, call: Call[Any], *, twice: bool = False, cause: str = "") -> Outcome[Any]:
         before = self.record(name)
         if twice:
             self.run_late(name, call)
+        first: Outcome[Any]
         first, *again = self.world.ask(call, twice=twice)
         self.kept[name] = self.world.kept(name)
         after = self.record(name)
         for second in again:
             assert second.verdict in {first.verdict, *model.SECOND_TIME.get(first.verdict, ())}
-            if (first.verdict, second.verdict) == (Verdict.RELEASE, Verdict.MADE):
+            if (first.verdict, second.verdict) == (FireVerdict.RELEASE, FireVerdict.MADE):
                 first = replace(first, record=second.record)  # it may be another message of a client under the id
             assert first.record is None or second.record == first.record
-        assert first.record is None or first.record == after
+        # A lease before the moment makes no record, and answers the one that there would be.
+        is_made = after is not None or first.verdict is not LeaseVerdict.HOLD
+        assert first.record is None or first.record == after or not is_made
         model.an_end_is_left_only_for_a_new_life(before, after, cause or call.script.name)
         model.a_script_makes_only_its_own_states(before, after, call.script.name)
         if before is not None and model.is_set_aside(before, after, cause or call.script.name):
             self.set_aside(before)
         if after is not None and call.script.name in model.MAKES:
-            verdict = Verdict.MADE if any(one.verdict is Verdict.MADE for one in again) else first.verdict
-            self.expect(call, verdict, before, after)
+            verdict = FireVerdict.MADE if any(one.verdict is FireVerdict.MADE for one in again) else first.verdict
+            self.expect(call, verdict, None if cause == model.FORGOTTEN else before, after)
         if after is not None:
             self.seen.append(after)
         return first
 
-    def expect(self, call: Call, verdict: str, before: Record | None, after: Record) -> None:
+    def expect(self, call: Call[Any], verdict: str, before: Record | None, after: Record) -> None:
         """Adds what the script did to the timeline that the message should have."""
         script, at_epoch = call.script.name, call.script.args.index("epoch") if "epoch" in call.script.args else -1
         epoch = int(call.args[at_epoch] or 0) if at_epoch >= 0 and script in COPY_SCRIPTS else 1
@@ -153,7 +170,7 @@ class Transitions(RuleBasedStateMachine):
             was_untouched = before is not None and model.is_untouched(before)
         has_content = script == "change" and call.args[call.script.args.index("content")] == 1
         what = model.transition(script, epoch, verdict, before, after, has_content=has_content)
-        if verdict is Verdict.REPLACED and before != after:
+        if verdict is ReplaceVerdict.REPLACED and before != after:
             life[:] = [What.REPLACED]
         elif what is not None:
             if not life and was_untouched:
@@ -173,17 +190,19 @@ class Transitions(RuleBasedStateMachine):
             placed.copy = replace(placed.copy, id=aside)
             after.append(placed)
 
-    def run_late(self, name: str, call: Call) -> None:
+    def run_late(self, name: str, call: Call[Any]) -> None:
         """Runs a script a millisecond after the moment of its call, which changes nothing."""
         before, at = self.world.kept(name), call.script.args.index("until_ms")
         late = replace(call, args=(*call.args[:at], self.world.now_ms - 1, *call.args[at + 1 :]))
         with pytest.raises(StoreUnavailable, match="too late"):
-            self.world.raw([late])
+            self.world.run([late])
         assert self.world.kept(name) == before
 
     def put(self, name: str, publication: Publication, *, recorded: bool) -> PlacedCopy:
         parked = 0 if publication.route is not Route.WHEEL else parked_ms(publication.left_ms, exact=publication.exact)
-        placed = PlacedCopy(copy=publication.copy, arrives_ms=self.world.now_ms + parked, recorded=recorded)
+        named = publication.kind in NAMED_KINDS
+        arrives_ms = self.world.now_ms + parked
+        placed = PlacedCopy(copy=publication.copy, arrives_ms=arrives_ms, recorded=recorded, named=named)
         broker = self.broker(name)
         where = {Route.WHEEL: broker.wheel, Route.READY: broker.ready, Route.DEAD: broker.dead}[publication.route]
         where.append(placed)
@@ -193,8 +212,9 @@ class Transitions(RuleBasedStateMachine):
         """Puts copies into the wheel, several of them as one bundle, and reads them back from its bytes."""
         copies, topic = [one.copy for one in publications], self.world.topic
         packed: list[Packed] = []
-        if len(copies) > 1:
-            packed = bundles.pack(topic, [bundles.Entry(copy.due_ms, encode(copy) or b"") for copy in copies])
+        entries = [bundles.Entry(copy.due_ms, data) for copy in copies if (data := encode(copy)) is not None]
+        if len(entries) == len(copies) > 1:  # the header of a copy in a life of its own needs a message of its own
+            packed = bundles.pack(topic, entries)
         for bundle in packed:
             offsets = bundles.index(bundle.properties, bundle.body).offsets
             for at, (start, end) in zip(bundle.indexes, pairwise(offsets), strict=True):
@@ -208,7 +228,7 @@ class Transitions(RuleBasedStateMachine):
             placed.bundle = number
         return parked
 
-    def announced(self, name: str, call: Call | None, *, twice: bool = False) -> bool:
+    def announced(self, name: str, call: Call[Any] | None, *, twice: bool = False) -> bool:
         """Announces a copy, if that is necessary. Returns whether the record then outlives the copy."""
         before = self.record(name)
         if call is not None:
@@ -224,15 +244,43 @@ class Transitions(RuleBasedStateMachine):
         if dies == "before publishing" or decision.hold_ms is not None:
             return False
         recorded |= step.name is not None and self.announced(name, step.announce)
-        placed = None if step.publication is None else self.put(name, step.publication, recorded=recorded)
+        placed = None
+        if step.publication is not None:
+            self.begin_life(step.publication.copy.id)
+            placed = self.put(step.publication.copy.id, step.publication, recorded=recorded)
         if dies == "before naming":
             return False
         if step.name is not None:
             before = self.record(name)
-            self.run_script(name, step.name)
+            outcome = self.run_script(name, step.name)
             if placed is not None:
                 placed.recorded = before is not None
+                if outcome.verdict is RetryVerdict.GHOST and before is not None:
+                    self.refuse(placed)
         return dies != "before acknowledging"
+
+    def refuse(self, placed: PlacedCopy) -> None:
+        """The call that was to name this copy is refused. Nobody gets the copy from now on."""
+        self.world.refuse(placed.copy)
+        self.kept[placed.copy.id] = self.world.kept(placed.copy.id)
+
+    def begin_life(self, name: str) -> None:
+        """Watches an id that no sender has chosen."""
+        if name not in self.kept:
+            self.kept[name] = self.world.kept(name)
+
+    def put_in_its_own_life(self, copy: Copy) -> None:
+        """Publishes a copy again under an id of its own."""
+        publication = in_its_own_life(copy)
+        self.begin_life(publication.copy.id)
+        self.put(publication.copy.id, publication, recorded=False)
+
+    def cause(self, script: str, copy: Copy, wanted: str) -> str:
+        """What may end an end: the script, or a copy that begins a new life."""
+        if copy.epoch == 0:
+            return model.CLIENTS_OWN
+        begins = wanted not in ("ghost", "another") and model.has_forgotten(copy, self.record(copy.id))
+        return model.FORGOTTEN if begins and wanted != "ahead" else script
 
     # -- sending
 
@@ -407,6 +455,7 @@ class Transitions(RuleBasedStateMachine):
             expires_ms=copy.expires_ms,
             max_retry=copy.max_retry,
             direct=int(placed.direct),
+            instant=0,
             envelope=kept,
             labels=labels,
             by=TOKEN if kept else "-",
@@ -419,6 +468,8 @@ class Transitions(RuleBasedStateMachine):
         if before is None:
             assert (outcome.found.epoch, outcome.found.nonce, outcome.found.due_ms) == (1, copy.nonce, copy.due_ms)
             assert (outcome.found.forget_ms > 0) == placed.direct
+            if placed.direct:
+                self.direct.add(name)  # Redis may have been emptied since the publish
             assert self.shown(name) == kept
         else:
             assert outcome.found == replace(before, labels=labels)
@@ -516,22 +567,22 @@ class Transitions(RuleBasedStateMachine):
         asked = [(name, one) for name, one in together if one.copy.epoch]
         if not asked:
             return []
-        (answer,) = self.world.raw([self.world.records.superseded([one.copy for _, one in asked])])
+        (answer,) = self.world.run([self.world.records.superseded([one.copy for _, one in asked])])
         ghosts = [(name, one) for (name, one), ghost in zip(asked, answer, strict=True) if ghost]
-        assert all(model.judged(one.copy, self.record(name)) == "ghost" for name, one in ghosts)
+        assert all(model.judged(one.copy, self.kept[name]) == "ghost" for name, one in ghosts)
         # Any other copy can be a ghost by its nonce only.
-        assert answer == [model.superseded(one.copy, self.record(name)) for name, one in asked]
+        assert answer == [model.superseded(one.copy, self.kept[name]) for name, one in asked]
         return [one for _, one in ghosts]
 
     def decide(
         self, name: str, placed: PlacedCopy, *, paused: bool, believed: bool, kept: bytes, twice: bool, dies: str
     ) -> bool:
         now_ms = self.world.now_ms
-        copy, before = placed.copy, self.record(name)
+        copy = placed.copy
         adopt = believed and copy.asked > 0
-        wanted = model.fired(copy, before, now_ms, paused=paused, adopt=adopt)
-        call = self.world.records.fire(copy, paused_ms=5_000 if paused else 0, adopt=adopt)
-        cause = "fire" if copy.epoch else model.CLIENTS_OWN
+        wanted = model.fired(copy, self.kept[name], now_ms, paused=paused, adopt=adopt, named=placed.named)
+        call = self.world.records.fire(copy, paused_ms=5_000 if paused else 0, adopt=adopt, named=placed.named)
+        cause = self.cause("fire", copy, wanted)
         outcome = self.run_script(name, call, twice=twice, cause=cause)
         assert outcome.verdict == wanted
         if wanted in ("release", "made"):
@@ -564,10 +615,10 @@ class Transitions(RuleBasedStateMachine):
             copy = replace(copy, envelope=replace(copy.envelope, properties={"expiration": "1"}))
         wanted = model.returned(copy, self.kept[name], now_ms, by_ttl=by_ttl)
         call = self.world.records.returned(copy, by_ttl=by_ttl)
-        cause = "returned" if placed.copy.epoch else model.CLIENTS_OWN
+        cause = self.cause("returned", copy, wanted)
         outcome = self.run_script(name, call, twice=twice, cause=cause)
         assert outcome.verdict == wanted
-        policy = Policy(backoff=Backoff(steps_ms=(backoff_ms,)))
+        policy = effective(Policy(backoff=Backoff(steps_ms=(backoff_ms,))))
         decision = after_return(self.world.records, placed.copy, outcome, "rejected", policy)
         if self.perform(name, decision, recorded=False, dies=dies):
             broker.ready.remove(placed)
@@ -635,7 +686,7 @@ class Transitions(RuleBasedStateMachine):
             arrives_in_ms=parked_ms(lease_ms, exact=False),
             counted=counted,
         )
-        outcome = self.run_script(name, call, twice=twice)
+        outcome = self.run_script(name, call, twice=twice, cause=self.cause("lease", copy, wanted))
         parked.recorded = self.record(name) is not None and wanted != "hold"
         assert outcome.verdict == wanted
         if wanted == "leased":
@@ -644,8 +695,11 @@ class Transitions(RuleBasedStateMachine):
         elif wanted in ("hold", "ahead"):
             left_ms = outcome.extra if wanted == "hold" else AHEAD_PARKED_MS
             asked = copy.asked + (wanted == "ahead")
-            publication = Publication(copy=replace(copy, asked=asked), route=Route.WHEEL, left_ms=left_ms)
-            self.put(name, publication, recorded=wanted == "hold")
+            parked_again = replace(copy, asked=asked)
+            publication = Publication(copy=parked_again, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD)
+            self.put(name, publication, recorded=wanted == "hold" and model.judged(copy, self.kept[name]) == "its")
+        elif wanted == "another":
+            self.put_in_its_own_life(copy)
         elif wanted == "delivered":
             self.perform(name, Decision(missing_step(self.world.records, copy, outcome)), recorded=False, dies="")
 
@@ -665,11 +719,14 @@ class Transitions(RuleBasedStateMachine):
             counted=counted,
             unacked=True,
         )
-        outcome = self.run_script(name, call, twice=twice)
+        outcome = self.run_script(name, call, twice=twice, cause=self.cause("lease", copy, wanted))
         assert outcome.verdict == wanted
         if wanted == "leased":
             assert self.kept[name].delivered == copy.nonce
             placed.lease_copy = lease
+        elif wanted == "another":
+            self.put_in_its_own_life(copy)
+            self.broker(name).ready.remove(placed)
         elif wanted in ("ghost", "expired"):
             self.broker(name).ready.remove(placed)
         elif wanted == "delivered":
@@ -779,7 +836,7 @@ class Transitions(RuleBasedStateMachine):
         name = record.id
         message = Message(record=record, envelope=Envelope(body=b"" if body_kept else None))
         step = nack_step(
-            self.world.records, message, Policy(), now_ms=self.world.now_ms, delay_ms=delay_ms, reason="later"
+            self.world.records, message, effective(), now_ms=self.world.now_ms, delay_ms=delay_ms, reason="later"
         )
         self.perform_step(name, step, record, twice=twice, dies=dies)
 
@@ -895,7 +952,8 @@ class Transitions(RuleBasedStateMachine):
         parked = self.put(record.id, later(copy, now_ms, CopyKind.MOVE), recorded=recorded)
         call = self.world.records.replace(record, copy, envelope=kept)
         before = self.record(record.id)
-        self.name_successor(record.id, call, record, parked, twice=twice, dies=dies)
+        too_late = before is not None and model.is_releasing(before, now_ms)
+        self.name_successor(record.id, call, record, parked, twice=twice, dies=dies, refused=too_late)
         found = self.record(record.id)
         if found is not None and found != before and found.nonce == copy.nonce:
             assert (found.due_ms, found.expires_ms, found.created_ms) == (due_ms, copy.expires_ms, copy.created_ms)
@@ -918,7 +976,7 @@ class Transitions(RuleBasedStateMachine):
         self.put(name, later(copy, now_ms, CopyKind.RETRY), recorded=False)
         if dies == "before naming":
             return
-        before = self.record(name)
+        before, before_kept = self.record(name), self.kept[name]
         call = self.world.records.replay(letter, next_nonce=copy.nonce, max_retry=max_retry, expires_ms=expires_ms)
         outcome = self.run_script(name, call, twice=twice)
         if before is None or (before.state is State.DEAD and placed.is_named_by(before)):
@@ -926,6 +984,8 @@ class Transitions(RuleBasedStateMachine):
             found = outcome.found
             assert (found.state, found.attempts) == (State.WAITING, 0)
             assert (found.max_retry, found.expires_ms) == (max_retry, expires_ms)
+        elif model.is_of_another_life(letter, before_kept):
+            assert outcome.verdict == "another"
         else:
             assert outcome.verdict == "ghost"
         if dies != "before acknowledging":
@@ -965,6 +1025,17 @@ class Transitions(RuleBasedStateMachine):
             self.world.lose(name)
             self.forgotten(name)
 
+    @rule(name=ids, delay_ms=delays_ms, really=rarely)
+    def redis_is_emptied_and_an_id_used_again(self, name: str, delay_ms: int, really: bool) -> None:
+        if really:
+            self.redis_is_emptied()
+            self.send(name=name, delay_ms=delay_ms, ttl_ms=-1, max_retry=2, direct=False, published=True, twice=False)
+
+    def redis_is_emptied(self) -> None:
+        self.world.clear()
+        for name in self.kept:
+            self.forgotten(name)
+
     def go_on(self, to_ms: int) -> None:
         moments = {name: kept.record.forget_ms for name, kept in self.kept.items() if kept.record is not None}
         for moment in sorted(moments.values()):
@@ -984,7 +1055,7 @@ class Transitions(RuleBasedStateMachine):
 
     def shown(self, name: str) -> bytes:
         """The envelope that `look` answers."""
-        return self.world.ask(self.world.records.look(self.world.topic, name))[0].extra or b""
+        return self.world.ask(self.world.records.look(self.world.topic, name))[0].packed
 
     def receipt(self, name: str, at: int) -> tuple[int, int | None]:
         """Epoch and nonce that a consumer may hold in a receipt, most often the latest. Every other one is of an older
@@ -1022,7 +1093,7 @@ class Transitions(RuleBasedStateMachine):
         return [(name, one) for name, one in self.copies("wheel") if one.bundle == placed.bundle > 0]
 
     def perform_step(
-        self, name: str, step: Step, record: Record, *, twice: bool, dies: str, refused: bool = False
+        self, name: str, step: Step[Any], record: Record, *, twice: bool, dies: str, refused: bool = False
     ) -> None:
         """`refused`: the record is no longer of the version that the step asks for."""
         assert step.name is not None
@@ -1033,7 +1104,7 @@ class Transitions(RuleBasedStateMachine):
     def name_successor(
         self,
         name: str,
-        call: Call,
+        call: Call[Any],
         record: Record,
         parked: PlacedCopy | None,
         *,
@@ -1047,6 +1118,8 @@ class Transitions(RuleBasedStateMachine):
         outcome = self.run_script(name, call, twice=twice)
         if parked is not None:
             parked.recorded = before is not None
+            if before is not None and outcome.verdict in ("stale", "releasing"):
+                self.refuse(parked)
         as_read = {record.state} if call.script.name != "replace" else LIVE
         if (
             before is not None
@@ -1057,7 +1130,7 @@ class Transitions(RuleBasedStateMachine):
             late = parked is None and call.script.name == "change" and outcome.verdict == "stale"
             assert outcome.verdict in ("nacked", "buried", "changed", "replaced") or late
         elif call.script.name != "bury":
-            assert outcome.verdict in ("stale", "unknown")
+            assert outcome.verdict in ("stale", "unknown", "releasing" if refused else "stale")
 
     # -- invariants
 

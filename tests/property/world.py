@@ -13,15 +13,15 @@ from bridge.model.message import Copy, Record, State
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
-from bridge.store.outcomes import Outcome, read
 from bridge.store.records import Records
 
+Answer = TypeVar("Answer")
 Found = TypeVar("Found")
 
 BORN_MS = 4_102_444_800_000
 """The clock at the start of an example. It is later than any real clock, so no key expires while the example runs."""
 
-_FIELDS = 16  # of a record, without the last two, which most records do not have
+_FIELDS = 16  # of a record, without the last six, which most records do not have
 _PLACE: Any = re.compile(rb"(?:^!\d{13}|\n)\d{13}([^\n]*)(?:\n|$)")  # a due moment, then the id
 
 RETENTION_MS, TOMBSTONE_MS = 3_600_000, 7 * 86_400_000
@@ -46,19 +46,24 @@ class Kept:
     """What Redis keeps of one id. `expiring`: the record's key has an expiry. `apart_expiring`: the same for the
     envelope's own key, None without one. `claimed_ms`: above 0 while no send of the message
     was confirmed or answered; for an unconfirmed record the moment of its claim. `kept`: the envelope in
-    the record, or 1 if it has its own key. `delivered`: the nonce of the unacknowledged delivery in place of the lease
-    copy that the record names, 0 for an AMQP client's own message; None without one. `labels`: the entries of the id in
-    the index of labels."""
+    the record, or 1 if it has its own key. `born_ms`: when the record's life began; None where it does not know.
+    `found_ms`: when a copy made the record that Redis had lost; None if none did. `delivered`: the nonce of the
+    unacknowledged delivery in place of the lease copy that the record names, 0 for an AMQP client's own message; None
+    without one. `labels`: the entries of the id in the index of labels. `refused`: the nonces of the copies that a call
+    was refused to name, as the test knows them."""
 
     record: Record | None
     expiring: bool
     apart_expiring: bool | None
     claimed_ms: int
     kept: bytes | int
+    born_ms: int | None
+    found_ms: int | None
     delivered: int | None
     timeline: bytes  # as the record has it
     scores: dict[str, int]  # by index, with `forget`; only the indexes that list the id
     labels: set[bytes]
+    refused: frozenset[int]
 
 
 @dataclass(kw_only=True)
@@ -70,6 +75,7 @@ class PlacedCopy:
     recorded: bool  # a script has seen the copy, so the record must outlive it
     direct: bool = False  # it goes from the wheel to the ready queue without the checkpoint
     bundle: int = 0  # the bundle that carries it; 0: none
+    named: bool = True  # its kind says that a record has named a copy of its message
     done: bool = False  # the checkpoint has handled this copy, and not yet all others of its bundle
     lease_copy: Copy | None = None  # a process has leased it, and neither acknowledged it nor published this copy
 
@@ -107,6 +113,7 @@ class World:
         self._nonces = count(1)
         self.bundles = count(1)
         self.brokers: dict[str, Broker] = {}
+        self.refused: dict[str, frozenset[int]] = {}  # by id, since its record began
         self.stale: set[bytes] = set()  # entries of labels that lost records have left
 
     def nonce(self) -> int:
@@ -119,16 +126,14 @@ class World:
     def broker(self, message_id: str) -> Broker:
         return self.brokers.setdefault(message_id, Broker())
 
-    def ask(self, call: Call, *, twice: bool = False) -> list[Outcome]:
+    def ask(self, call: Call[Answer], *, twice: bool = False) -> list[Answer]:
         """Runs a script. `twice`: runs it again, as a caller does whose answer was lost."""
-        message_id = str(call.args[1])
-        answers = self.raw([call, call] if twice else [call])
-        return [read(self.topic, message_id, one) for one in answers]
+        return self.run([call, call] if twice else [call])
 
     def do(self, asked: Awaitable[Found]) -> Found:
         return self._run.run(_awaited(asked))
 
-    def raw(self, calls: Sequence[Call]) -> list[Any]:
+    def run(self, calls: Sequence[Call[Answer]]) -> list[Answer]:
         return self._run.run(self.store.run(calls))
 
     def command(self, *words: Any) -> Any:
@@ -138,31 +143,42 @@ class World:
         keys = self.records.keys.record(self.topic, message_id)
         ttl_ms, apart_ttl_ms, timeline, *rest = self.command("EVAL", _SNAPSHOT, len(keys), *keys, message_id)
         scores, fields = rest[: len(INDEXES) + 1], rest[len(INDEXES) + 1 :]
-        record, claimed_ms, kept, delivered = None, 0, b"", None
-        if fields:
-            (state, *numbers, reason, claimed_ms, kept), (delivered, labels) = fields[:_FIELDS], _optional(fields)
+        record, claimed_ms, kept, delivered, born_ms, found_ms = None, 0, b"", None, None, None
+        if not fields:
+            self.refused.pop(message_id, None)
+        else:
+            (state, *numbers, reason, claimed_ms, kept) = fields[:_FIELDS]
+            delivered, labels, born_ms, found_ms = _optional(fields)
             values: Any = (State(state), *numbers, reason.decode(), labels.decode())
             stored = Record(self.topic, message_id, *values)
             due_ms = stored.created_ms + stored.due_ms
             record = replace(
                 stored, due_ms=due_ms, arrives_ms=due_ms + stored.arrives_ms, last_ms=due_ms + stored.last_ms
             )
+            born_ms = record.created_ms if record.epoch == 1 else born_ms
         return Kept(
             record=record,
             expiring=ttl_ms >= 0,
             apart_expiring=apart_ttl_ms >= 0 if apart_ttl_ms >= -1 else None,
             claimed_ms=claimed_ms,
             kept=kept,
+            born_ms=born_ms,
+            found_ms=found_ms,
             delivered=delivered,
             timeline=timeline,
             scores={name: int(score) for name, score in zip((*INDEXES, "forget"), scores, strict=True) if score != b""},
             labels=self.labels(message_id),
+            refused=self.refused.get(message_id, frozenset()),
         )
 
     def labels(self, message_id: str) -> set[bytes]:
         """The entries of the id in the index of labels, with the note of when to forget them."""
         entries = self.command("ZRANGE", self.records.keys.record(self.topic, message_id)[-1], 0, -1)
         return {entry for entry in entries if _PLACE.search(entry)[1] == message_id.encode()}
+
+    def refuse(self, copy: Copy) -> None:
+        """Notes that the record will never name this copy."""
+        self.refused[copy.id] = self.refused.get(copy.id, frozenset()) | {copy.nonce}
 
     def lose(self, message_id: str) -> None:
         """Deletes the record's key and its envelope's, as their expiry or a loss of data does. The indexes stay."""
@@ -179,16 +195,17 @@ class World:
 
     def clear(self) -> None:
         keys = self.records.keys
+        self.refused.clear()
         for bucket in range(keys.buckets):
             self.command("DEL", *keys.indexes(self.topic, bucket))
         for message_id in self.brokers:
             self.command("DEL", *keys.record(self.topic, message_id)[:2])
 
 
-def _optional(fields: list[Any]) -> tuple[int | None, bytes]:
-    """The fields that most records do not have: DELIVERED and LABELS."""
-    delivered, labels = [*fields[_FIELDS:], None, None][:2]
-    return delivered, labels or b""
+def _optional(fields: list[Any]) -> tuple[int | None, bytes, int | None, int | None]:
+    """The fields that most records do not have: DELIVERED, LABELS, BORN and FOUND."""
+    delivered, labels, born_ms, _, _, found_ms = [*fields[_FIELDS:], *[None] * 6][:6]
+    return delivered, labels or b"", born_ms, found_ms
 
 
 async def _awaited(asked: Awaitable[Found]) -> Found:

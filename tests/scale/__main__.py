@@ -28,8 +28,8 @@ from bridge.service.successors import first_copy
 from bridge.store.calls import MOST, Call
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.outcomes import read
 from bridge.store.records import Claim, Confirmation, Records
+from bridge.store.replies import binary
 
 TOPIC: Final = "orders"
 DAY_MS: Final = 86_400_000
@@ -65,9 +65,9 @@ class Scale:
 
     async def memory(self) -> int:
         (info,) = await self.store.command_each("INFO", "memory")
-        return _number(info, "used_memory:")
+        return _number(binary(info), "used_memory:")
 
-    async def run(self, name: str, calls: Sequence[Call], at_once: int = 1) -> list[Any]:
+    async def run(self, name: str, calls: Sequence[Call[Any]], at_once: int = 1) -> list[Any]:
         """Runs the calls and returns their answers. Notes the time of one call in microseconds, as Redis counts it. The
         time is the median over batches, because other work on the machine disturbs some of them. `at_once`: how many
         calls go together."""
@@ -80,16 +80,15 @@ class Scale:
             for of_part in await asyncio.gather(*map(self.store.run, parts)):
                 answers += of_part
             (info,) = await self.store.command_each("INFO", "commandstats")
-            micros.append(_number(info, r"cmdstat_evalsha:calls=\d+,usec=") / len(batch))
+            micros.append(_number(binary(info), r"cmdstat_evalsha:calls=\d+,usec=") / len(batch))
         self.micros[name] = median(micros)
         return answers
 
     async def each(
-        self, name: str, found: Sequence[Named], call: Callable[[Named], Call], verdict: str, at_once: int = 1
+        self, name: str, found: Sequence[Named], call: Callable[[Named], Call[Any]], verdict: str, at_once: int = 1
     ) -> list[Record]:
         """Runs the call for each item, and checks the verdict. Returns the records as the script left them."""
-        answers = await self.run(name, [call(one) for one in found], at_once)
-        outcomes = [read(TOPIC, one.id, answer) for one, answer in zip(found, answers, strict=True)]
+        outcomes = await self.run(name, [call(one) for one in found], at_once)
         assert {outcome.verdict for outcome in outcomes} == {verdict}, {outcome.verdict for outcome in outcomes}
         return [outcome.found for outcome in outcomes]
 
@@ -192,15 +191,15 @@ class Scale:
             await self.run(name, [page] * 500)
         await self.run("counts", [records.counts(TOPIC, 0, edges_ms=(60_000, 3_600_000, DAY_MS))] * 500)
 
-    def _fire(self, one: Record) -> Call:
+    def _fire(self, one: Record) -> Call[Any]:
         return self.records.fire(first_copy(one, Envelope()), paused_ms=0, adopt=False)
 
-    def _lease(self, one: Record) -> Call:
+    def _lease(self, one: Record) -> Call[Any]:
         return self.records.lease(
             first_copy(one, Envelope()), next_nonce=new_nonce(), lease_ms=30_000, arrives_in_ms=30_000
         )
 
-    def _ack(self, one: Record) -> Call:
+    def _ack(self, one: Record) -> Call[Any]:
         return self.records.ack(TOPIC, one.id, epoch=one.epoch)
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import orjson
 
+from benchmarks.log_faults import faults_in
 from bridge.local.bridge import BridgeProcess
 from bridge.local.errors import LocalError
 from bridge.local.ports import free_ports
@@ -65,9 +66,8 @@ class LookedInto(BridgeProcess):
         return found
 
     def errors(self) -> list[str]:
-        """The lines that it logged with a traceback."""
-        lines = self.log_file.read_text(errors="replace").splitlines()
-        return [line for line in lines if '"level": "error"' in line and '"exception": ' in line]
+        """The faults that it logged."""
+        return [str(fault) for fault in faults_in(self.log_file)]
 
     @property
     def _shown(self) -> Path:

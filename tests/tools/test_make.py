@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HUNG_AFTER_S
+
 PROJECT = Path(__file__).parents[2]
 MAKEFILE = (PROJECT / "Makefile").read_text()
 
@@ -25,7 +27,7 @@ def make(*arguments: str) -> str:
     passed_on = ("ARGS", "FILE", "MAKEFLAGS", "MAKELEVEL")
     environment = {name: value for name, value in os.environ.items() if name not in passed_on}
     done = subprocess.run(
-        ["make", *arguments], cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=300, check=False
+        ["make", *arguments], cwd=PROJECT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -43,14 +45,14 @@ def test_every_file_and_folder_that_a_target_names_exists() -> None:
 
 
 @own_environment
-@pytest.mark.timeout(320)
+@pytest.mark.timeout(HUNG_AFTER_S)
 def test_bench_prints_json_and_nothing_else() -> None:
     found = json.loads(make("bench", "ARGS=--only lone --quick --json --folder .local/test-make/bench"))
     assert {row["row"].split()[0] for row in found["rows"]} == {"lone"}
 
 
 @own_environment
-@pytest.mark.timeout(320)
+@pytest.mark.timeout(HUNG_AFTER_S)
 def test_torture_prints_json_and_nothing_else() -> None:
     found = json.loads(
         make("torture", "ARGS=--minutes 0.1 --seed 1 --rate 20 --json --folder .local/test-make/torture")

@@ -66,7 +66,7 @@ class Puller:
                     self._history.note(key, What.ACKED)
 
     async def _nack(self, one: dict[str, Any]) -> None:
-        """Nacks with a delay or without one, which means now. The message is not due before."""
+        """Nacks with a delay or without one, which means after the back-off. The answer says when it is due."""
         delay = {"delay": self._random.randint(0, 1_000)} if self._random.random() < 0.5 else {}
         self._history.note(one["body"], What.MOVING, due_ms=now_ms() + delay.get("delay", 0))
         path = f"/v1/topics/{self._topic}/messages/{one['id']}/nack"

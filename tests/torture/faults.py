@@ -6,6 +6,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from redis.asyncio import Redis
+
 from tests.history import History
 from tests.torture.partitions import Cluster
 from tests.torture.parts import ShimmedServer
@@ -69,6 +71,11 @@ class Faults:
                 await cluster.partition(fault.duration_s, one_way=fault.one_way)
             case Kind.SLOW_DISK | Kind.FULL_DISK:
                 await self._disturb_disk(fault)
+            case Kind.EMPTY:
+                self._history.emptying()
+                async with Redis.from_url(self._stage.parts[fault.target].url) as redis:
+                    await redis.flushall()
+                self._history.emptying()
 
     async def _disturb_process(self, fault: Fault) -> None:
         part = self._stage.parts[fault.target]

@@ -1,7 +1,8 @@
 """Fills a topic with dead letters, more than RabbitMQ gives one consumer, and replays them one by one and all together.
 
-A quorum queue gives a consumer at most 2,000 messages, so a search for one letter must go on behind them. An AMQP
-client publishes the messages: Redis keeps no body of theirs, so a replay needs the letter in the queue.
+Some ids are taken again meanwhile, and Redis may be emptied. A quorum queue gives a consumer at most 2,000 messages, so
+a search for one letter must go on behind them. An AMQP client publishes the messages: Redis keeps no body of theirs, so
+a replay needs the letter in the queue.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _BATCH = 200
 _LOOK_S = 0.5
 _APART_S = (2.0, 4.0)
 _ALONE = 0.6  # of the time, letters are replayed one by one; then all together
+_TAKEN = 0.5  # of the letters whose turn it is: their ids are used again, so that they wait for the replay of all
 _MOST = 1_000  # for one call
 _PATIENCE_S = 60.0
 
@@ -57,9 +59,16 @@ class Letters:
         loop = asyncio.get_running_loop()
         alone_until_s = loop.time() + seconds * _ALONE
         self._random.shuffle(self._dead)
+        taken: list[str] = []
         while not stop.is_set() and loop.time() < alone_until_s and self._dead:
-            await self._replay(self._dead.pop())
+            key = self._dead.pop()
+            if self._random.random() < _TAKEN:
+                taken.append(key)
+                await self._sender.send(LETTERS, f"{key}#again", {"delay": 0}, message_id=key)
+            else:
+                await self._replay(key)
             await asyncio.sleep(self._random.uniform(*_APART_S))
+        self._dead += taken
         while await self._replay_many():
             pass
 
@@ -90,14 +99,20 @@ class Letters:
         if response is None or response.status_code >= 500:
             await self._sender.api.pause()
             return True
+        if response.status_code == NOT_FOUND and self._history.emptyings:
+            return False
         if response.raise_for_status().json()["replayed"] or await self._count():
             return True
-        for key in self._dead:
-            self._history.note(key, What.REPLAYED)
+        # An emptied Redis lists no letters: they stay in their queue.
+        if not self._history.emptyings:
+            for key in self._dead:
+                self._history.note(key, What.REPLAYED)
         return False
 
     async def _count(self) -> int:
         response = await self._sender.api.insist("GET", f"/v1/topics/{LETTERS}")
+        if response.status_code == NOT_FOUND:
+            return 0  # Redis was emptied
         return int(response.raise_for_status().json()["counts"]["dead"])
 
     async def _received(self, message: AbstractIncomingMessage) -> None:

@@ -12,6 +12,7 @@ from benchmarks.loops import together
 from tests.history import History
 from tests.torture.amqp import Publisher
 from tests.torture.api import Api
+from tests.torture.bulk import Bulk
 from tests.torture.consumers import Puller, Subscriber
 from tests.torture.crowd import Crowd
 from tests.torture.letters import Letters
@@ -20,6 +21,7 @@ from tests.torture.producers import Producers
 from tests.torture.reuse import Reuse
 from tests.torture.sender import Sender
 from tests.torture.stage import Stage
+from tests.torture.ticks import Ticks
 from tests.torture.topics import (
     ALL,
     CHANGED,
@@ -49,18 +51,23 @@ class Load:
         self._history = history
         self._random = random
         self._publisher = Publisher(stage.amqp_url)
-        self._policies = Policies(api, random)
+        self._policies = Policies(api, history, random)
         self._sender = Sender(api, self._publisher, history, self._policies)
         self._producers = Producers(self._sender, STEADY, rate_per_s=rate_per_s, longest_ms=longest_ms, random=random)
         self._reuse = Reuse(self._sender, rate_per_s=rate_per_s, random=random)
         self._letters = Letters(self._sender, stage.amqp_url, count=round(rate_per_s * _LETTERS), random=random)
+        self._bulk, self._ticks = Bulk(api, history), Ticks(api, history)
         callers = round(rate_per_s * _CALLERS)
         self._crowd = Crowd(stage.http_urls, history, self._policies, callers=callers, seed=seed)
 
     @property
     def findings(self) -> list[str]:
         """What went wrong besides the messages' histories."""
-        return self._reuse.findings
+        return [*self._reuse.findings, *self._bulk.findings, *self._ticks.findings]
+
+    def end(self) -> None:
+        """Looks at the end of the calm time for what has gone silent."""
+        self._ticks.end()
 
     @asynccontextmanager
     async def consuming(self) -> AsyncIterator[None]:
@@ -71,7 +78,8 @@ class Load:
         pullers = [self._puller(topic).run() for topic in pulled for _ in range(_PULLERS)]
         subscribers = [self._subscriber(topic).run() for topic in (*CONSUMED, CHANGED_CONSUMED)]
         async with together() as group:
-            tasks = [group.create_task(work) for work in (*pullers, *subscribers, self._letters.consume())]
+            consuming = (*pullers, *subscribers, self._letters.consume(), self._ticks.consume())
+            tasks = [group.create_task(work) for work in consuming]
             await self._letters.fill()
             yield
             for task in tasks:
@@ -83,6 +91,8 @@ class Load:
         async with together() as group:
             group.create_task(self._producers.run(stop))
             group.create_task(self._policies.run(CHANGED, stop))
+            group.create_task(self._bulk.run(stop))
+            group.create_task(self._ticks.run(stop))
             if not self._history.forgetful:  # a forgotten end would make the next message of the id a repeated send
                 group.create_task(self._reuse.run(stop))
             group.create_task(self._letters.run(stop, seconds))

@@ -101,7 +101,7 @@ class Failover(Part):
         return self._redis.master
 
     def lacks(self, kind: Kind) -> str:
-        return "" if kind in OF_PROCESS else "Redis under Sentinel runs without proxy and shim"
+        return "" if kind in OF_PROCESS else "Redis under Sentinel runs without proxy and shim, and forgets by itself"
 
     def start(self) -> None:
         self._redis.start()

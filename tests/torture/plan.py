@@ -29,6 +29,7 @@ class Kind(StrEnum):
     SLOW_DISK = "slow disk"  # each write to the disk takes longer for the duration
     PARTITION = "partition"  # a node of a cluster is cut off from the others; one way: it hears nothing
     FULL_DISK = "full disk"  # for the duration; Redis exits, and is started again
+    EMPTY = "empty"  # Redis loses all its keys, in a moment
 
 
 _TARGETS = dict.fromkeys(Kind, EVERYTHING) | {
@@ -37,6 +38,7 @@ _TARGETS = dict.fromkeys(Kind, EVERYTHING) | {
     Kind.SLOW_DISK: ((BROKER,), (REDIS,)),
     Kind.FULL_DISK: ((BROKER,), (REDIS,)),
     Kind.PARTITION: ((BROKER,),),
+    Kind.EMPTY: ((REDIS,),),
 }
 _DURATIONS_S = {
     Kind.KILL: (0.0, 2.0),
@@ -49,6 +51,7 @@ _DURATIONS_S = {
     Kind.SLOW_DISK: (2.0, LONGEST_S),
     Kind.FULL_DISK: (0.5, 2.0),
     Kind.PARTITION: (2.0, 9.0),
+    Kind.EMPTY: (0.0, 0.0),
 }
 
 
@@ -64,8 +67,8 @@ class Fault:
 
 def plan(seed: int, minutes: float, *, partitions: bool = False) -> tuple[Fault, ...]:
     """Returns the faults of a run, in order. At least four seconds pass between the end of one and the start of the
-    next. Consecutive faults are of different kinds, until each has come: nine, which take two minutes. `partitions`:
-    RabbitMQ is a cluster, and there are ten.
+    next. Consecutive faults are of different kinds, until each has come: ten, which take two minutes. `partitions`:
+    RabbitMQ is a cluster, and there are eleven.
     """
     random = Random(seed)
     kinds = [kind for kind in Kind if partitions or kind is not Kind.PARTITION]

@@ -1,4 +1,4 @@
-"""Uses ids again: after their message has ended, by two clients at once, and after their topic was removed."""
+"""Uses ids again: after their message has ended, by two clients at once, and after their topic or Redis lost them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.torture.sender import NOT_FOUND, Sender
 from tests.torture.topics import CHECKED, PULLED, REMOVED, first
 from tests.waiting import pause
 
-_AGAIN, _SHARED = 0.01, 0.02  # of the rate
+_AGAIN, _SHARED, _FORGOTTEN = 0.01, 0.02, 0.02  # of the rate
 _TIMES = 3
 _SHORT_MS, _LONG_MS = (0, 1_500), (3_000, 8_000)
 _ACKED_WITHIN_S = 20.0
@@ -37,6 +37,7 @@ class Reuse:
         async with together() as group:
             group.create_task(paced(self._again, self._rate_per_s * _AGAIN, stop))
             group.create_task(paced(self._shared, self._rate_per_s * _SHARED, stop))
+            group.create_task(paced(self._forgotten, self._rate_per_s * _FORGOTTEN, stop))
             group.create_task(self._removed(stop))
 
     async def _again(self, number: int) -> None:
@@ -73,6 +74,20 @@ class Reuse:
             self._sender.publish(topic, key, self._random.randrange(*_LONG_MS, 100)),
         )
 
+    async def _forgotten(self, number: int) -> None:
+        """Sends a message, and another one of its id if Redis is emptied before the first is due. Both must come."""
+        topic, message_id, emptyings = self._random.choice(CHECKED), f"forgotten-{number}", self._history.emptyings
+        delay_ms = self._random.randint(*_LONG_MS)
+        due_s = monotonic() + delay_ms / 1_000
+        if emptyings % 2 or await self._sender.send(topic, message_id, {"delay": delay_ms}):
+            return
+        while monotonic() < due_s - 1.0:
+            if self._history.emptyings == emptyings + 2:
+                when = {"delay": self._random.randint(*_LONG_MS)}
+                await self._sender.try_to_send(topic, f"{message_id}#1", when, message_id=message_id)
+                return
+            await pause(_LOOK_S)
+
     async def _removed(self, stop: asyncio.Event) -> None:
         """Sends the same ids to a topic again and again, and removes the topic with its messages each time."""
         time = 0
@@ -94,13 +109,15 @@ class Reuse:
     async def _remove(self, known: list[str], keys: list[str]) -> None:
         for key in keys:
             self._history.note(key, What.DELETING)
-        tries = 0
+        tries, emptyings = 0, self._history.emptyings
         while True:
             tries += 1
             response = await self._sender.api.call("DELETE", f"/v1/topics/{REMOVED}?force=true")
             if response is not None and response.status_code < 500:
                 break
             await self._sender.api.pause()
+        if response.status_code == NOT_FOUND and emptyings != self._history.emptyings:
+            return
         if response.status_code == NOT_FOUND and tries == 1:
             self.findings.append(f"the topic {REMOVED} is unknown, although it has messages")
             return

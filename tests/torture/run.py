@@ -69,6 +69,7 @@ async def torture(folder: Path, wanted: Wanted, said: Callable[[str], None]) -> 
                 await _loaded(load, faults, wanted.minutes * 60)
             noted("no more load and no more faults; waiting for what is owed")
             await _until_nothing_owed(api, history)
+            load.end()
     return Outcome(history.verdict(), faults.counts, history, [*stage.errors(), *load.findings], lines)
 
 

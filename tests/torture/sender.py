@@ -23,6 +23,8 @@ CREATED: Final = 201
 OK: Final = 200
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
+LIVES: Final = 422
+"""A send has another body than the live message of its id."""
 
 
 class Sender:
@@ -55,7 +57,9 @@ class Sender:
         if response is None:
             self.history.note(key, What.UNANSWERED)
             return None
-        if response.status_code < 500:
+        # A message that Redis had lost, or its end, may be back.
+        lives_again = response.status_code == LIVES and self.history.emptyings
+        if response.status_code < 500 and not lives_again:
             response.raise_for_status()
             self._note_accepted(topic, key)
         return response.status_code
@@ -103,12 +107,18 @@ class Sender:
         return True
 
     async def delete(self, topic: str, key: str, *, message_id: str = "") -> bool:
-        """Deletes the message. Returns whether the delete was answered 200."""
+        """Deletes the message. Returns whether the delete was answered 200, and each try was answered.
+
+        A try without an answer may be carried out later, and then ends another message of the same id.
+        """
         self.history.note(key, What.DELETING)
-        response = await self.api.insist("DELETE", f"/v1/topics/{topic}/messages/{message_id or key}")
+        path, unanswered = f"/v1/topics/{topic}/messages/{message_id or key}", False
+        while (response := await self.api.call("DELETE", path)) is None or response.status_code >= 500:
+            unanswered |= response is None
+            await self.api.pause()
         answered = {OK: What.DELETED, NOT_FOUND: What.FORGOTTEN}
         self.history.note(key, answered.get(response.status_code, What.NOT_DELETED))
-        return response.status_code == OK
+        return response.status_code == OK and not unanswered
 
     def _note_sending(self, topic: str, key: str, when: When) -> None:
         self.history.note(key, What.SENDING, due_ms=due_ms(when))

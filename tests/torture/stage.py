@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from enum import StrEnum
 from pathlib import Path
 
+from benchmarks.log_faults import faults_in
 from bridge.local.errors import LocalError
 from bridge.local.ports import free_ports
 from tests.matrix.servers import Servers
@@ -40,6 +41,7 @@ class Stage:
             "BRIDGE_AMQP_URL": broker.url,
             "BRIDGE_REDIS_URL": redis.url,
             "BRIDGE_MAX_RETRY": str(MAX_RETRY),
+            "BRIDGE_BACKOFF_FIRST": "200ms",  # the default would make the end of a run wait
             "BRIDGE_WORKERS": "3" if set_up is SetUp.WORKERS else "1",
         }
         for name in BRIDGES:
@@ -55,13 +57,8 @@ class Stage:
         return [self.parts[name].url for name in BRIDGES]
 
     def errors(self) -> list[str]:
-        """The lines that the bridges logged with a traceback. No fault of a server may cause one."""
-        return [
-            f"{name}: {line}"
-            for name in BRIDGES
-            for line in self._log(name).read_text(errors="replace").splitlines()
-            if '"level": "error"' in line and '"exception": ' in line
-        ]
+        """The faults that the bridges logged. No fault of a server may cause one."""
+        return [f"{name}: {fault}" for name in BRIDGES for fault in faults_in(self._log(name))]
 
     def _log(self, name: str) -> Path:
         return self._folder / "log" / f"{name}.log"

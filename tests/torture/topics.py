@@ -11,6 +11,8 @@ CHANGED_CONSUMED: Final = "changed-consumed"
 REMOVED: Final = "removed"  # again and again, with its messages
 CROWDED: Final = "crowded"  # by hundreds of callers at once
 LETTERS: Final = "letters"  # thousands of dead letters
+TICKED: Final = "ticked"  # by a schedule
+BULK: Final = "bulk"  # moved and deleted by operations
 
 CHECKED: Final = (*PULLED, *CONSUMED)
 CHANGED: Final = (CHANGED_PULLED, CHANGED_CONSUMED)

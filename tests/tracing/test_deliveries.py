@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from secrets import token_hex
-from time import time
+from time import time, time_ns
 
 import pytest
 import pytest_asyncio
@@ -20,10 +21,10 @@ from tests.callbacks.subscribing import subscribe
 from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import header
 from tests.integration.own import Own, own_bridge
+from tests.integration.targets import opened
 from tests.integration.topic import Json, Topic
 from tests.tracing.collector import Collector, Seen, collecting
-
-pytestmark = pytest.mark.timeout(60)
+from tests.waiting import pause
 
 STATE = "vendor=a1,other=b2"
 SOON = {"OTEL_BSP_SCHEDULE_DELAY": "100"}
@@ -124,6 +125,29 @@ async def test_pull_has_one_link_and_each_further_delivery_its_own(own: Own, col
     assert is_one_delivery(again[2:], sender)
     assert again[2].attributes["delaybridge.attempt"] == 2
     assert again[2].span.trace_id != release.span.trace_id
+
+
+async def test_release_into_a_new_queue_ends_with_its_confirm(own: Own, collector: Collector) -> None:
+    own = own.with_fresh_topic()
+    await own.topic.send(id="young-1", delay="200ms", headers={"traceparent": traceparent()})
+    await own.topic.pull_one()
+    counted = re.compile(rf'^delaybridge_released_total{{[^}}]*"{own.topic.name}"[^}}]*}} 1\.0$', re.MULTILINE)
+    while not counted.search((await own.topic.client.get("/metrics")).text):
+        await pause()
+    counted_ns = time_ns()
+    release, pull = await collector.spans_of("young-1", "release", "pull")
+    # The release counts once the new queue has settled, over a second later.
+    assert release.span.end_time_unix_nano < (pull.span.end_time_unix_nano + counted_ns) / 2
+
+
+async def test_release_to_a_target_has_a_span(own: Own, collector: Collector) -> None:
+    headers = {"traceparent": traceparent(), "x-delay-routing-key": "eu.new"}
+    async with opened(own.amqp) as shop:
+        headers["x-delay-exchange"] = shop.name
+        await own.amqp.publish("delay", f"0.0.0.0.0.0.3.{own.topic.name}", headers={**headers}, message_id="t-1")
+        await own.amqp.take(shop.queue.name)
+    (release,) = await collector.spans_of("t-1", "release")
+    assert release.span.name.startswith(f"release {shop.name}:")
 
 
 async def test_amqp_delivery_has_one_link_and_the_senders_header(own: Own, collector: Collector) -> None:

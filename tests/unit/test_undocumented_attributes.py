@@ -50,6 +50,7 @@ GETS = "broker/client/gets.py"
 PATCH = "broker/client/pamqp_patch.py"
 PUBLISHER = "broker/client/publisher.py"
 READER = "broker/client/reader.py"
+WRITE = "broker/client/write.py"
 PROTOCOL = "http/server/protocol.py"
 SERVER = "http/server/server.py"
 CONNECT = "store/servers/connect.py"
@@ -69,26 +70,26 @@ RELIED_ON: list[tuple[Any, str, tuple[str, ...]]] = [
     (aio_pika.abc.UnderlayConnection, "connection", (CONNECTION,)),
     # aiormq: frames are written past its calls, and streams are read before it reads them.
     (aiormq.Channel, "number", (ACKNOWLEDGER, DELIVERY, FAST_READER, GETS, PUBLISHER)),
-    (aiormq.Channel, "write_queue", (ACKNOWLEDGER, DELIVERY, GETS, PUBLISHER)),
+    (aiormq.Channel, "write_queue", (WRITE,)),
+    (aiormq.Channel, "__close_event", (WRITE,)),
     (aiormq.Channel, "create_future", (GETS,)),
-    (aiormq.Channel, "lock", (PUBLISHER,)),
     (aiormq.Channel, "max_content_size", (PUBLISHER,)),
     (aiormq.Channel, "connection", (CONNECTION, PUBLISHER)),
     (aiormq.Channel, "consumers", (CHANNEL,)),
     (aiormq.Channel, "on_consumer_cancel_callbacks", (CHANNEL, CONSUMER)),
     (aiormq.Channel, "closing", (CHANNEL, CONSUMER, PUBLISHER)),
-    (aiormq.Channel, "is_closed", (ACKNOWLEDGER, CHANNEL, CONSUMER, DELIVERY, GETS, PUBLISHER)),
+    (aiormq.Channel, "is_closed", (CONSUMER, WRITE)),
     (aiormq.Connection, "is_closed", (CONNECTION,)),
     (aiormq.Connection, "ready", (CONNECTION, PUBLISHER)),
     (aiormq.Connection, "server_properties", (CONNECTION,)),
-    (aiormq.abc.ChannelFrame, "payload", (ACKNOWLEDGER, DELIVERY, GETS, PUBLISHER)),
-    (aiormq.abc.ChannelFrame, "should_close", (ACKNOWLEDGER, DELIVERY, GETS, PUBLISHER)),
+    (aiormq.abc.ChannelFrame, "payload", (WRITE,)),
+    (aiormq.abc.ChannelFrame, "should_close", (WRITE,)),
     (aiormq, "TransportFactory", (FAST_READER,)),
     (aiormq.TransportFactory, "create", (FAST_READER,)),
     (aiormq.connection, "TCPTransportFactory", (FAST_READER,)),
     (aiormq.connection, "TLSTransportFactory", (FAST_READER,)),
-    (aiormq.exceptions, "ChannelInvalidStateError", (CONNECTION, DELIVERY, GETS)),
-    (aiormq.exceptions, "ChannelNotFoundEntity", (CONNECTION,)),
+    (aiormq.exceptions, "ChannelInvalidStateError", (CONNECTION, DELIVERY, WRITE)),
+    (aiormq.exceptions, "ChannelNotFoundEntity", (CONNECTION, GETS)),
     # pamqp: numbers of methods and flags of properties, its codecs by type, and two functions that are replaced.
     *(
         (method, "index", (READER,))
@@ -120,7 +121,6 @@ RELIED_ON: list[tuple[Any, str, tuple[str, ...]]] = [
             "on_body",
             "on_response_complete",
             "send_400_response",
-            "_unsupported_upgrade_warning",
             "_unset_keepalive_if_required",
             "connections",
             "cycle",
@@ -138,7 +138,6 @@ RELIED_ON: list[tuple[Any, str, tuple[str, ...]]] = [
         (HTTPTOOLS.RequestResponseCycle, name, (PROTOCOL,))
         for name in (
             "disconnected",
-            "keep_alive",
             "message_event",
             "more_body",
             "response_complete",

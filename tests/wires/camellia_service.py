@@ -7,10 +7,11 @@ from typing import Any, cast
 
 from bridge.model.errors import BridgeError, NotFound
 from bridge.model.message import Envelope, Message, Record, State
-from bridge.model.values import AckResult, AckVerdict, Draft, Leased, Policy, Sent, TopicInfo
+from bridge.model.values import AckResult, AckVerdict, Draft, Leased, Sent, TopicInfo
 from bridge.service.pools import Pools
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
+from tests.effective import effective
 from tests.recorded_actions import RecordedActions
 
 BORN_MS = 1_700_000_000_000
@@ -56,7 +57,7 @@ def topic_info(topic: str, *, lateness_ms: dict[str, float | None] | None = None
         overdue=2,
         waiting_by_due={edge: at + 1 for at, edge in enumerate(edges)},
         lateness_ms=lateness_ms or dict.fromkeys(("p50", "p90", "p99", "max")),
-        policy=Policy(),
+        policy=effective(),
         ready_queue=f"ready.{topic}",
         dead_queue=f"dead.{topic}",
     )

@@ -14,6 +14,7 @@ from uuid import uuid4
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
+from bridge.settings.settings import Settings
 from tests.forked_bridge import ForkedBridge
 from tests.integration.own import own_bridge
 
@@ -169,4 +170,6 @@ def _settings(port: int, admin_port: int) -> dict[str, str]:
         "BRIDGE_LMSTFY_PORT": str(port),
         "BRIDGE_LMSTFY_ADMIN_PORT": str(admin_port),
         "BRIDGE_LMSTFY_ACCOUNTS": json.dumps({USER: PASSWORD}),
+        # The default, which no wire may feel: the originals have no back-off.
+        "BRIDGE_BACKOFF_FIRST": f"{Settings.model_fields['backoff_first'].default}ms",
     }

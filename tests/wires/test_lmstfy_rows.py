@@ -109,6 +109,8 @@ REFUSED = [
     # paths that Gin does not know
     ("GET /api/shop/q/job/", 404, NOT_FOUND),
     ("GET /api/", 404, NOT_FOUND),
+    ("GET /api/shop/q/", 404, NOT_FOUND),
+    ("PUT /api/shop/q/", 404, NOT_FOUND),
     ("POST /api/shop/q", 404, NOT_FOUND),
     ("HEAD /api/shop/q/size", 404, ""),
     ("GET /api/shop", 404, NOT_FOUND),
@@ -236,7 +238,9 @@ async def test_each_token_has_its_answer(
 @pytest.mark.parametrize(
     ("request_line", "status", "location", "body"),
     [
-        ("GET /api/shop/q/", 301, "/api/shop/q", '<a href="/api/shop/q">Moved Permanently</a>.\n\n'),
+        ("GET /api/shop/", 301, "/api/shop", '<a href="/api/shop">Moved Permanently</a>.\n\n'),
+        ("GET /api/shop/q/size/", 301, "/api/shop/q/size", '<a href="/api/shop/q/size">Moved Permanently</a>.\n\n'),
+        ("PUT /api/shop/", 307, "/api/shop", ""),
         ("PUT /api/shop/q/bulk/?ttl=1&tries=2", 307, "/api/shop/q/bulk?ttl=1&tries=2", ""),
         ("DELETE /api/shop/q/job/j/", 307, "/api/shop/q/job/j", ""),
     ],
@@ -263,7 +267,7 @@ NO_POOL = error("the pool was not exists")
 ADMIN = [
     ("GET /version", b"", 200, '{\n    "build_commit": "",\n    "build_date": "",\n    "version": "0.1.0"\n}', JSON),
     ("GET /pools", b"", 200, '[\n    "default"\n]', JSON),
-    ("GET /info?pool=nowhere", b"", 200, "", TEXT),
+    ("GET /info?pool=nowhere", b"", 200, "", None),
     ("GET /token/none", b"", 200, '{\n    "tokens": {}\n}', JSON),
     ("GET /token/none?pool=nowhere", b"", 400, NO_POOL, JSON),
     ("POST /token/none", b"", 400, error("invalid description"), JSON),

@@ -14,6 +14,7 @@ import pytest_asyncio
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
+from bridge.store.replies import binaries
 from tests.integration.own import Own, own_bridge
 
 TOO_LONG_MS = 999 * 86_400_000 + 1
@@ -100,11 +101,11 @@ async def test_a_refused_send_makes_nothing(own: Own, store: Store, call: Call, 
     answer = await own.topic.client.request(method, path, **rest)
 
     assert reason in answer.text
-    keys = [key for answered in await store.command_each("KEYS", f"{own.vhost}/*") for key in answered]
+    keys = [key for answered in await store.command_each("KEYS", f"{own.vhost}/*") for key in binaries(answered)]
     assert [key for key in keys if name.encode() in key] == []
     for listed in (f"{own.vhost}/topics", f"{own.vhost}/subscriptions"):
         members = await store.command("SMEMBERS" if listed.endswith("topics") else "HKEYS", listed)
-        assert [member for member in members if name.encode() in member] == []
+        assert [member for member in binaries(members) if name.encode() in member] == []
     for topic in (name, f"{name}.callbacks", f"{name}/q"):
         assert await own.amqp.count(f"ready.{topic}") is None
         assert await own.amqp.count(f"dead.{topic}") is None

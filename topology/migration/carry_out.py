@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -12,13 +14,26 @@ from topology import plan
 from topology.definitions import export
 from topology.errors import TopologyError
 from topology.management import Management, quoted
+from topology.migration.bridge import Bridge
 from topology.migration.facts import DELAYED, Definition, OldExchange, without_vhost
 from topology.migration.kept import KeptFile
-from topology.migration.steps import Choices, Do, Step, back, forward
-from topology.migration.survey import bindings_now, exchange_of, survey
+from topology.migration.steps import Choices, Do, Gap, Step, back, forward
+from topology.migration.survey import bindings_now, exchange_of, held_by_plugin, survey
 from topology.names import Names
 
 _ATTEMPTS: Final = 5
+_PACE_S: Final = 1.0
+"""For how long the plugin's pace is measured before a replacement that may lose messages."""
+_SETTLED_S: Final = 3.0
+"""How long a bridge may still publish after a pause: its processes follow within two seconds, and end what they do."""
+_REPLACEMENTS: Final = (Do.MAKE_PLAIN, Do.MAKE_DELAYED)
+
+Did = Callable[[Step, Gap | None], None]
+"""Is called behind each step, and behind a replacement with what it cost."""
+
+
+def _silent(_: Step, __: Gap | None) -> None:
+    return
 
 
 class NotReplaced(TopologyError):
@@ -27,26 +42,33 @@ class NotReplaced(TopologyError):
 
 @dataclass(frozen=True, kw_only=True)
 class Migration:
-    """A migration of one virtual host. `wanted`: names of exchanges; none: all of the plugin's type."""
+    """A migration of one virtual host. `wanted`: names of exchanges; none: all of the plugin's type. `bridge`: holds
+    its messages for an exchange back while that is replaced; None: what is due then becomes dead letters."""
 
     management: Management
     names: Names
     vhost: str
     file: KeptFile
     wanted: Collection[str] = ()
+    bridge: Bridge | None = None
 
-    async def apply(self, choices: Choices, did: Callable[[Step], None] = lambda step: None) -> Sequence[Step]:
+    async def apply(self, choices: Choices, did: Did = _silent) -> Sequence[Step]:
         """Carries out each step that can be done, and calls `did` behind it. Returns the steps as they are then."""
         return await self._run(choices, forward, did)
 
-    async def rollback(self, choices: Choices, did: Callable[[Step], None] = lambda step: None) -> Sequence[Step]:
+    async def rollback(self, choices: Choices, did: Did = _silent) -> Sequence[Step]:
         """The same on the way back."""
         return await self._run(choices, back, did)
 
-    async def _run(
-        self, choices: Choices, decide: Callable[..., Sequence[Step]], did: Callable[[Step], None]
-    ) -> Sequence[Step]:
+    async def _run(self, choices: Choices, decide: Callable[..., Sequence[Step]], did: Did) -> Sequence[Step]:
+        try:
+            return await self._steps(choices, decide, did)
+        finally:
+            await self._resume()
+
+    async def _steps(self, choices: Choices, decide: Callable[..., Sequence[Step]], did: Did) -> Sequence[Step]:
         # The facts are asked for again behind each step, as it changes them.
+        held_back: set[str] = set()
         while True:
             begun = self.file.read(self.vhost).begun
             facts = await survey(self.management, self.names, self.vhost, self.wanted, begun)
@@ -54,15 +76,44 @@ class Migration:
             step = next((one for one in steps if one.do != Do.LOOK and not one.is_done and not one.waits_for), None)
             if step is None:
                 return steps
+            if step.do in _REPLACEMENTS and step.exchange not in held_back:
+                ready = (one for one in steps if one.do in _REPLACEMENTS and not (one.is_done or one.waits_for))
+                next_ones = {one.exchange for one in ready}
+                await self._hold_back(next_ones)
+                held_back |= next_ones
+                continue
             known = {exchange.name: exchange for exchange in facts.exchanges}
             kept = begun.get(step.exchange)
-            await self._do(step, known.get(step.exchange), None if kept is None else kept.exchange)
-            did(step)
+            did(step, await self._do(step, choices, known.get(step.exchange), None if kept is None else kept.exchange))
+
+    async def _hold_back(self, exchanges: Iterable[str]) -> None:
+        """Pauses the topics of the exchanges, and waits until no process publishes to them any more."""
+        if self.bridge is None:
+            return
+        are_paused = False
+        for exchange in sorted(exchanges):
+            topic = self.names.topic_of_exchange(exchange)
+            if await self.bridge.may_be_paused(topic):
+                self.file.pause(self.vhost, exchange)
+                await self.bridge.pause(topic)
+                are_paused = True
+        if are_paused:
+            await asyncio.sleep(_SETTLED_S)
+
+    async def _resume(self) -> None:
+        """Resumes the topics that a command has paused, except those of exchanges that do not exist."""
+        kept = self.file.read(self.vhost)
+        for exchange in kept.paused:
+            if self.bridge is not None and exchange not in kept.begun:
+                await self.bridge.resume(self.names.topic_of_exchange(exchange))
+                self.file.resume(self.vhost, exchange)
 
     def _wanted(self, begun: Mapping[str, Any]) -> Mapping[str, Any]:
         return {name: one for name, one in begun.items() if not self.wanted or name in self.wanted}
 
-    async def _do(self, step: Step, present: OldExchange | None, kept: OldExchange | None) -> None:
+    async def _do(
+        self, step: Step, choices: Choices, present: OldExchange | None, kept: OldExchange | None
+    ) -> Gap | None:
         match step.do:
             case Do.DECLARE_INGRESS:
                 await self._import(export(plan.ingress_of(self.names, step.exchange), self.vhost))
@@ -70,12 +121,22 @@ class Migration:
                 await self._delete(self.names.ingress_of(step.exchange))
             case Do.MAKE_PLAIN | Do.MAKE_DELAYED:
                 exchange = _merged(present, kept)
-                await self._replace(exchange, exchange.plain_type if step.do == Do.MAKE_PLAIN else DELAYED)
+                if kept is not None and (exchange.is_plain or step.do == Do.MAKE_DELAYED):
+                    exchange = replace(exchange, held=kept.held)
+                elif exchange.is_plain:  # RabbitMQ no longer counts what the plugin holds of it
+                    exchange = replace(exchange, held=self.file.read(self.vhost).held.get(exchange.name, 0))
+                if choices.held == "none":
+                    exchange = replace(exchange, elsewhere=())
+                kind = exchange.plain_type if step.do == Do.MAKE_PLAIN else DELAYED
+                return await self._replace(exchange, kind, may_lose=choices.held in {"deliver", "lose"})
+        return None
 
-    async def _replace(self, exchange: OldExchange, kind: str) -> None:
+    async def _replace(self, exchange: OldExchange, kind: str, *, may_lose: bool) -> Gap:
         """Deletes the exchange, unless it is missing or has this type already, and declares it as this type with its
         bindings. Looks again if RabbitMQ refuses that: a client may have declared it, or deleted a queue."""
         await self._import({})  # a user who may only delete is refused here
+        exchange, due_per_s = await self._with_held(exchange, kind, may_lose=may_lose)
+        gone_at: float | None = None
         self.file.begin(self.vhost, exchange, kind)
         refused: TopologyError | None = None
         for _ in range(_ATTEMPTS):
@@ -85,6 +146,7 @@ class Migration:
                 bindings = await bindings_now(self.management, self.vhost, exchange.name)
                 exchange = replace(exchange, bindings=_united(exchange.bindings, bindings))
                 self.file.begin(self.vhost, exchange, kind)
+                gone_at = gone_at or time.monotonic()
                 await self._delete(exchange.name)
             try:
                 await self._import(exchange.as_kind(kind))
@@ -92,14 +154,32 @@ class Migration:
                 refused = error
                 exchange = await self._with_living_ends(exchange)
             else:
-                held = exchange.held if kind != DELAYED and exchange.is_delayed else 0
-                self.file.end(self.vhost, exchange.name, held)
-                return
+                lasted_s = None if gone_at is None else time.monotonic() - gone_at
+                self.file.end(self.vhost, exchange.name, 0 if kind == DELAYED else exchange.held)
+                return Gap(exchange=exchange.name, lasted_s=lasted_s, held=exchange.held, due_per_s=due_per_s)
         raise NotReplaced(
             f"{exchange.name} could not be declared as {kind} in {_ATTEMPTS} attempts. If a client declares it as"
             f" another type meanwhile, stop that client or let it connect through the door. Then run the same command"
             f" again. RabbitMQ said: {refused}"
         )
+
+    async def _with_held(self, exchange: OldExchange, kind: str, *, may_lose: bool) -> tuple[OldExchange, float | None]:
+        """The exchange with what the plugin holds of it now, and how many a second it delivers."""
+        if not exchange.is_delayed or kind == DELAYED:
+            return exchange, None
+        held = await held_by_plugin(self.management, self.vhost, exchange.name)
+        if not may_lose and held != 0:
+            raise NotReplaced(
+                f"{exchange.name} was not replaced: the plugin holds {'?' if held is None else held} messages of it,"
+                " which came after it had none. Is there a publisher that still sends x-delay to it?"
+            )
+        if not held or exchange.elsewhere:
+            return replace(exchange, held=None if exchange.elsewhere else held), None
+        began = time.monotonic()
+        await asyncio.sleep(_PACE_S)
+        later = await held_by_plugin(self.management, self.vhost, exchange.name)
+        pace = None if later is None else max(0, held - later) / (time.monotonic() - began)
+        return replace(exchange, held=later), pace
 
     async def _with_living_ends(self, exchange: OldExchange) -> OldExchange:
         """The exchange without the bindings whose other end has gone."""

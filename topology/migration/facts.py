@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from topology.names import Names
@@ -22,8 +22,9 @@ class OldExchange:
     """An exchange that is or was of the plugin's type.
 
     `definition` and `bindings` are as an export has them; the bindings are those from it and those to it. `kind`: its
-    present type; None: it does not exist. `held`: messages that wait in the plugin; None: unknown. `has_ingress`: the
-    exchange for its publishers exists, and feeds the ingress.
+    present type; None: it does not exist. `held`: messages that wait in the plugin of the node that was asked; None:
+    unknown. `elsewhere`: the other nodes, whose plugins hold messages of their own. `has_ingress`: the exchange for its
+    publishers exists, and feeds the ingress.
 
     The other members say who would notice a change: `users` that may write to it and not to its ingress, `feeders`
     whose messages reach it without a publish, and `policies` that apply to it.
@@ -34,6 +35,7 @@ class OldExchange:
     definition: Definition
     bindings: Sequence[Definition] = ()
     held: int | None = None
+    elsewhere: Sequence[str] = ()
     has_ingress: bool = False
     users: Sequence[str] = ()
     feeders: Sequence[str] = ()
@@ -43,6 +45,11 @@ class OldExchange:
     def plain_type(self) -> str:
         """The type by which the plugin routes; empty if the exchange names none."""
         return str(self.definition.get("arguments", {}).get(PLAIN_TYPE, ""))
+
+    @property
+    def held_by_all(self) -> int | None:
+        """What the plugins of all nodes hold; None: unknown, as each node shows only its own."""
+        return None if self.elsewhere else self.held
 
     @property
     def is_delayed(self) -> bool:
@@ -80,10 +87,12 @@ def read(
     wanted: Iterable[str] = (),
     may_miss: Collection[str] = (),
     held: Mapping[str, int | None] | None = None,
+    other_nodes: Sequence[str] = (),
     plugin_is_on: bool | None = None,
 ) -> Facts:
     """Reads an export of all virtual hosts or of one. `wanted`: names of exchanges; none: all that are or were of the
-    plugin's type. Those of `may_miss` may be missing. `held`: waiting messages by exchange.
+    plugin's type. Those of `may_miss` may be missing. `held`: waiting messages by exchange, without those of
+    `other_nodes`.
 
     Raises:
         ValueError: it is no export, or it has no such exchange.
@@ -98,7 +107,10 @@ def read(
     return Facts(
         vhost=vhost,
         exchanges=tuple(
-            _old_exchange(row, rows, names, _rows(definitions, "permissions", vhost), (held or {}).get(name))
+            replace(
+                _old_exchange(row, rows, names, _rows(definitions, "permissions", vhost), (held or {}).get(name)),
+                elsewhere=other_nodes if row["type"] == DELAYED else (),
+            )
             for name, row in sorted(old.items())
             if not wanted or name in wanted
         ),

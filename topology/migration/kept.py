@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,10 +23,12 @@ class FileUnreadable(TopologyError):
 @dataclass(frozen=True, kw_only=True)
 class Kept:
     """What the file says of one virtual host. `begun`: exchanges that may not exist, as a command deleted them last.
-    `held`: by exchange, how many messages the plugin held when it was replaced."""
+    `held`: by exchange, how many messages the plugin held when it was replaced. `paused`: exchanges whose topics a
+    command has paused, and has to resume."""
 
     begun: Mapping[str, Unsettled]
     held: Mapping[str, int | None]
+    paused: Sequence[str] = ()
 
 
 class KeptFile:
@@ -46,13 +48,14 @@ class KeptFile:
                         kind=None,
                         definition=one["exchange"],
                         bindings=tuple(one["bindings"]),
+                        held=one.get("held"),
                         has_ingress=one["has_ingress"],
                     ),
                     towards=one["towards"],
                 )
                 for name, one in entry.get("begun", {}).items()
             }
-            return Kept(begun=begun, held=dict(entry.get("held", {})))
+            return Kept(begun=begun, held=dict(entry.get("held", {})), paused=tuple(entry.get("paused", ())))
         except (KeyError, TypeError, AttributeError) as error:
             raise FileUnreadable(f"{self.path} is no file of a migration: {error!r}") from error
 
@@ -67,7 +70,17 @@ class KeptFile:
         kept = self.read(vhost)
         begun = {other: one for other, one in kept.begun.items() if other != name}
         counts = {other: count for other, count in kept.held.items() if other != name}
-        self._write(vhost, Kept(begun=begun, held=counts if held == 0 else {**counts, name: held}))
+        self._write(vhost, replace(kept, begun=begun, held=counts if held == 0 else {**counts, name: held}))
+
+    def pause(self, vhost: str, name: str) -> None:
+        """Notes an exchange before its topic is paused."""
+        kept = self.read(vhost)
+        self._write(vhost, replace(kept, paused=(*kept.paused, name)))
+
+    def resume(self, vhost: str, name: str) -> None:
+        """Notes that its topic is resumed."""
+        kept = self.read(vhost)
+        self._write(vhost, replace(kept, paused=[one for one in kept.paused if one != name]))
 
     def _all(self) -> dict[str, Any]:
         try:
@@ -86,15 +99,17 @@ class KeptFile:
                 name: {
                     "towards": one.towards,
                     "has_ingress": one.exchange.has_ingress,
+                    "held": one.exchange.held,
                     "exchange": dict(one.exchange.definition),
                     "bindings": [dict(binding) for binding in one.exchange.bindings],
                 }
                 for name, one in kept.begun.items()
             },
             "held": dict(kept.held),
+            "paused": list(kept.paused),
         }
         vhosts = {name: one for name, one in self._all().items() if name != vhost}
-        if entry["begun"] or entry["held"]:
+        if any(entry.values()):
             vhosts[vhost] = entry
         try:
             self._replace(json.dumps({"version": _VERSION, "vhosts": vhosts}, indent=2) + "\n")

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from topology.migration.facts import DELAYED, Facts, OldExchange
-from topology.migration.steps import Step, Unsettled, refusal, with_missing
+from topology.migration.steps import Gap, Step, Unsettled, refusal, with_missing
 from topology.names import Names
 
 LONGEST_DELAY: Final = "49.7 days"
@@ -57,6 +57,34 @@ def status(
         }
         for exchange in with_missing(facts, begun)
     ]
+
+
+def of_gap(gap: Gap) -> str:
+    """How long the exchange had no way to its queues, and what may be lost by that."""
+    name, lasted = gap.exchange, "since an earlier command deleted it"
+    if gap.lasted_s is not None:
+        lasted = f"for {gap.lasted_s * 1_000:.1f} ms"
+    missing = f"{name} was missing, or without its bindings, {lasted}."
+    if not gap.may_have_lost:
+        return missing
+    if gap.held is None:
+        return f"{missing} Nobody knows whether the plugin held messages. Those that it had due then are LOST."
+    most = f"{gap.held} at most, as the plugin held so many before"
+    count = "" if gap.probably_lost is None else f"; about {gap.probably_lost} at the pace before"
+    return f"{missing} Messages that the plugin had due then are LOST: {most}{count}."
+
+
+def of_letters(letters: Mapping[str, int] | None, paused: Sequence[str]) -> Iterator[str]:
+    """What is left to replay, by topic. `letters` None: no bridge was asked. `paused`: topics that are still paused."""
+    for topic in paused:
+        yield f"paused: {topic}: run the last command again with --url, or `delaybridge resume {topic}`."
+    if letters is None:
+        yield "to replay: unknown, as no bridge was asked. --url names it."
+        return
+    for topic, count in letters.items():
+        if count:
+            most = min(count, 1_000)
+            yield f"to replay: {count} dead letters of {topic}: `delaybridge dead replay {topic} --max {most}`."
 
 
 def of_plugin(facts: Facts, begun: Mapping[str, Unsettled], held: Mapping[str, int | None]) -> str:

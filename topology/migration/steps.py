@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import ceil
 from typing import Final, Literal
 
 from topology.migration.facts import DELAYED, Facts, OldExchange
@@ -13,8 +14,8 @@ from topology.names import Names
 LONGEST_NAME: Final = 127
 """The longest name that clients and a bridge can publish to: AMQP allows no more, and libraries check it."""
 
-Held = Literal["wait", "deliver", "lose"]
-"""What becomes of messages that wait in the plugin when their exchange is replaced."""
+Held = Literal["wait", "none", "deliver", "lose"]
+"""What becomes of messages that wait in the plugin when their exchange is replaced. `none`: no node holds any."""
 
 
 class Do(Enum):
@@ -48,6 +49,32 @@ class Choices:
     publishers_moved: bool = False
     publishers_back: bool = False
     held: Held = "wait"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """What a replacement cost. From the delete of the exchange until its bindings were there again, a message for it
+    had no way, and RabbitMQ dropped what the plugin had due.
+
+    `lasted_s`: how long; None: an earlier command deleted it. `held`: messages that the plugin held before; None:
+    unknown. `due_per_s`: how many it delivered a second before; None: not measured.
+    """
+
+    exchange: str
+    lasted_s: float | None
+    held: int | None
+    due_per_s: float | None = None
+
+    @property
+    def may_have_lost(self) -> bool:
+        return self.held != 0
+
+    @property
+    def probably_lost(self) -> int | None:
+        """So many at the pace before, and never more than were held; None: unknown."""
+        if self.held is None or self.lasted_s is None or self.due_per_s is None:
+            return None
+        return min(self.held, ceil(self.due_per_s * self.lasted_s))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +118,18 @@ def with_missing(facts: Facts, begun: Mapping[str, Unsettled]) -> Sequence[OldEx
 
 def refusal(exchange: OldExchange, names: Names) -> str:
     """Why the exchange can't be migrated; empty if it can."""
-    ingress = f"{names.ingress}.{exchange.name}"
     if not exchange.plain_type:
         return "it has no argument x-delayed-type, so its plain type is unknown"
     if exchange.definition.get("internal"):
         return "it is internal: neither clients nor a bridge can publish to it"
+    return refusal_of_name(exchange.name, names)
+
+
+def refusal_of_name(exchange: str, names: Names) -> str:
+    """Why an exchange of this name can have no ingress; empty if it can."""
+    if not exchange:
+        return "it has no name"
+    ingress = f"{names.ingress}.{exchange}"
     if len(ingress.encode()) > LONGEST_NAME:
         return f"{ingress} has {len(ingress.encode())} bytes; clients can publish to names of up to {LONGEST_NAME}"
     return ""
@@ -140,18 +174,31 @@ def _forward(exchange: OldExchange, facts: Facts, names: Names, choices: Choices
         do=Do.MAKE_PLAIN,
         what=_replacing(exchange, exchange.plain_type or "?"),
         risk=(
-            f"For some milliseconds {name} does not exist: a publish or a bind then fails with 404. What a bridge"
-            f" can't publish goes to {names.unroutable}. From then on RabbitMQ refuses declares of {name} as {DELAYED}"
+            f"For some milliseconds {name} does not exist: a publish or a bind then fails with 404."
+            f" {_risk_of_letters(name, names)} From then on RabbitMQ refuses declares of {name} as {DELAYED}"
             " (406, or 503 without the plugin, which closes the connection). Such clients declare it passive, or use"
-            " the door."
+            f" the door.{_risk_of_held(exchange)}"
         ),
         back="`rollback`, while the plugin is on.",
         is_done=replaced,
         waits_for=refused
         or ("" if facts.has_queue else missing)
         or ("" if choices.publishers_moved or is_begun else "publishers go first")
-        or ("" if is_begun else _held_waits(exchange, facts, choices)),
+        or ("" if is_begun and not exchange.is_delayed else _held_waits(exchange, facts, choices)),
     )
+
+
+def _risk_of_letters(exchange: str, names: Names) -> str:
+    return (
+        f"The bridge that --url names pauses {names.topic_of_exchange(exchange)} meanwhile. Without --url, what a"
+        f" bridge can't publish goes to {names.unroutable}, to be replayed."
+    )
+
+
+def _risk_of_held(exchange: OldExchange) -> str:
+    if exchange.held_by_all == 0 or not exchange.is_delayed:
+        return ""
+    return " What the plugin has due in these milliseconds is lost: `apply` says how many messages that may be."
 
 
 def _risks_of_publishers(exchange: OldExchange, ingress: str) -> Iterator[str]:
@@ -169,13 +216,21 @@ def _held_waits(exchange: OldExchange, facts: Facts, choices: Choices) -> str:
         if choices.held == "lose":
             return ""
         return "the plugin is off and delivers nothing: switch it on, or say --held lose"
-    if exchange.held == 0 or choices.held != "wait" or exchange.kind is None:
+    if choices.held in {"deliver", "lose"} or exchange.kind is None:
         return ""
+    if exchange.held == 0:
+        if choices.held == "none" or not exchange.elsewhere:
+            return ""
+        return (
+            f"the plugin of the node that was asked holds none, and only {', '.join(exchange.elsewhere)} can say what"
+            " theirs hold: ask each by --management-url, and then say --held none"
+        )
     if exchange.held is None:
         return "nobody has asked the plugin what it holds"
     return (
-        f"{exchange.held} messages wait in the plugin: wait until it has delivered them, or say --held deliver; they"
-        f" then come through the plain {exchange.name}, if the plugin stays on"
+        f"{exchange.held} messages wait in the plugin: wait until it has delivered them, which loses none. Or say"
+        " --held deliver: those that are due in the milliseconds of the replacement are lost. The others come"
+        f" through the plain {exchange.name}, if the plugin stays on"
     )
 
 
@@ -185,7 +240,11 @@ def _back(exchange: OldExchange, facts: Facts, names: Names, choices: Choices, *
         exchange=name,
         do=Do.MAKE_DELAYED,
         what=_replacing(exchange, DELAYED),
-        risk=f"For some milliseconds {name} does not exist: a publish or a bind then fails with 404.",
+        risk=(
+            f"For some milliseconds {name} does not exist: a publish or a bind then fails with 404."
+            f" {_risk_of_letters(name, names)} If the plugin still"
+            " holds messages of it, after --held deliver, those that are due then are lost."
+        ),
         back="`apply`.",
         is_done=exchange.is_delayed and not is_begun,
         waits_for="" if facts.plugin_is_on else f"RabbitMQ has no type {DELAYED}: switch the plugin on",

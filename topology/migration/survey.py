@@ -48,8 +48,19 @@ async def survey(
         wanted=wanted,
         may_miss=may_miss,
         held=held,
+        other_nodes=[name for name in await _nodes(management) if name != overview["node"]],
         plugin_is_on=any(one["name"] == DELAYED for one in overview["exchange_types"]),
     )
+
+
+async def _nodes(management: Management) -> list[str]:
+    """The nodes of the cluster, also those that are down; none if the API's user may not see them."""
+    try:
+        return sorted(str(row["name"]) for row in await management.get("nodes?columns=name"))
+    except httpx2.HTTPStatusError as error:
+        if error.response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            return []
+        raise
 
 
 async def exchange_of(management: Management, vhost: str, name: str) -> Mapping[str, Any] | None:

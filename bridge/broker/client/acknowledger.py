@@ -9,10 +9,11 @@ from time import monotonic
 from typing import Final
 
 from aiormq import Channel
-from aiormq.abc import ChannelFrame
 
 from bridge.broker.client import frames
 from bridge.broker.client.ack_window import AckWindow
+from bridge.broker.client.write import is_open, write
+from bridge.model import background
 from bridge.model.errors import BrokerUnavailable
 
 PASSED_ON_AFTER_S: Final = 1.0
@@ -50,11 +51,11 @@ class Acknowledger:
             BrokerUnavailable: the channel is closed, and RabbitMQ redelivers them.
         """
         async with self._writing:
-            if self._channel.is_closed:
+            if not is_open(self._channel):
                 raise BrokerUnavailable("the channel is closed; RabbitMQ redelivers its unacknowledged messages")
             acks = self._window.done(tags)
             if payload := frames.acks(self._channel.number, acks.up_to, acks.single):
-                await self._channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
+                await write(self._channel, payload)
                 self._last_ack_s = monotonic()
         self._close_if_retired()
 
@@ -79,7 +80,7 @@ class Acknowledger:
 
     def _close_if_retired(self) -> None:
         if self._close is not None and self._closing is None and not self.held:
-            self._closing = asyncio.create_task(self._close_later(self._close))
+            self._closing = background.begin(self._close_later(self._close), "close a channel")
 
     async def _close_later(self, close: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(self._last_ack_s + PASSED_ON_AFTER_S - monotonic())

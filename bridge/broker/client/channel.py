@@ -12,6 +12,7 @@ from bridge.broker.client.acknowledger import Acknowledger
 from bridge.broker.client.fast_reader import FastReader, new_tag
 from bridge.broker.client.gets import Gets, Got
 from bridge.broker.client.reader import Received
+from bridge.broker.client.write import is_open
 from topology.closing import close_channel
 
 __all__ = ["Channel", "new_tag"]
@@ -27,7 +28,7 @@ class Channel:
 
     @property
     def is_closed(self) -> bool:
-        return self._raw.is_closed
+        return not is_open(self._raw)
 
     def acknowledger(self) -> Acknowledger:
         """Makes the acknowledger of the channel. A channel may have only one."""
@@ -46,7 +47,7 @@ class Channel:
         await self._raw.basic_qos(prefetch_count=count)
 
     async def get(self, queue: str) -> Got:
-        """Takes the oldest message. If the caller is cancelled, RabbitMQ requeues it."""
+        """Takes the oldest message. If the caller is cancelled, RabbitMQ requeues it. Raises also Unread."""
         if self._gets is None:
             self._gets = self._reader.gets_of(self._raw)
         return await self._gets.get(queue)

@@ -34,6 +34,11 @@ class Confirms:
             self._all_answered.set_result(None)
         return self._all_answered
 
+    @property
+    def any_confirmed(self) -> bool:
+        """Whether a queue has confirmed a message of the burst."""
+        return self._errors.count(None) > len(self._open)
+
     def errors(self, unanswered: BrokerUnavailable | None = None) -> list[BrokerUnavailable | None]:
         """Returns for each message why it is not confirmed, or None; `unanswered` for messages without an answer."""
         errors = self._errors.copy()

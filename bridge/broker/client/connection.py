@@ -10,23 +10,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from ssl import SSLContext
+from time import monotonic
 from types import MappingProxyType
 from typing import Any, cast
 
 import aio_pika
 import aiormq
-from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity
+from aiormq.exceptions import AMQPError, ChannelInvalidStateError, ChannelNotFoundEntity, ConnectionInternalError
 from pamqp.common import FieldTable
 from yarl import URL
 
 from bridge.broker.client.channel import Channel
 from bridge.broker.client.fast_reader import FastReader, RawConnection
 from bridge.metrics.broker import RECONNECTS
-from bridge.model import log_scope
+from bridge.model import background, log_scope
 from bridge.model.breaker import Breaker, GuardedCall, guarded
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, QueueMissing
-from bridge.settings.tls import tls_failure
+from bridge.model.tls import tls_failure
 from topology.channels import open_channel
 from topology.closing import close_channel
 from topology.connect import refusal
@@ -102,11 +104,24 @@ class BrokerConnection:
         self._opening = asyncio.Lock()
         self._tries = -1  # each try goes to the next node
         self.generation = 0  # counts the connections: a new one declares again what an earlier one declared
+        self.confirmed_s = -inf  # when a queue last confirmed a message over this connection
+        self.crashes = 0
+        """How many connections RabbitMQ has closed over an error of its own, such as a message it can't convert."""
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are to connect to."""
+        return len(self._urls)
 
     @property
     def has_other_nodes(self) -> bool:
         """Whether there is another node to connect to."""
-        return len(self._urls) > 1
+        return self.nodes > 1
+
+    @property
+    def url(self) -> str:
+        """The address of the node that it was last connected to, or will be."""
+        return self._urls[max(0, self._tries) % len(self._urls)]
 
     @property
     def is_open(self) -> bool:
@@ -148,6 +163,8 @@ class BrokerConnection:
                 await raw.close()
                 raise BrokerUnfit(str(error)) from error
             self._raw = raw
+            if raw.transport is not None:
+                raw.transport.connection.closing.add_done_callback(self._closed)
             if self.generation:
                 self._reconnects.inc()
             self.generation += 1
@@ -225,16 +242,16 @@ class BrokerConnection:
 
         A broker that blocks publishers is not away. If a node does not answer and there are other nodes, the bridge
         leaves it. The node may be frozen or cut off from the majority; then it answers some calls, but never those that
-        need a queue.
+        need a queue. So a node over which another queue confirmed meanwhile is neither, and the bridge stays.
         """
-        generation = self.generation
+        generation, began_s = self.generation, monotonic()
         async with translated():
             with guarded(self._breaker, "RabbitMQ", BreakerOpen) as call:
                 try:
                     async with asyncio.timeout(limit_s):
                         yield call
                 except TimeoutError:
-                    call.conclusive = not await self.blocked()
+                    call.conclusive = self.confirmed_s < began_s and not await self.blocked()
                     if call.conclusive and self.has_other_nodes:
                         await self.drop(generation)
                     raise
@@ -260,6 +277,14 @@ class BrokerConnection:
             return True
         return False
 
+    def doubt(self) -> None:
+        """Notes a call that was not made, since the broker would not take it."""
+        self._breaker.troubled_s = monotonic()
+
+    def _closed(self, closing: asyncio.Future[Any]) -> None:
+        if not closing.cancelled() and isinstance(closing.exception(), ConnectionInternalError):
+            self.crashes += 1
+
     async def drop(self, generation: int | None = None) -> None:
         """Closes the connection, and RabbitMQ redelivers its unacknowledged messages.
 
@@ -271,7 +296,7 @@ class BrokerConnection:
         if raw is not None:
             # A frozen broker answers no close; the socket closes all the same. This is a task, since a close that does
             # not end, whatever its time limit, would block everybody who wants a new connection.
-            closing = asyncio.create_task(_close(raw))
+            closing = background.begin(_close(raw), "close a connection")
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
             await asyncio.wait({closing}, timeout=2 * _CLOSED_WITHIN_S)

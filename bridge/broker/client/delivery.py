@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import aiormq
-from aiormq.abc import ChannelFrame
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 
 from bridge.broker.client import frames
 from bridge.broker.client.acknowledger import Acknowledger
+from bridge.broker.client.write import write
 from bridge.broker.copies.properties import Properties
 from bridge.model.errors import BrokerUnavailable
 
@@ -43,9 +43,8 @@ async def acknowledge(deliveries: Iterable[Delivery]) -> None:
         else:
             one_by_one.setdefault(delivery.channel, []).append(delivery.delivery_tag)
     for channel, tags in one_by_one.items():
-        if not channel.is_closed:
-            payload = frames.acks(channel.number, 0, tags)
-            await channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
+        with suppress(ChannelInvalidStateError):
+            await write(channel, frames.acks(channel.number, 0, tags))
     for acknowledger, tags in together.items():
         with suppress(BrokerUnavailable):
             await acknowledger.ack(tags)

@@ -10,14 +10,20 @@ import asyncio
 from collections import deque
 
 from aiormq import Channel
-from aiormq.abc import ChannelFrame
-from aiormq.exceptions import ChannelInvalidStateError
+from aiormq.exceptions import ChannelNotFoundEntity
 
 from bridge.broker.client import frames
 from bridge.broker.client.delivery import Delivery, requeue
+from bridge.broker.client.write import write
+from bridge.model import background
+from bridge.model.errors import BrokerUnavailable
 
 Got = tuple[Delivery | None, int]
 """The oldest message of a queue, or None, and how many are ready behind it."""
+
+
+class Unread(BrokerUnavailable):
+    """RabbitMQ closed the channel over an earlier get of a missing queue, and read no later one."""
 
 
 class Gets:
@@ -30,12 +36,9 @@ class Gets:
         self._requeuing: set[asyncio.Task[None]] = set()
 
     async def get(self, queue: str) -> Got:
-        """Asks for the oldest message. Raises the errors of aiormq."""
+        """Asks for the oldest message. Raises the errors of aiormq, and Unread."""
         async with self._writing:
-            if self.channel.is_closed:
-                raise ChannelInvalidStateError(f"channel {self.channel} is closed")
-            frame = frames.get(self.channel.number, queue)
-            await self.channel.write_queue.put(ChannelFrame(payload=frame, should_close=False))
+            await write(self.channel, frames.get(self.channel.number, queue))
             # It fails with its channel.
             answer: asyncio.Future[Got] = self.channel.create_future()
             self._unanswered.append(answer)
@@ -45,6 +48,10 @@ class Gets:
             if not answer.cancelled() and answer.exception() is None:
                 self._requeue(answer.result()[0])
             raise
+        except ChannelNotFoundEntity as error:
+            if answer is self._unanswered[0]:
+                raise
+            raise Unread("RabbitMQ closed the channel over a get from a missing queue") from error
 
     def answered(self, delivery: Delivery | None, behind: int) -> None:
         """Hands RabbitMQ's next answer to its caller."""
@@ -56,6 +63,6 @@ class Gets:
 
     def _requeue(self, delivery: Delivery | None) -> None:
         if delivery is not None:
-            requeuing = asyncio.create_task(requeue(delivery))
+            requeuing = background.begin(requeue(delivery), "requeue a message")
             self._requeuing.add(requeuing)
             requeuing.add_done_callback(self._requeuing.discard)

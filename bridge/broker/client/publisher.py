@@ -9,22 +9,26 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
+from typing import Final
 
 from aiormq import Channel
-from aiormq.abc import ChannelFrame
 from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity
 
 from bridge.broker.client import frames
 from bridge.broker.client.confirms import Confirms
-from bridge.broker.client.connection import BreakerOpen, BrokerConnection
+from bridge.broker.client.connection import BreakerOpen, BrokerConnection, translated
 from bridge.broker.client.encode_properties import CopyProperties, encode_properties
+from bridge.broker.client.write import is_open, write
 from bridge.broker.copies.properties import Properties
 from bridge.metrics.broker import CONFIRM_SECONDS, Failure, failed
 from bridge.model.errors import BrokerUnavailable, ExchangeRefused, NotPublished, Unpublishable, Unroutable
 from bridge.model.fast_dataclass import fast_dataclass
 from topology.closing import close_channel
+
+_CLOSED_WITHIN_S: Final = 0.2
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -104,16 +108,17 @@ class Publisher:
     async def _burst(self, messages: list[Outgoing]) -> list[BrokerUnavailable | None]:
         if await self._connection.blocked():
             # If this waited, callers would wait behind each other.
+            self._connection.doubt()
             return _unpublished(messages, Failure.BLOCKED, "RabbitMQ blocks publishers: a memory or disk alarm")
         try:
             async with asyncio.timeout(self._timeout_s):
                 free = await self._free.get()
         except TimeoutError:
             return _unpublished(messages, Failure.BUSY, "all publishing channels are waiting for RabbitMQ")
-        generation = self._connection.generation
+        generation, called_s = self._connection.generation, monotonic()
         written = False
         try:
-            if free is None or free.channel.is_closed:
+            if free is None or not is_open(free.channel):
                 free = None
                 channel = await self._connection.raw_channel(confirms=True)
                 free = _PublishingChannel(channel, self._connection.reader_of(channel).publisher(channel))
@@ -124,7 +129,11 @@ class Publisher:
                 await _write(free.channel, messages)
                 all_answered = free.confirms.begin([message.properties.message_id or "" for message in messages])
                 written, began_s = True, monotonic()
-                refusal = await _until_answered(free.channel, all_answered, to_others=self._to_others)
+                try:
+                    refusal = await _until_answered(free.channel, all_answered, to_others=self._to_others)
+                finally:
+                    if free.confirms.any_confirmed:
+                        self._connection.confirmed_s = monotonic()
                 CONFIRM_SECONDS.observe(monotonic() - began_s)
                 if free.confirms.any_refused and refusal is None:
                     # A channel whose first publish to a quorum queue found the leader's node down asks that node for
@@ -139,14 +148,24 @@ class Publisher:
                 errors = _counted(free.confirms.errors(error), error)
             else:
                 errors = _unpublished(messages, Failure.UNREACHABLE, str(error))
-            free = None
-            # A connection that did not confirm is closed, unless the broker only blocks it: unconfirmed messages would
-            # pile up on it.
-            if not await self._connection.blocked():
-                await self._connection.drop(generation)
+            unconfirmed, free = free, None
+            await self._leave(unconfirmed, called_s, generation)
             return errors
         finally:
             self._free.put_nowait(free)
+
+    async def _leave(self, unconfirmed: _PublishingChannel | None, called_s: float, generation: int) -> None:
+        """Closes a channel that did not confirm in time, or its connection: unconfirmed messages would pile up. If the
+        broker only blocks publishers, both stay."""
+        if await self._connection.blocked():
+            return
+        if self._connection.confirmed_s < called_s:
+            await self._connection.drop(generation)
+        elif unconfirmed is not None:
+            # Only these queues do not confirm. Messages of others are in flight on the connection's other channels.
+            with suppress(BrokerUnavailable):
+                async with translated(_CLOSED_WITHIN_S):
+                    await close_channel(unconfirmed.channel)
 
 
 def _unpublished(messages: Sequence[Outgoing], cause: Failure, says: str) -> list[BrokerUnavailable | None]:
@@ -199,8 +218,7 @@ async def _write(channel: Channel, messages: list[Outgoing]) -> None:
             unwritable[at] = Unpublishable(f"the message can't be written as AMQP: {error}")
     if unwritable:
         raise _Unwritable(unwritable)
-    async with channel.lock:
-        await channel.write_queue.put(ChannelFrame(payload=b"".join(pieces), should_close=False))
+    await write(channel, b"".join(pieces))
 
 
 def _frames(channel: Channel, message: Outgoing) -> list[bytes]:

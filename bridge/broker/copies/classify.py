@@ -25,7 +25,7 @@ from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind
 from topology.deaths import left_of_key_ms
 from topology.names import Names
-from topology.wheel import parse_key
+from topology.wheel import WheelKey, fault_of_key, parse_key
 
 _ON_TIME_MS = 1_000  # a copy that is due sooner has missed no slot worth declaring again, so its deaths are not read
 
@@ -39,7 +39,8 @@ class Due:
 
     `tag` acknowledges it. `original` is put aside if the copy can't be published: the message as it was delivered, or
     the copy itself if it came in a bundle. `stranded_ms` is the rest of its key's delay if a slot was missing on its
-    way. `kind` is the kind in its key.
+    way. `kind` is the kind in its key. `waited_ms` is how long the wheel has kept it, if that was its whole delay;
+    None: it may have waited less.
     """
 
     tag: int
@@ -47,6 +48,7 @@ class Due:
     copy: Copy
     stranded_ms: int = 0
     kind: CopyKind = CopyKind.PLAIN
+    waited_ms: int | None = None
 
     @property
     def topic(self) -> str:
@@ -107,6 +109,7 @@ class Bundle:
     due_ms: int  # of the earliest
     count: int
     stranded_ms: int
+    waited_ms: int | None = None  # as of `Due`; of the earliest
 
     def open(self) -> OpenBundle | Unusable:
         message = self.original
@@ -114,7 +117,7 @@ class Bundle:
             index = bundles.index(message.properties, message.body)
         except _FAULTS as error:
             return _unreadable(message, error)
-        return OpenBundle(self.tag, self.topic, self.kind, self.stranded_ms, index, message.body)
+        return OpenBundle(self.tag, self.topic, self.kind, self.stranded_ms, index, message.body, self.waited_ms)
 
 
 @fast_dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ def due_of(bundle: OpenBundle, entry: Entry, *, now_ms: int) -> Due | Unusable:
     except _FAULTS as error:
         properties = Properties(content_type=bundles.CONTENT_TYPE, headers={"x-delay-topic": bundle.topic})
         return _unreadable(_UnreadableEntry(bundle.tag, "", properties, entry.data), error)
-    return Due(bundle.tag, copy, copy, bundle.stranded_ms, bundle.kind)
+    return Due(bundle.tag, copy, copy, bundle.stranded_ms, bundle.kind, bundle.waited_by_ms(copy.due_ms))
 
 
 def submitted(names: Names, message: Message, *, now_ms: int) -> Submission | Unusable:
@@ -179,23 +182,34 @@ def _classify(names: Names, message: Message, properties: Properties, now_ms: in
     if parsed is None:
         if is_submission(names, message):
             return submitted(names, message, now_ms=now_ms)
-        reason = f"{routing_key!r} is not a key of the wheel: seven digits and a topic, 0.0.0.0.30.5.2.orders"
-        return Unusable(tag, message, f"{reason}; without such a key the message needs the header {DELAY}")
+        reason = (
+            f"{routing_key!r} is not a key of the wheel: {fault_of_key(routing_key)}. A key has seven digits and a"
+            f" topic, as 0.0.0.0.30.5.2.orders; without such a key the message needs the header {DELAY}"
+        )
+        return Unusable(tag, message, reason)
     if bundles.is_of_bundle(parsed.kind):
         due_ms, left_ms = bundles.due_ms(properties), 0
         if due_ms - now_ms > _ON_TIME_MS:
             left_ms = left_of_key_ms(names, routing_key, deaths(headers)) or 0
         kind = bundles.kind_within(parsed.kind)
-        return Bundle(tag, message, parsed.topic, kind, due_ms, bundles.count(properties), left_ms)
+        waited_ms = _waited_ms(parsed, kind, left_ms)
+        return Bundle(tag, message, parsed.topic, kind, due_ms, bundles.count(properties), left_ms, waited_ms)
     target_of(headers or {})  # refuses a client's that can't be read
     copy = from_properties(parsed.topic, properties, message.body, now_ms=now_ms)
+    kind = bundles.kind_of(parsed.kind)
     if copy.epoch and copy.due_ms - now_ms <= _ON_TIME_MS:
-        return Due(tag, message, copy, kind=bundles.kind_of(parsed.kind))
+        return Due(tag, message, copy, kind=kind, waited_ms=_waited_ms(parsed, kind, 0))
     left_ms = left_of_key_ms(names, routing_key, deaths(headers)) or 0
     if copy.epoch == 0:
         # A message that a client delays by key alone is due when its key says.
         copy = replace(copy, due_ms=now_ms + left_ms)
-    return Due(tag, message, copy, left_ms, bundles.kind_of(parsed.kind))
+    return Due(tag, message, copy, left_ms, kind, _waited_ms(parsed, kind, left_ms))
+
+
+def _waited_ms(parsed: WheelKey, kind: CopyKind, left_ms: int) -> int | None:
+    """How long a copy with this key has waited, if that was its whole delay. A copy that was held back may have
+    gone into the wheel for less, to be asked about again."""
+    return None if left_ms or kind is CopyKind.HOLD else parsed.delay_ms
 
 
 def _unreadable(message: Message, error: Exception) -> Unusable:

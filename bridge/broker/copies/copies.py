@@ -29,16 +29,17 @@ from ulid import ULID
 
 from bridge.broker.copies.properties import Properties
 from bridge.model.durations import LATEST_INSTANT_MS, format_instant
-from bridge.model.message import UNSET, Copy, Envelope, Target, id_of
-from topology.deaths import BROKER_HEADERS, strip
+from bridge.model.message import UNSET, Copy, Envelope, Target, id_of, valid_id
+from topology.deaths import BROKER_HEADERS, HOLDING, strip
 from topology.names import LONGEST_NAME
 from topology.wheel import MAX_DELAY_MS
 
 OWN_PREFIX = "x-delay-"
 CLIENTS_ID = "x-delay-message-id"
 _EXCHANGE, _ROUTING_KEY = "x-delay-exchange", "x-delay-routing-key"
-# CC and BCC of a producer would route a copy at once, without its delay. The broker alone writes deaths and counts.
-NEVER_RESTORED = BROKER_HEADERS | {"CC", "BCC"}
+# CC and BCC of a producer would route a copy at once, without its delay. The broker alone writes deaths and counts. A
+# queue of RabbitMQ 4.4 would hold a copy a second time.
+NEVER_RESTORED = BROKER_HEADERS | {"CC", "BCC", HOLDING}
 _PERSISTENT = 2
 # Epoch and nonce are numbers that Lua holds exactly: anything else is no copy of ours.
 _COPY = re.compile(r"([1-9][0-9]{0,14})\.([0-9a-f]{1,12})")
@@ -119,8 +120,13 @@ def from_properties(topic: str, properties: Properties, body: bytes, *, now_ms: 
     headers: Mapping[str, Any] = properties.headers or {}
     epoch, nonce = _copy_of(headers)
     created_ms = now_ms if properties.timestamp_ms is None else properties.timestamp_ms
+    if epoch and properties.timestamp_ms is not None:
+        # Earlier versions wrote whole seconds. A copy must not seem older than its record.
+        created_ms += 999
     given_id = properties.message_id or ""
-    message_id = id_of(given_id) if given_id else str(ULID())
+    # Only a copy of our own can have the id of a dead letter whose id was taken.
+    is_own = epoch > 0 and valid_id(given_id)
+    message_id = given_id if is_own else id_of(given_id) if given_id else str(ULID())
     restored = {
         name: value for name, value in headers.items() if not name.startswith(OWN_PREFIX) and name not in NEVER_RESTORED
     }

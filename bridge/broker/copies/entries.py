@@ -22,6 +22,7 @@ import orjson
 from bridge.broker.copies.copies import KEPT_PROPERTIES, NEVER_RESTORED, OWN_PREFIX
 from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.message import JSON_TYPE, Copy, Envelope, Target, valid_id
+from topology.deaths import HOLDING
 from topology.wheel import MAX_DELAY_MS
 
 # At the end each copy is published alone, and its headers have to fit one frame. Operators may set frames of 4 KiB.
@@ -131,6 +132,7 @@ def _envelope(body: bytes, content_type: Any, headers: Any, properties: Any, *ta
         raise TypeError("a copy in the bundle has no text and two tables for content type, headers and properties")
     if target and [type(one) for one in target] != [str, str]:
         raise TypeError("a copy in the bundle has a target that is not two texts, exchange and routing key")
+    headers.pop(HOLDING, None)  # bridges before the version for RabbitMQ 4.4 packed it
     envelope = Envelope(
         content_type=content_type,
         headers=headers,

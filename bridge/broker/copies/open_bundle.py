@@ -15,6 +15,8 @@ EARLY_AT_MOST_MS: Final = 5_000
 Redis was set back. Then the checkpoint asks again after this time: parked until the moment that Redis says, the message
 would be late by as much as the clock was wrong."""
 
+_STEP_MS: Final = 1_000  # a clock that is wrong by less is waited for
+
 _TOGETHER_MS: Final = 10  # a batch takes about as long, so these copies are taken with one look
 
 
@@ -23,7 +25,8 @@ class OpenBundle:
     """The copies of a bundle that are not taken yet. They are bytes, which take a fraction of the memory.
 
     `tag` acknowledges the bundle. `topic`, `kind`: of its copies. `stranded_ms`: the rest of its key's delay, if a slot
-    was missing on its way. `body`: of the bundle.
+    was missing on its way. `body`: of the bundle. `waited_ms`: as of `Due`, of the earliest copy. `parked_kind`: for
+    those that are packed again.
     """
 
     tag: int
@@ -32,11 +35,34 @@ class OpenBundle:
     stranded_ms: int
     index: Index
     body: bytes
+    waited_ms: int | None = None
     _at: int = 0
     _end: int = field(init=False)
+    _behind_ms: float = 0.0
+    parked_kind: CopyKind = field(init=False)
 
     def __post_init__(self) -> None:
         self._end = len(self.index.dues_ms)
+        self.parked_kind = self.kind
+
+    def arrived(self, now_ms: float, short_ms: int) -> None:
+        """Notes when the bundle came. The earliest copy is due then, if it has waited for its whole delay.
+
+        If it seems to be due much later, the clock is behind the one that wrote the moments. The copies are taken all
+        the same, and Redis decides about each. If the bundle seems late, the clock may be ahead. Then nobody knows
+        what is left of each delay. `short_ms`: the wheel brings a copy early by so much at most.
+        """
+        if self.waited_ms is None:
+            return
+        early_ms = self.index.dues_ms[0] - now_ms
+        if early_ms > short_ms + _STEP_MS:
+            self._behind_ms = early_ms - short_ms
+        elif early_ms < -_STEP_MS and self.kind is not CopyKind.LEASE:
+            self.parked_kind = CopyKind.HOLD
+
+    def waited_by_ms(self, due_ms: int) -> int | None:
+        """Returns how long a copy that is due now has waited, as of `Due`."""
+        return None if self.waited_ms is None else self.waited_ms + max(0, due_ms - self.index.dues_ms[0])
 
     @property
     def left(self) -> int:
@@ -76,7 +102,7 @@ class OpenBundle:
         return [(entry, max(0.0, entry.due_ms - at_ms)) for entry in taken]
 
     def _now_ms(self, now_ms: float) -> float:
-        return max(now_ms, self.index.dues_ms[0] - EARLY_AT_MOST_MS - self.stranded_ms)
+        return max(now_ms + self._behind_ms, self.index.dues_ms[0] - EARLY_AT_MOST_MS - self.stranded_ms)
 
     def _entries(self, start: int, end: int) -> list[Entry]:
         dues_ms, offsets, body = self.index.dues_ms, self.index.offsets, self.body

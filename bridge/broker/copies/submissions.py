@@ -1,6 +1,6 @@
 """Reads messages whose delay is in a header, as RabbitMQ's delayed-message plugin takes them. Pure.
 
-x-delay            milliseconds from now: an integer, or digits as text; 0, a negative number or none: now
+x-delay            milliseconds from now: a number, or digits as text or bytes; 0, a negative number or none: now
 x-deliver-at       an instant in Unix milliseconds, in place of x-delay
 x-delay-exchange, x-delay-routing-key    the target; without them the message goes to the topic in its routing key
 
@@ -20,10 +20,10 @@ import orjson
 
 from bridge.broker.copies.copies import CLIENTS_ID, NEVER_RESTORED, OWN_PREFIX, PROPERTIES_AS_SENT, target_of
 from bridge.broker.copies.properties import UNREADABLE, Message, Properties, deaths, latest_death
-from bridge.model.durations import LATEST_INSTANT_MS, format_instant
+from bridge.model.durations import LATEST_INSTANT_MS, format_instant, looks_like_seconds, of_seconds
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.header_values import as_text
-from bridge.model.message import Envelope, Target, id_of, valid_topic
+from bridge.model.message import Envelope, Target, id_of, is_path_step, valid_topic
 from topology.names import LONGEST_NAME, Names
 from topology.wheel import MAX_DELAY_MS
 
@@ -88,6 +88,8 @@ def submission(names: Names, message: Message, *, now_ms: int) -> Submission:
     headers = properties.headers or {}
     if UNREADABLE in headers:
         raise Unacceptable(f"the message's properties can't be read: {headers[UNREADABLE]!s}")
+    if headers.get("CC"):
+        raise Unacceptable("the header CC names further routing keys; publish one message for each of them")
     exchange, expiration, again = message.exchange, properties.expiration, message.redelivered
     if expired_in_ingress(names, properties):
         death = deaths(headers)[0]
@@ -139,10 +141,10 @@ def _destination(names: Names, exchange: str, routing_key: str, headers: dict[st
     delayed = names.delayed_exchange(exchange)
     if delayed is not None:
         return names.topic_of_exchange(delayed), Target(delayed, routing_key)
-    if not valid_topic(routing_key):
+    if not valid_topic(routing_key) or is_path_step(routing_key):
         raise Unacceptable(
             f"the routing key {routing_key[:LONGEST_NAME]!r} is not a topic: it must be `topic` or `namespace/topic`, "
-            "each 1 to 100 of A-Z a-z 0-9 _ . -"
+            "each 1 to 100 of A-Z a-z 0-9 _ . -, and neither `.` nor `..`"
         )
     try:
         target = target_of(headers, routing_key)
@@ -166,6 +168,8 @@ def _moment(headers: dict[str, Any], now_ms: int) -> tuple[int, int | None]:
         return delay_ms, None
     if delay_ms:
         raise Unacceptable(f"the headers {DELAY} and {DELIVER_AT} both say when it is due; give one of them")
+    if looks_like_seconds(deliver_at_ms):
+        raise Unacceptable(f"the header {DELIVER_AT} {of_seconds(deliver_at_ms)}")
     if deliver_at_ms > min(now_ms + MAX_DELAY_MS, LATEST_INSTANT_MS):
         raise Unacceptable(
             f"the header {DELIVER_AT} is {deliver_at_ms}; it must be at most 999 days ahead, now "
@@ -177,6 +181,8 @@ def _moment(headers: dict[str, Any], now_ms: int) -> tuple[int, int | None]:
 def _number(headers: dict[str, Any], name: str) -> int | None:
     """Reads a whole number. AMQP has eight types of integers, and some clients write numbers as floats."""
     value = headers.get(name)
+    if isinstance(value, bytes):  # some clients write text as a byte array
+        value = value.decode("latin-1")
     if value is None or type(value) is int:
         return value
     if isinstance(value, float | Decimal) and isfinite(value):
@@ -184,5 +190,6 @@ def _number(headers: dict[str, Any], name: str) -> int | None:
     if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit() and len(value) <= _MOST_DIGITS:
         return int(value)
     raise Unacceptable(
-        f"the header {name} is {value!r:.100}; it must be a whole number of milliseconds, or its digits as text"
+        f"the header {name} is {value!r:.100}; it must be a number of milliseconds, or the digits of a"
+        f" whole number, {_MOST_DIGITS} characters at most, as text or bytes"
     )

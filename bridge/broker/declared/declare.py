@@ -8,7 +8,7 @@ from time import monotonic
 import structlog
 
 from bridge.broker.client.connection import BrokerConnection, translated
-from bridge.model.errors import BrokerUnavailable, BrokerUnfit
+from bridge.model.errors import BrokerUnavailable, BrokerUnfit, Undeclarable
 from topology import declare
 from topology.channels import look_at_all
 from topology.errors import TopologyBarred, TopologyConflict, TopologyError, TopologyMissing
@@ -21,7 +21,16 @@ _BOUND_WITHIN_S = 1.0  # for each lane, for bindings that exist; an idle broker 
 _BIND_AGAIN_AFTER_S = 30.0
 
 
-class NotAllowed(BrokerUnavailable):
+class DeclareRefused(BrokerUnavailable):
+    """RabbitMQ refuses to declare an object, such as beyond the most queues of a virtual host. It answers other
+    calls."""
+
+
+class _OverLimit(DeclareRefused, Undeclarable):
+    """A limit of the virtual host bars the declare."""
+
+
+class NotAllowed(DeclareRefused, Undeclarable):
     """The user of `BRIDGE_AMQP_URL` has no right to configure an object."""
 
 
@@ -79,7 +88,7 @@ class Declarer:
 
         Raises:
             BrokerUnfit: a queue of an earlier version bars the plan.
-            NotAllowed
+            NotAllowed, DeclareRefused
             Vanished: a second call may succeed.
         """
         try:
@@ -135,7 +144,9 @@ class Declarer:
         except TopologyError as error:
             if _is_refusal(error):
                 raise NotAllowed(f"{error}; declare it with `delaybridge topology apply`, as another user") from error
-            raise BrokerUnavailable(str(error)) from error
+            if "PRECONDITION_FAILED" in str(error):
+                raise _OverLimit(str(error)) from error
+            raise DeclareRefused(str(error)) from error
 
 
 def _is_refusal(error: TopologyError) -> bool:

@@ -1,24 +1,32 @@
 """Declares the queues of topics when they are first needed, and remembers which it has declared.
 
-A topic's ready queue is declared when the topic is first used, and its dead queue when its first letter comes: most
-topics have none, and an idle quorum queue costs RabbitMQ memory and CPU time.
+A topic's ready queue is declared when the topic is first used. Its dead queue is declared when its first letter comes,
+or may come when a lease ends: most topics have none, and an idle quorum queue costs RabbitMQ memory and CPU time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
+from time import monotonic
+from typing import Final
 
 from bridge.broker.client.connection import BrokerConnection
-from bridge.broker.declared.declare import Declarer, NotAllowed
-from bridge.broker.declared.topic_queues import Existing, TopicQueues, everything
+from bridge.broker.declared.declare import Declarer, DeclareRefused, NotAllowed
+from bridge.broker.declared.mending import Mended, mend_each
+from bridge.broker.declared.topic_queues import MOST_TOPICS, Existing, TopicQueues, everything
 from bridge.broker.declared.wheel import Wheel
 from bridge.broker.declared.young_queues import WHEEL, YoungQueues
+from bridge.model import background
+from bridge.model.recent import Recent
 from topology import plan
 from topology.names import Names
 from topology.wheel import HANDS
 from topology.wheel import slots as wheel_slots
+
+_EXPECT_AGAIN_AFTER_S: Final = 30.0
 
 
 class Declared:
@@ -48,6 +56,8 @@ class Declared:
         self._looking = asyncio.Lock()  # one channel at a time: anybody may ask about any number of topics
         self._young = YoungQueues()
         self._direct: set[str] = set()  # topics on direct release
+        self._expecting: dict[str, asyncio.Task[None]] = {}  # the declares of dead queues before their first letters
+        self._unexpected = Recent[str, float](MOST_TOPICS)  # until when no such declare is tried again
         self._delivery_limit = delivery_limit
         self._ready, self._dead = (
             TopicQueues(
@@ -110,6 +120,24 @@ class Declared:
         await self.wheel.ensure()
         await self._ready.declare(topic)
 
+    def expect_letter(self, topic: str) -> None:
+        """Declares a topic's dead queue in the background, unless this connection has done so.
+
+        A message of the topic may soon be a dead letter. The queue is older by then, so its confirm counts sooner.
+        """
+        if self.has_dead(topic) or topic in self._expecting or monotonic() < (self._unexpected.get(topic) or 0.0):
+            return
+        self._expecting[topic] = background.begin(self._expect_letter(topic), "declare a dead queue")
+
+    async def _expect_letter(self, topic: str) -> None:
+        try:
+            await self.ensure_dead(topic)
+        except Exception:  # if a server is away, the letter itself will tell why
+            self._unexpected.note(topic, monotonic() + _EXPECT_AGAIN_AFTER_S)
+            raise
+        finally:
+            del self._expecting[topic]
+
     async def ensure_dead(self, topic: str) -> None:
         """Declares a topic's dead queue, unless this connection has done so.
 
@@ -127,6 +155,17 @@ class Declared:
     def has_dead(self, topic: str) -> bool:
         """Returns whether this connection has declared the topic's dead queue."""
         return self.wheel.is_declared and topic in self._dead.declared
+
+    async def without_dead(self, topics: Sequence[str]) -> list[str]:
+        """Returns the topics whose dead queue is missing, and declares none.
+
+        Raises:
+            BrokerUnavailable
+        """
+        queues = {topic: self._dead_plan(topic).queues for topic in topics}
+        async with self._looking:
+            missing = await self._declarer.missing(plan.Plan(queues=tuple(chain.from_iterable(queues.values()))))
+        return [topic for topic in topics if not set(queues[topic]).isdisjoint(missing.queues)]
 
     async def finds_topic(self, topic: str) -> bool:
         """Returns whether the topic has a ready queue, and declares nothing.
@@ -203,14 +242,14 @@ class Declared:
         """Returns the plan of everything that has to exist with these topics."""
         return plan.merged((plan.core(self._names), plan.slots(self._names), *map(self._plan, topics)))
 
-    async def mend(self, wanted: plan.Plan, listed: Callable[[], Awaitable[Collection[str]]]) -> list[str]:
-        """Declares the missing objects of the plan, and binds all objects again. Returns the names of the missing ones.
+    async def mend(self, wanted: plan.Plan, listed: Callable[[], Awaitable[Collection[str]]]) -> Mended:
+        """Declares the missing objects of the plan, and binds all objects again. Objects that RabbitMQ refuses concern
+        no others.
 
         `listed`: reads the list of topics, after the search for missing queues. Queues of other topics stay missing: a
         removal takes its topic off the list before it deletes the queues.
 
         Raises:
-            NotAllowed: an object is missing, and the bridge's user may not declare it.
             Unavailable
         """
         missing = await self._declarer.missing(wanted)
@@ -219,14 +258,17 @@ class Declared:
             missing = replace(missing, queues=tuple(queue for queue in wanted.queues if queue in gone))
         names = [exchange.name for exchange in missing.exchanges] + [queue.name for queue in missing.queues]
         unmet = replace(wanted, exchanges=missing.exchanges, queues=missing.queues, barring=())
+        mended = Mended(names)
         try:
             await self._declarer.apply(unmet, existed=not names)
-        except NotAllowed:
+        except DeclareRefused as refusal:
             if names:
+                mended = await mend_each(self._declarer, unmet)
+            elif not isinstance(refusal, NotAllowed):
                 raise
-        if names:
+        if mended.declared:
             self._young.declared(WHEEL)
-        return names
+        return mended
 
     def know_direct(self, topic: str, direct: bool) -> None:
         """Notes whether a topic is direct, for when its queues are declared again."""

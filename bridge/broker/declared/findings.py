@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from bridge.broker.declared.mending import Mended
 from topology.report import Finding as TopologyFinding
 from topology.report import warning
 
@@ -42,10 +43,39 @@ def not_empty(refused_queue: str, reason: str) -> TopologyFinding:
     )
 
 
-def undeclared(refusal: str) -> TopologyFinding:
-    """Returns the finding that an object is gone, and the bridge's user may not declare it. `refusal`: what RabbitMQ
-    said."""
-    return warning("an object of the bridge", found="missing", effect=refusal, required="declared by another user")
+def unreadable(queue: str, reason: str) -> Finding:
+    """Returns the finding that RabbitMQ closes connections, perhaps over a message of the queue that could not be put
+    aside."""
+    return Finding(
+        "warning",
+        f"RabbitMQ closes connections over an error of its own, and the bridge found no message in the queue {queue} "
+        f"that causes it: {reason}",
+        "If it stays, a policy moves the message: docs/ingress.md, Clients of AMQP 1.0",
+    )
+
+
+def letters_without_queue(topic: str, queue: str) -> Finding:
+    """Returns the finding that Redis lists dead letters of the topic, and somebody has deleted their queue."""
+    return Finding(
+        "warning",
+        f"the queue {queue} of the topic {topic} is missing, and Redis lists dead letters of it: AMQP consumers of the "
+        "queue do not get them",
+        "Replay or drop them: the bridge does both from their records. The topic's next dead letter declares the "
+        f"queue, or `delaybridge topology --topic {topic} apply`",
+    )
+
+
+def undeclared(mended: Mended, topic_of: Callable[[str], str | None]) -> list[TopologyFinding]:
+    """Returns a finding for each missing object that RabbitMQ refuses to declare. `topic_of`: the topic of a queue."""
+    findings = []
+    for name, reason in mended.refused.items():
+        topic = topic_of(name)
+        what = name if topic is None else f"the queue {name} of the topic {topic}"
+        findings.append(warning(what, found="missing", effect=reason, required="declared"))
+    if mended.untried:
+        name = f"{mended.untried[0]} and {len(mended.untried) - 1:,} others"
+        findings.append(warning(name, found="missing", effect="they were not tried any more", required="declared"))
+    return findings
 
 
 def _subject(finding: TopologyFinding) -> str:

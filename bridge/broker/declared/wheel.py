@@ -10,7 +10,7 @@ from functools import partial
 import structlog
 
 from bridge.broker.client.connection import BrokerConnection
-from bridge.broker.declared.declare import Declarer, NotAllowed, once_more
+from bridge.broker.declared.declare import Declarer, DeclareRefused, once_more
 from bridge.broker.declared.lanes import Lanes
 from bridge.broker.declared.young_queues import WHEEL, YoungQueues
 from topology import plan
@@ -107,11 +107,11 @@ class Wheel:
             if exists and not binds:
                 wanted = replace(wanted, bindings=(), former=())
             await self._declarer.apply(wanted, existed=exists)
-        except NotAllowed:
+        except DeclareRefused as refusal:
             if not exists:
                 raise
-            # Another user has declared it, as an operator may want.
-            log.info("topology.not_allowed", detail="declared by another user")
+            # Another user has declared it, as an operator may want. The watch reports what is missing all the same.
+            log.info("topology.not_allowed", detail="declared by another user", reason=str(refusal))
         if self._young.begun(WHEEL):
             self._young.declared(WHEEL)
         if binds or not exists:

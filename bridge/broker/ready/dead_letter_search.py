@@ -9,8 +9,9 @@ from weakref import WeakValueDictionary
 
 from bridge.broker.client.connection import BrokerConnection, translated
 from bridge.broker.client.delivery import Delivery
+from bridge.broker.put_aside import TakingGuard
 from bridge.broker.ready.taken import Taken
-from bridge.model.errors import QueueMissing
+from bridge.model.errors import BrokerUnavailable, QueueMissing
 
 _STEP_S = 5.0
 _UNCOUNTED_S = 0.2
@@ -23,16 +24,11 @@ _WINDOW = 1_000
 class DeadLetterSearch:
     """Dead-letter queues have no delivery limit, so messages can be read and requeued without a loss."""
 
-    def __init__(self, connection: BrokerConnection) -> None:
+    def __init__(self, connection: BrokerConnection, guard: TakingGuard) -> None:
         self._connection = connection
+        self._guard = guard
         # A search would wait in vain for the letters that another one has read. Locks live as long as their searches.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    @asynccontextmanager
-    async def find(self, queue: str, is_wanted: Callable[[Taken], bool]) -> AsyncIterator[Taken | None]:
-        """Yields the first message for which `is_wanted` holds, or None, as `find_many` does."""
-        async with self.find_many(queue, is_wanted, most=1) as found:
-            yield found[0] if found else None
 
     @asynccontextmanager
     async def find_many(
@@ -46,8 +42,14 @@ class DeadLetterSearch:
         Raises:
             BrokerUnavailable
         """
-        async with self._turns.setdefault(queue, asyncio.Lock()), self._search(queue, is_wanted, most) as found:
-            yield found
+        crashes = self._guard.crashes
+        try:
+            async with self._turns.setdefault(queue, asyncio.Lock()), self._search(queue, is_wanted, most) as found:
+                yield found
+        except BrokerUnavailable:
+            if self._guard.crashes > crashes:
+                await self._guard.look(queue)  # for the next search
+            raise
 
     @asynccontextmanager
     async def _search(self, queue: str, is_wanted: Callable[[Taken], bool], most: int) -> AsyncIterator[list[Taken]]:

@@ -74,6 +74,7 @@ class FeedChannels:
         self._retire_if_unused(shared)
 
     def _retire_if_unused(self, shared: FeedChannel) -> None:
-        if shared.old and not (shared.feeds or shared.retired):
+        # A channel may be closed with its connection, also as the process ends.
+        if shared.old and not (shared.feeds or shared.retired or shared.channel.is_closed):
             shared.retired = True
             shared.acknowledger.retire(lambda: self._connection.close(shared.channel))

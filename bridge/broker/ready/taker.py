@@ -7,14 +7,18 @@ fetches them. `long_poll.py` waits for a message that is not ready yet.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from bridge.broker.client.channel import Channel
 from bridge.broker.client.connection import BrokerConnection
+from bridge.broker.client.gets import Unread
 from bridge.broker.ready.fetch_many import Fetcher
 from bridge.broker.ready.taken import Taken
+from bridge.model import background
 from bridge.model.errors import BrokerUnavailable
 
 _CHANNELS = 8  # one channel gets 900 messages a second, eight of them 3,900
+_MOST_BYTES = 16 * 1024 * 1024  # of bodies that are taken together, if all are as large as the first one
 _FEW = 8  # one `basic.get` on each channel; a consumer for more takes two or three round trips
 
 
@@ -38,7 +42,7 @@ class Taker:
         first, behind = await self._get(queue)
         if first is None:
             return []
-        wanted = min(limit - 1, behind)
+        wanted = min(limit - 1, behind, _MOST_BYTES // (len(first.message.body) + 1))
         if wanted <= _FEW:
             return [first, *await self._get_few(queue, wanted)]
         try:
@@ -63,11 +67,20 @@ class Taker:
                 taken.append(message)
 
         # If a get fails on one channel, the messages of the others are still returned.
-        await asyncio.gather(*(get_more() for _ in range(min(wanted, _CHANNELS))), return_exceptions=True)
+        gets = (get_more() for _ in range(min(wanted, _CHANNELS)))
+        for error in await asyncio.gather(*gets, return_exceptions=True):
+            if isinstance(error, Exception):
+                background.failed("get messages", error)
         return taken
 
     async def _get(self, queue: str) -> tuple[Taken | None, int]:
         """Takes the oldest message; also returns how many are ready behind it."""
+        for _ in range(_CHANNELS - 1):
+            with suppress(Unread):
+                return await self._get_once(queue)
+        return await self._get_once(queue)
+
+    async def _get_once(self, queue: str) -> tuple[Taken | None, int]:
         self._next = (self._next + 1) % _CHANNELS
         at = self._next
         async with self._opening[at]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Self
 from urllib.parse import quote
@@ -10,7 +11,8 @@ from urllib.parse import quote
 import httpx2
 
 from bridge.cli.client.answer import Answer
-from bridge.cli.client.errors import NotABridge, Refused, Unanswered
+from bridge.cli.client.errors import NotABridge, NotSecure, Refused, Unanswered
+from bridge.model.tls import tls_failure
 
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 90.0  # a pull waits for up to 60 s
@@ -22,7 +24,8 @@ class Api:
     """The calls of one command. `replayed`: the last answer is that to an earlier send. `etag`: of the message in the
     last answer."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str | None, tls: ssl.SSLContext | None) -> None:
+        """`tls`: None for plain HTTP."""
         self.url = url
         self.replayed = False
         self.etag: str | None = None
@@ -30,7 +33,7 @@ class Api:
         self._client = httpx2.Client(
             headers=headers,
             timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
-            verify=url.startswith("https:"),  # plain HTTP needs no authorities, and loading them takes long
+            verify=tls or False,
         )
 
     def __enter__(self) -> Self:
@@ -52,6 +55,7 @@ class Api:
         Raises:
             CallFailed: the bridge refused it, nobody answered, or another server did.
         """
+        again = "Try again with the same --id." if _is_send(method, path) else "Try again."
         try:
             answer = self._client.request(
                 method,
@@ -63,17 +67,9 @@ class Api:
                     **{name: value for name, value in (headers or {}).items() if value is not None},
                 },
             )
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise Unanswered(
-                f"no bridge answers at {self.url}: {error}\n  "
-                "Start one with `make run`, or name another by --url or BRIDGE_URL."
-            ) from None
         except httpx2.TransportError as error:
-            raise Unanswered(
-                f"{self.url} did not answer: {error or type(error).__name__}\n  "
-                "Nobody knows whether the call was done. Look, or repeat it: a send with the same --id."
-            ) from None
-        return self._read(answer)
+            raise self._failed(error, again) from None
+        return self._read(answer, again)
 
     def pages(self, path: str, query: Mapping[str, Any], most: int) -> Iterator[list[Answer]]:
         """Yields pages of a list until it ends, or until there were `most` items."""
@@ -87,18 +83,38 @@ class Api:
             if cursor is None:
                 return
 
-    def _read(self, answer: httpx2.Response) -> Answer:
+    def _failed(self, error: httpx2.TransportError, again: str) -> NotSecure | Unanswered:
+        if (reason := tls_failure(error)) is not None:
+            return NotSecure(
+                f"{self.url} was not called: {reason}\n  "
+                "--ca or BRIDGE_CA names the authority to trust, --cert and --key a client certificate."
+            )
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+            return Unanswered(
+                f"no bridge answers at {self.url}: {error}\n  "
+                "Start one with `make run`, or name another by --url or BRIDGE_URL."
+            )
+        return Unanswered(
+            f"{self.url} did not answer: {str(error) or type(error).__name__}\n  "
+            f"Nobody knows whether the call was done: look at the state. {again}"
+        )
+
+    def _read(self, answer: httpx2.Response, again: str) -> Answer:
         kind = answer.headers.get("content-type", "").partition(";")[0]
         if kind == "application/problem+json":
-            raise Refused(self.url, answer.json())
+            raise Refused(self.url, answer.json(), again)
         said = f"{self.url} answered {answer.status_code} with {kind or 'no content type'}"
         if answer.status_code in _GATEWAY:
-            raise Unanswered(f"{said}: a proxy did not reach the bridge\n  Try again, a send with the same --id.")
+            raise Unanswered(f"{said}: a proxy did not reach the bridge\n  {again}")
         if answer.status_code not in (200, 201, 202) or kind != "application/json":
             raise NotABridge(f"{said}, which is no answer of a bridge\n  Check the address: --url or BRIDGE_URL.")
         self.replayed = "idempotent-replay" in answer.headers
         self.etag = answer.headers.get("etag")
         return Answer(answer.text)
+
+
+def _is_send(method: str, path: str) -> bool:
+    return method == "POST" and path.endswith("/messages")
 
 
 def topic_path(topic: str, rest: str = "") -> str:

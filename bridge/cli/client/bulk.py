@@ -20,6 +20,7 @@ from bridge.cli.client.options import (
     IdPrefix,
     Labels,
     Reason,
+    ReasonPattern,
     States,
     number_or_text,
     pairs,
@@ -52,6 +53,7 @@ def bulk(
     label: Labels = None,
     id_prefix: IdPrefix = None,
     reason: Reason = None,
+    reason_pattern: ReasonPattern = None,
     delay: Delay = None,
     deliver_at: DeliverAt = None,
     most: Annotated[
@@ -74,6 +76,7 @@ def bulk(
         "labels": pairs("--label", label) if label else None,
         "id_prefix": id_prefix,
         "reason": reason,
+        "reason_pattern": reason_pattern,
         "delay": number_or_text(delay),
         "deliver_at": number_or_text(deliver_at),
         "max": most,

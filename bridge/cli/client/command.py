@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +16,7 @@ from bridge.cli.client.address import DEFAULT, address_of
 from bridge.cli.client.api import Api
 from bridge.cli.client.errors import CallFailed
 from bridge.cli.client.output import Output
+from bridge.model.tls import Names, client_context
 
 Run = Callable[..., None]
 
@@ -22,8 +25,20 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Run], Run]:
     """Registers a function `run(api, output, …)` as a command. The rest of its parameters are arguments and options."""
 
     def register(run: Run) -> Run:
-        def start(*, context: typer.Context, url: str | None, token: str | None, json: bool, **given: Any) -> None:
-            with Api(address_of(url, token, os.environ), _checked(token)) as api, Output(as_json=json) as output:
+        def start(
+            *,
+            context: typer.Context,
+            url: str | None,
+            token: str | None,
+            ca: Path | None,
+            cert: Path | None,
+            key: Path | None,
+            json: bool,
+            **given: Any,
+        ) -> None:
+            address = address_of(url, token, os.environ)
+            tls = _tls(ca, cert, key) if address.startswith("https:") else None
+            with Api(address, _checked(token), tls) as api, Output(as_json=json) as output:
                 try:
                     run(api, output, **given)
                 except CallFailed as error:
@@ -49,6 +64,13 @@ def _checked(token: str | None) -> str | None:
     return token or None
 
 
+def _tls(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:
+    try:
+        return client_context(ca, cert, key, Names("--ca", "--cert", "--key"))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def _shared(
     *,
     context: typer.Context,
@@ -65,6 +87,22 @@ def _shared(
         typer.Option(
             envvar="BRIDGE_TOKEN", metavar="TOKEN", help="The token. Other users see an option; prefer the variable."
         ),
+    ] = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="BRIDGE_CA",
+            metavar="FILE",
+            help="PEM file of the authorities to trust, for https. Default: those of the system.",
+        ),
+    ] = None,
+    cert: Annotated[
+        Path | None,
+        typer.Option(envvar="BRIDGE_CERT", metavar="FILE", help="PEM file of a client certificate, for https."),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(envvar="BRIDGE_KEY", metavar="FILE", help="PEM file of its key, if a separate file holds it."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON: one object a line.")] = False,
 ) -> None:

@@ -11,7 +11,7 @@ _NEXT: Mapping[int, str] = {
     failures.NOT_FOUND: "`delaybridge topics` shows the topics, and `delaybridge list TOPIC` the messages of one.",
     failures.FORBIDDEN_BY_STATE: "`delaybridge get TOPIC ID` and `delaybridge topics show TOPIC` show the state.",
     failures.NOT_ALLOWED: "Set BRIDGE_TOKEN to a token that allows it; `delaybridge token create` makes one.",
-    failures.UNAVAILABLE: "Try again, a send with the same --id. GET {url}/health/ready says what is away.",
+    failures.UNAVAILABLE: "{again} GET {url}/health/ready says what is away.",
 }
 _CODES: Mapping[int, int] = {
     400: failures.WRONG,
@@ -39,20 +39,24 @@ class Unanswered(CallFailed):
     code = failures.UNAVAILABLE
 
 
+class NotSecure(CallFailed):
+    """The server is not trusted, does not trust this client, or does not speak TLS."""
+
+
 class NotABridge(CallFailed):
     """Another server answered."""
 
 
 class Refused(CallFailed):
-    """The bridge refused the call with a problem (RFC 9457). `status`: of HTTP."""
+    """The bridge refused the call with a problem (RFC 9457). `status`: of HTTP. `again`: how to repeat the call."""
 
-    def __init__(self, url: str, problem: Mapping[str, Any]) -> None:
+    def __init__(self, url: str, problem: Mapping[str, Any], again: str) -> None:
         self.status = int(problem["status"])
         self.code = _CODES.get(self.status, failures.FAILED)
-        super().__init__("\n  ".join(_lines(url, problem, self.code)))
+        super().__init__("\n  ".join(_lines(url, problem, self.code, again)))
 
 
-def _lines(url: str, problem: Mapping[str, Any], code: int) -> Iterator[str]:
+def _lines(url: str, problem: Mapping[str, Any], code: int, again: str) -> Iterator[str]:
     yield f"{problem.get('title')} ({problem['status']} from {url})"
     faults = problem.get("errors") or ()
     for fault in faults:
@@ -64,5 +68,5 @@ def _lines(url: str, problem: Mapping[str, Any], code: int) -> Iterator[str]:
     if "retry_after_s" in problem:
         yield f"retry after: {problem['retry_after_s']} s"
     if code in _NEXT:
-        yield _NEXT[code].format(url=url)
+        yield _NEXT[code].format(url=url, again=again)
     yield f"request id: {problem.get('request_id')}"

@@ -19,6 +19,7 @@ from bridge.cli.client.options import (
     MessageId,
     Most,
     Reason,
+    ReasonPattern,
     States,
     Topic,
     ascii_header,
@@ -138,6 +139,7 @@ def list_messages(
     label: Labels = None,
     id_prefix: IdPrefix = None,
     reason: Reason = None,
+    reason_pattern: ReasonPattern = None,
     order: Annotated[str | None, typer.Option(metavar="ORDER", help="asc, or desc: the latest due first.")] = None,
     limit: Most = 100,
 ) -> None:
@@ -150,6 +152,7 @@ def list_messages(
         "label": [f"{name}:{value}" for name, value in pairs("--label", label).items()] if label else None,
         "id_prefix": id_prefix,
         "reason": reason,
+        "reason_pattern": reason_pattern,
         "order": order,
     }
     columns = COLUMNS if topic is not None and "*" not in topic else {"topic": "topic", **COLUMNS}

@@ -35,7 +35,11 @@ Labels = Annotated[
 ]
 IdPrefix = Annotated[str | None, typer.Option(metavar="TEXT", help="Only those whose ids begin so.")]
 Reason = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Only expired and dead ones with this reason; * is any text.")
+    str | None, typer.Option("--reason", metavar="TEXT", help="Only expired and dead ones with exactly this reason.")
+]
+ReasonPattern = Annotated[
+    str | None,
+    typer.Option("--reason-pattern", metavar="TEXT", help="As --reason, but * is any text: 'card *'."),
 ]
 ToExchange = Annotated[
     str | None,

@@ -86,9 +86,13 @@ def flat(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def cells(answer: Answer, paths: Iterable[str]) -> list[str]:
-    """The members with these paths, for a table. A body in base64 is a body."""
+    """The members with these paths, for a table. A body in base64 is marked: `base64:aGVsbG8=`."""
     members = flat(answer.value)
-    return [cell(members.get(path, members.get(f"{path}_base64"))) for path in paths]
+    return [cell(members.get(path, _marked(members.get(f"{path}_base64")))) for path in paths]
+
+
+def _marked(encoded: str | None) -> str | None:
+    return None if encoded is None else f"base64:{encoded}"
 
 
 def cell(value: Any) -> str:

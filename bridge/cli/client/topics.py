@@ -74,7 +74,8 @@ def set_policy(
     backoff: Annotated[
         str | None,
         typer.Option(
-            metavar="STEPS", help=f'Before each retry: 5s,1m,15m or {{"first": "1s", "max": "10m"}}; {_UNSET_HELP}'
+            metavar="STEPS",
+            help=f'Before each retry: 5s,1m,15m or {{"first": "1s", "max": "10m"}}; 0: none; {_UNSET_HELP}',
         ),
     ] = None,
     release: Annotated[str | None, typer.Option(metavar="WAY", help="checked or direct.")] = None,

@@ -17,6 +17,7 @@ from bridge.cli import failures
 from bridge.cli.client.address import address_of
 from bridge.cli.client.answer import Answer
 from bridge.cli.client.output import Output, line
+from bridge.cli.counted import counted
 from bridge.cli.doctor.checks.check import PAGE, Check, Verdict
 from bridge.cli.doctor.checks.table import examine
 from bridge.cli.doctor.facts.facts import Facts, gather
@@ -99,13 +100,13 @@ def _rows(check: Check, verdict: Verdict) -> Iterator[Mapping[str, Any]]:
     if not verdict:
         yield _row(check, _OK, None)
     for fault in verdict:
-        yield _row(check, fault.severity, fault.found)
+        yield _row(check, fault.severity, fault.found, fault.remedy)
 
 
-def _row(check: Check, state: str, found: str | None) -> Mapping[str, Any]:
+def _row(check: Check, state: str, found: str | None, remedy: str | None = None) -> Mapping[str, Any]:
     members: dict[str, Any] = {"check": check.number, "state": state, "title": check.title, "found": found}
     if state in _FAULTY:
-        members |= {"cause": check.cause, "effect": check.effect, "remedy": check.remedy}
+        members |= {"cause": check.cause, "effect": check.effect, "remedy": remedy or check.remedy}
     return {**members, "docs": check.docs}
 
 
@@ -126,5 +127,5 @@ def _together(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 def _summary(results: Results) -> str:
     unmade = sum(isinstance(verdict, Missing) for _, verdict in results)
     faults = sum(len(verdict) for _, verdict in results if not isinstance(verdict, Missing))
-    found = f"{faults} fault{'' if faults == 1 else 's'}"
+    found = counted(faults, "faults")
     return f"{len(results)} checks: {found}, {unmade} not checked. {PAGE} explains each by its number."

@@ -8,7 +8,7 @@ size or a large one, or a port that belongs to another wire.
 from __future__ import annotations
 
 import re
-from asyncio import CancelledError
+from asyncio import CancelledError, current_task
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from time import monotonic
@@ -93,7 +93,14 @@ class FastPath(Generic[App]):
         except ClientDisconnect:
             return  # nobody reads an answer
         except CancelledError:
+            task = current_task()
+            if task is None or not task.cancelling():
+                # Nobody has cancelled this call. Something that it waits for was cancelled, and nobody expected that.
+                await _respond(send, problems.unforeseen(Request(scope)), identity)
+                of_operation.answered(500, monotonic() - began_s)
+                raise
             # uvicorn cancels the calls that still run when the grace period after SIGTERM has passed.
+            task.uncancel()
             response = problems.answer(Request(scope), Unavailable("the bridge is stopping; try again"))
         except Exception:
             await _respond(send, problems.unforeseen(Request(scope)), identity)

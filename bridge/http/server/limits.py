@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bridge.http.errors import TooLarge
 from bridge.http.problems import answer
 from bridge.http.server.protocol import LINGER_S
+from bridge.model.errors import Unavailable
 
 
 class BodyLimit:
@@ -70,7 +71,7 @@ def _last(receive: Receive, send: Send) -> Send:
             await send(message)
         else:
             await send({**message, "more_body": True})
-            with suppress(TimeoutError):
+            with suppress(TimeoutError, Unavailable):  # the budget counts what is dropped here, too
                 async with asyncio.timeout(LINGER_S):
                     while (await receive()).get("more_body"):
                         pass

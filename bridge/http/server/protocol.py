@@ -11,23 +11,31 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from time import monotonic
 from typing import Any, ClassVar
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from bridge.http.problems import ProblemType
+from bridge.http.server import heads
+from bridge.http.server.heads import RequestParser, WrongHead
+from bridge.http.server.pulse import Pulse
 from bridge.http.server.refusals import (
     HEAD_TOO_LARGE,
     NOT_HTTP,
     TARGET_TOO_LONG,
     TOO_MANY_CONNECTIONS,
     TOO_SLOW,
+    UNAVAILABLE,
+    UNKNOWN_CODING,
+    is_always_answered,
     refusal_bytes,
 )
 from bridge.http.server.sweep import Limits, Phase, Sweep
+from bridge.http.server.unread import Unread
 from bridge.metrics.http import CONNECTIONS, REFUSED
 
 MAX_HEADERS = 100
@@ -43,6 +51,8 @@ class HttpConnection(HttpToolsProtocol):
 
     limits: ClassVar[Limits]
     sweep: ClassVar[Sweep]
+    unread: ClassVar[Unread]
+    pulse: ClassVar[Pulse]
 
     def __init__(
         self,
@@ -52,6 +62,7 @@ class HttpConnection(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.parser = RequestParser(self)  # type: ignore[assignment]
         self._head_bytes = 0  # bytes read since the last byte of a body
         self._unsure_bytes = 0  # bytes of the previous read, which may hold the start of this head
         self._body_came = False
@@ -59,8 +70,10 @@ class HttpConnection(HttpToolsProtocol):
         self._read_bytes = 0
         self._refusal: tuple[ProblemType, str] | None = None  # why the parser is being stopped
         self._deaf = False  # ignores what the client still sends
+        self._is_old = False  # what it reads may have waited while the bridge stood still
         self._last_answer: bytes | None = None  # follows the answers to earlier requests
         self._ended = False
+        self._next: tuple[RequestResponseCycle, Any] | None = None  # begins once the client has read the answer before
         self._last_progress: tuple[Phase, int] = (Phase.FIRST, 0)
         self._last_scope: object = None
         self.since_s = self.loop.time()
@@ -77,11 +90,15 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._next = None
+        self.unread.note(self, 0)
         CONNECTIONS.set(len(self.connections))
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
+        if monotonic() > self.pulse.fresh_until_s:
+            self._is_old = True
         before, self._body_came = self.cycle, False
         self._read_bytes += len(data)
         self._may_be_large = self._unsure_bytes + self._head_bytes + len(data) > self.limits.head_bytes
@@ -109,10 +126,64 @@ class HttpConnection(HttpToolsProtocol):
                 NOT_HTTP,
                 f"more than {MAX_PIPELINED} requests wait on this connection: read answers before you send more",
             )
+        is_offer = self.parser.should_upgrade()
+        if self._refusal is None:
+            self._read_head()
+        if self._is_old and self._refusal is None and not is_always_answered(self.url.decode("latin-1")):
+            self._refusal = (UNAVAILABLE, str(self.pulse.why()))
         if self._refusal is not None:
             raise httptools.HttpParserError
+        if is_offer:
+            return  # the parser calls again, without the offer
         super().on_headers_complete()
         self.headers = _NO_TRAILERS
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def without_offer(self) -> bytes:
+        return heads.without_offer(
+            self.parser.get_method(), self.url, self.parser.get_http_version(), list(self.headers)
+        )
+
+    def _read_head(self) -> None:
+        if self.parser.get_method() == b"CONNECT":
+            self._refusal = (NOT_HTTP, "the bridge is no proxy: CONNECT is not possible")
+            return
+        try:
+            self.url = heads.to_this_server(self.url, self.headers)
+        except WrongHead as wrong:
+            self._refusal = (NOT_HTTP, str(wrong))
+        coding = heads.unknown_coding(self.headers)
+        if coding is not None:
+            self._refusal = (UNKNOWN_CODING, f"Transfer-Encoding: the coding {coding} is unknown; send chunked alone")
+
+    def stood_still(self) -> None:
+        """Refuses the requests that were read and not begun. What a paused connection has not read may be as old."""
+        self._is_old = self._is_old or self.flow.read_paused
+        refuse: Any = self.pulse.refuse
+        self.pipeline = deque((cycle, refuse) for cycle, _ in self.pipeline)
+        if self._next is not None:
+            self._next = self._next[0], refuse
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.unread.note(self, self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.unread.note(self, 0)
+        if self._next is not None:
+            waiting, self._next = self._next, None
+            self._start_asgi_task(*waiting)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if self.unread.holds(self):
+            self._next = cycle, app
+        else:
+            bounded = self.unread.bounded(app, cycle.scope)  # type: ignore[arg-type]
+            super()._start_asgi_task(cycle, self.pulse.in_time(bounded))  # type: ignore[arg-type]
 
     def on_body(self, body: bytes) -> None:
         self._body_came = True
@@ -132,11 +203,6 @@ class HttpConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(*(self._refusal or (NOT_HTTP, "the bytes can't be parsed as an HTTP/1.1 request")))
-
-    def _unsupported_upgrade_warning(self) -> None:
-        # The parser has dropped the bytes behind the request, so the start of the next request is unknown.
-        self._deaf = True
-        self.cycle.keep_alive = False
 
     def _is_small(self) -> bool:
         """Whether the request declared a body of one step at most."""
@@ -209,7 +275,10 @@ class HttpConnection(HttpToolsProtocol):
         if phase is Phase.BODY:
             steps = self._read_bytes >> _STEP_BITS
         elif phase is Phase.READING:
-            steps = self.transport.get_write_buffer_size() >> _STEP_BITS
+            unread_bytes = self.transport.get_write_buffer_size()
+            steps = unread_bytes >> _STEP_BITS
+            if self.unread.holds(self):
+                self.unread.note(self, unread_bytes)
         if phase is Phase.ANSWER or (phase, steps) != self._last_progress or self.scope is not self._last_scope:
             self._last_progress, self._last_scope, self.since_s = (phase, steps), self.scope, now_s
             return
@@ -227,9 +296,13 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.close()
 
 
-def limited_protocol(limits: Limits) -> type[asyncio.Protocol]:
-    """The protocol class for uvicorn's `http` setting."""
-    return type("LimitedProtocol", (HttpConnection,), {"limits": limits, "sweep": Sweep(limits)})
+def limited_protocol(limits: Limits, pulse: Pulse) -> type[asyncio.Protocol]:
+    """The protocol class for uvicorn's `http` setting. `pulse`: the server starts it."""
+    return type(
+        "LimitedProtocol",
+        (HttpConnection,),
+        {"limits": limits, "sweep": Sweep(limits), "unread": Unread(limits.unread_bytes), "pulse": pulse},
+    )
 
 
 # Drops the trailer fields behind the last chunk. uvicorn would append each of them to the headers, without a limit.

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from bridge.http import problems, request_id
 from bridge.http.problems import ProblemType
+from bridge.model.errors import Unavailable
 
 NOT_HTTP = ProblemType(400, "not-http", "The request is not valid HTTP")
 TOO_SLOW = ProblemType(408, "too-slow", "The request arrived too slowly")
 TARGET_TOO_LONG = ProblemType(414, "target-too-long", "The path with its query is too long")
 HEAD_TOO_LARGE = ProblemType(431, "head-too-large", "The head of the request is too large")
+UNKNOWN_CODING = ProblemType(501, "unknown-transfer-coding", "The transfer coding of the body is unknown")
 TOO_MANY_CONNECTIONS = ProblemType(503, "too-many-connections", "Too many connections are open")
+UNAVAILABLE = problems.KINDS[Unavailable]
+
+_ALWAYS: Final = ("/health/", "/metrics")  # small, and asked by those who restart the process
+
+
+def is_always_answered(path: str) -> bool:
+    """Whether the bridge answers the path where it refuses others."""
+    return path.startswith(_ALWAYS)
+
+
+async def refuse(error: Unavailable, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers a request in place of the application."""
+    identity = request_id.give(scope, b"")
+    response = problems.answer(Request(scope), error)
+    response.raw_headers.append((request_id.HEADER, identity))
+    await response(scope, receive, send)
 
 
 def refusal_bytes(problem_type: ProblemType, detail: str, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:

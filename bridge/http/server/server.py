@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from bridge.http.server.pulse import Pulse
+
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
     from bridge.service.systemd import Reporter
@@ -24,16 +26,18 @@ class DrainingServer(uvicorn.Server):
         self,
         config: uvicorn.Config,
         pools: Pools,
+        pulse: Pulse,
         *,
         drain_ms: int,
         lifeline: int | None = None,
         reporter: Reporter | None = None,
     ) -> None:
-        """`lifeline`: the read end of a pipe. The server stops when the write end closes, with the parent process.
-        `reporter`: reports when the server answers and when it stops."""
+        """`pulse`: beats while the server runs. `lifeline`: the read end of a pipe. The server stops when the write end
+        closes, with the parent process. `reporter`: reports when the server answers and when it stops."""
         super().__init__(config)
         self._reporter = reporter
         self._pools = pools
+        self._pulse = pulse
         self._drain_s = drain_ms / 1_000
         self._lifeline = lifeline
 
@@ -42,6 +46,7 @@ class DrainingServer(uvicorn.Server):
             asyncio.get_running_loop().add_reader(self._lifeline, self._parent_gone, self._lifeline)
         if self._reporter is not None:
             self._reporter.start()
+        self._pulse.start(self.server_state.connections)
         await super().main_loop()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -13,9 +13,10 @@ _SWEEP_S = 1.0
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """The limits of connections. `head_bytes`: the most bytes of a request's head, and of what surrounds the chunks of
-    a body. The path with its query may use a quarter of it."""
+    a body. The path with its query may use a quarter of it. `unread_bytes`: of answers that clients have not read."""
 
     connections: int
+    unread_bytes: int
     head_bytes: int
     client_timeout_s: float
     keep_alive_s: float

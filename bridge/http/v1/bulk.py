@@ -17,7 +17,7 @@ from bridge.http.v1.filters import FilterFields
 from bridge.http.v1.operation import Operation, ResponseDoc
 from bridge.http.v1.operations import OPERATION, FailedChangeOut, OperationOut, failures_json, operation_json
 from bridge.http.v1.requests import one_of_delay_and_deliver_at
-from bridge.http.v1.scalars import Delay, Instant, whole
+from bridge.http.v1.scalars import Delay, DueInstant, whole
 from bridge.model.bulk import BulkAction
 from bridge.service.bulk.wanted import NO_MOMENT, Moment, bulk_of
 from bridge.service.bulk_actions import Applied, BulkActions
@@ -49,7 +49,7 @@ class BulkMoveRequest(BulkRequest):
     `deliver_at`."""
 
     delay: Delay | None = None
-    deliver_at: Instant | None = None
+    deliver_at: DueInstant | None = None
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:
@@ -206,6 +206,6 @@ OPERATIONS = (
         "Replay all dead letters that match",
         BulkAction.REPLAY,
         replay_matching,
-        requests={"after a repair": {"topic": "orders*", "reason": "card*"}},
+        requests={"after a repair": {"topic": "orders*", "reason_pattern": "card*"}},
     ),
 )

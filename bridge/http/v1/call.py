@@ -15,13 +15,14 @@ from starlette.types import Receive, Scope
 
 from bridge.access.caller import ANYBODY, Caller
 from bridge.http import exact_json, off_loop, request_id
-from bridge.http.errors import BrokenJSON
+from bridge.http.errors import BrokenJSON, EncodedBody
 from bridge.http.fields import parse
+from bridge.http.json_bounds import weigh
 from bridge.http.problems import ProblemType, answer_of
 from bridge.http.v1 import queries
-from bridge.http.v1.scalars import ID_FORM, SCHEDULE_FORM, TOPIC_FORM
+from bridge.http.v1.scalars import ID_FORM, PATH_STEP, SCHEDULE_FORM, TOPIC_FORM
 from bridge.model.errors import InvalidRequest
-from bridge.model.message import TOPIC_PATTERN, valid_id, valid_topic
+from bridge.model.message import TOPIC_PATTERN, is_path_step, valid_id, valid_topic
 from bridge.model.schedule_names import SCHEDULE_PATTERN, valid_schedule
 from bridge.model.ulids import ULID_PATTERN, valid_ulid
 
@@ -49,7 +50,9 @@ class ApiCall:
     Raises:
         InvalidRequest: `topic`, `message_id`, `operation_id`, `schedule`, `query` and `body`, if the value breaks a
             limit.
+        TooManyValues: `body` and `read`, if reading the JSON would take too much memory.
         BrokenJSON: `body` and `read`, if the body is not JSON.
+        EncodedBody: `body`, `read` and `document`, if the body has a content coding.
         ClientDisconnect: `body`, `read` and `document`, if the client closed the connection.
     """
 
@@ -75,7 +78,7 @@ class ApiCall:
         topic = unquote(params["topic"] if "topic" in params else f"{params['namespace']}/{params['name']}")
         if not valid_topic(topic):
             raise InvalidRequest.of("topic", topic, TOPIC_PATTERN, TOPIC_FORM)
-        return topic
+        return _no_step("topic", topic)
 
     @property
     def message_id(self) -> str:
@@ -97,7 +100,7 @@ class ApiCall:
         name = unquote(self.scope["path_params"]["schedule"])
         if not valid_schedule(name):
             raise InvalidRequest.of("schedule", name, SCHEDULE_PATTERN, SCHEDULE_FORM)
-        return name
+        return _no_step("schedule", name)
 
     def query(self, model: type[Model]) -> Model:
         """The query, checked by the model."""
@@ -108,13 +111,17 @@ class ApiCall:
         return await self.read(partial(parse, model))
 
     async def read(
-        self, understand: Callable[[Any], Result], loads: Callable[[bytes], Any] = exact_json.loads
+        self,
+        understand: Callable[[Any], Result],
+        loads: Callable[[bytes], Any] | None = None,
     ) -> Result:
         """What `understand` returns for the body, parsed as JSON by `loads`. An empty body counts as `{}`.
 
         A large body is parsed and understood in a thread.
         """
-        return await off_loop.parsed(lambda document: understand(_value(document, loads)), await self.document())
+        return await off_loop.parsed(
+            lambda document: understand(_value(document, loads or _loads)), await self.document()
+        )
 
     def problem(
         self, problem_type: ProblemType, detail: str, *, headers: Mapping[str, str], **members: Any
@@ -129,6 +136,9 @@ class ApiCall:
         return self._read
 
     async def _received(self) -> bytes:
+        for name, value in self.scope["headers"]:
+            if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
+                raise EncodedBody(value.decode("latin-1"))
         # uvicorn hands over nearly every body as one message.
         message = await self._receive()
         parts = [] if message["type"] == "http.disconnect" else [message.get("body", b"")]
@@ -160,6 +170,16 @@ class ApiCall:
     async def _gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def _no_step(field: str, name: str) -> str:
+    if is_path_step(name):
+        raise InvalidRequest.of(field, name, PATH_STEP.removeprefix("must be "), PATH_STEP)
+    return name
+
+
+def _loads(document: bytes) -> Any:
+    return exact_json.loads(weigh(document))
 
 
 def _value(document: bytes, loads: Callable[[bytes], Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from bridge.access.errors import NOT_VALID, InvalidToken, NotAllowed, TooManyRequests
 from bridge.access.token import Scope
 from bridge.http import problems
-from bridge.http.errors import BrokenJSON, TooLarge
+from bridge.http.errors import BrokenJSON, EncodedBody, TooLarge
 from bridge.model.errors import Conflict, FieldError, InvalidRequest, NotAsSeen, NotFound, StoreUnavailable
 from bridge.model.values import MAX_DELAY_MS
 
@@ -108,6 +108,7 @@ POLICIES = {
         "backoff": {"first": "1s", "factor": 2, "max": "10m"},
     },
     "back-off in steps": {"backoff": ["5s", "1m", "15m"]},
+    "no back-off": {"backoff": [0]},
     "without the checkpoint": {"release": "direct"},
     "bodies up to 256 KiB in Redis": {"keep_body_max": 262_144},
 }
@@ -125,6 +126,11 @@ TOPIC: dict[str, Any] = {
     },
     "lateness_ms": {"p50": 1.4, "p90": 3.1, "p99": 9.8, "max": 14.0},
     "policy": POLICY,
+    "effective": {
+        **{name: POLICY[name] for name in ("max_retry", "ttl_ms", "lease_ms", "backoff")},
+        "jitter": 0.0,
+        "defaults": [],
+    },
     "queues": {"ready": "ready.orders", "dead": "dead.orders"},
 }  # fmt: skip
 
@@ -327,6 +333,7 @@ BULK_OPERATION: dict[str, Any] = {
     "ended_at": None,
     "token_id": "0f4c19a2b7de",
     "failures": [],
+    "reason": None,
 }
 BULK: dict[str, Any] = {
     "matched": 12,
@@ -345,7 +352,8 @@ QUERY: dict[str, Any] = {
     "due_before": "2026-12-01T10:00:00Z",
     "id_prefix": "o-",
     "label": ["customer:42"],
-    "reason": "card*",
+    "reason": "card refused",
+    "reason_pattern": "card*",
     "order": "desc",
     "prefix": "shop/",
     "count": 10,
@@ -371,6 +379,7 @@ PROBLEMS: dict[int, dict[str, Any]] = {
         409: Conflict("the message no longer waits: it is acked", state="acked"),
         412: NotAsSeen("the message has another ETag by now: it is waiting; look it up again", state="waiting"),
         413: TooLarge(field="body", size_bytes=2_000_000, limit_bytes=1_048_576),
+        415: EncodedBody("gzip"),
         422: TOO_LATE,
         429: TooManyRequests(
             "this token may make 50 requests a second with the scope send: retry after a pause",

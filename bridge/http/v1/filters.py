@@ -47,6 +47,7 @@ TopicGlob = Annotated[
     WithJsonSchema({"type": "string", "pattern": _GLOB_PATTERN, "maxLength": _LONGEST_GLOB}),
 ]
 IdPrefix = Annotated[StrictStr, Field(pattern=_PREFIX_PATTERN)]
+WholeReason = Annotated[StrictStr, Field(max_length=500)]
 ReasonGlob = Annotated[StrictStr, Field(max_length=500)]
 
 
@@ -62,8 +63,11 @@ class FilterFields(Request):
     id_prefix: Annotated[IdPrefix | None, Field(description="How the id begins")] = None
     labels: Annotated[GivenLabels | None, Field(description="All of these labels")] = None
     reason: Annotated[
-        ReasonGlob | None,
-        Field(description="The reason of expired and dead messages; `*` is any text. Other states must be asked for"),
+        WholeReason | None,
+        Field(description="The whole reason of expired and dead messages. Other states must be asked for"),
+    ] = None
+    reason_pattern: Annotated[
+        ReasonGlob | None, Field(description="As `reason`, but a pattern in which `*` is any text: `card *`")
     ] = None
 
     def filter(self) -> Filter:
@@ -76,4 +80,5 @@ class FilterFields(Request):
             id_prefix=self.id_prefix or "",
             labels=self.labels or NO_LABELS,
             reason=self.reason,
+            reason_pattern=self.reason_pattern,
         )

@@ -14,6 +14,7 @@ from bridge.http import problems
 from bridge.http.v1.call import ApiCall, json_answer
 from bridge.http.v1.operation import Operation, ResponseDoc
 from bridge.http.v1.results import FindingOut
+from bridge.model.unread_bytes import MAKING
 
 if TYPE_CHECKING:
     from bridge.service.pools import Pools
@@ -42,6 +43,8 @@ async def ready(pools: Pools, call: ApiCall) -> Response:
     several pools, 503 means that no pool is ready. With several worker processes, each must be ready."""
     health = await pools.health()
     findings = [asdict(finding) for finding in health.findings]
+    if (making := MAKING.get()) is not None and making.unread.is_full:
+        findings.append({"severity": "warning", "says": str(making.unread.refusal())})
     members = {"parts": health.parts, "policies": health.policies, "findings": findings}
     if health.ok:
         all_ok = not findings and all(state == "ok" for state in health.parts.values())

@@ -79,7 +79,7 @@ def document(app: FastAPI, operations: Sequence[Operation], *, tokens: bool) -> 
 
 def _described(operation: Operation) -> dict[str, Any]:
     """The operation's parameters, request and answers as an OpenAPI Operation Object."""
-    statuses = {*operation.problems, 500, 409} if operation.is_keyed else {*operation.problems, 500}
+    statuses = {*operation.problems, 500, *((409,) if operation.is_keyed else ()), *((415,) if operation.takes else ())}
     description: dict[str, Any] = {
         "responses": {str(status): _answer(answer) for status, answer in operation.answers.items()}
         | {str(status): _problem(status) for status in sorted(statuses)}

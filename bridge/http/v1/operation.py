@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.routing import Match
+from starlette.types import Receive, Send
+from starlette.types import Scope as ASGIScope
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
@@ -100,6 +103,17 @@ class Operation:
 
 
 class _Route(APIRoute):
+    """A route that takes HEAD where it takes GET. The server sends the head of that answer alone."""
+
+    def matches(self, scope: ASGIScope) -> tuple[Match, ASGIScope]:
+        return super().matches({**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope)
+
+    async def handle(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD" and "GET" in (self.methods or ()):
+            await self.app(scope, receive, send)
+        else:
+            await super().handle(scope, receive, send)
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
         return handler

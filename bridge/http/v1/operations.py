@@ -39,6 +39,7 @@ class FilterOut(BaseModel):
     id_prefix: Annotated[str, MAY_BE_ABSENT]
     labels: Annotated[dict[str, str], MAY_BE_ABSENT]
     reason: Annotated[str, MAY_BE_ABSENT]
+    reason_pattern: Annotated[str, MAY_BE_ABSENT]
 
 
 class FailedChangeOut(BaseModel):
@@ -62,6 +63,7 @@ class OperationOut(BaseModel):
     ended_at: ShownInstant | None
     token_id: Annotated[str, Field(description="whose call began it; `anybody`: no token was asked for")]
     failures: Annotated[list[FailedChangeOut], Field(description="the first ten")]
+    reason: Annotated[str | None, Field(description="why it failed; null unless `state` is `failed`")]
 
 
 class OperationsOut(BaseModel):
@@ -123,6 +125,7 @@ def operation_json(operation: BulkOperation) -> dict[str, Any]:
         "ended_at": format_instant(operation.ended_ms) if operation.ended_ms else None,
         "token_id": operation.who,
         "failures": failures_json(operation.progress.failures),
+        "reason": operation.reason or None,
     }
 
 

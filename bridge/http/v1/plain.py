@@ -12,7 +12,7 @@ from typing import Any
 from bridge.http import exact_json
 from bridge.http.v1.scalars import MAX_RETRIES
 from bridge.model.durations import parse_duration_ms
-from bridge.model.message import Envelope, valid_id
+from bridge.model.message import Envelope, is_path_step, may_be_sent
 from bridge.model.values import MAX_DELAY_MS, Draft, IfExists
 
 _FIELDS = frozenset({"body", "id", "delay", "ttl", "max_retry"})
@@ -37,7 +37,9 @@ def plain_draft(topic: str, message: Any, max_body_bytes: int, body: bytes | Non
     if max_retry is not None and not (type(max_retry) is int and 0 <= max_retry <= MAX_RETRIES):
         return None
     message_id = message.get("id")
-    if message_id is not None and not (type(message_id) is str and valid_id(message_id)):
+    if message_id is not None and not (
+        type(message_id) is str and may_be_sent(message_id) and not is_path_step(message_id)
+    ):
         return None
     if body is None:
         try:

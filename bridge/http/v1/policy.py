@@ -9,7 +9,7 @@ from pydantic import BaseModel, Discriminator, Field, StrictBool, Tag
 from bridge.http.fields import parse
 from bridge.http.v1.requests import Request
 from bridge.http.v1.scalars import Bytes, Delay, Lease, Retries, Ttl
-from bridge.model.values import Backoff, Policy, Release
+from bridge.model.values import Backoff, Effective, Policy, Release
 
 ReleaseName = Literal["checked", "direct"]
 Factor = Annotated[float, Field(strict=True, ge=1, le=1_000, allow_inf_nan=False)]
@@ -39,7 +39,7 @@ _Steps = Annotated[Annotated[list[Delay], Field(min_length=1, max_length=100)], 
 BackoffRequest = Annotated[Annotated[GrowingRequest, Tag("<growing>")] | _Steps, Discriminator(_form)]
 BackoffPatch = Annotated[Annotated[GrowingPatch, Tag("<growing>")] | _Steps, Discriminator(_form)]
 _BACKOFF = Field(
-    description="Delay before each retry: growing, or a list of steps whose last one repeats; none: at once"
+    description="Delay before each retry: growing, or a list of steps whose last one repeats, such as `[0]` for none"
 )
 
 
@@ -134,6 +134,32 @@ class PolicyOut(BaseModel):
     backoff: GrowingOut | StepsOut | None
     paused: bool
     keep_body_max: int | None
+
+
+class EffectiveOut(BaseModel):
+    """The values that count: the policy's own, and the bridge's settings for the rest."""
+
+    max_retry: int
+    ttl_ms: int | None
+    lease_ms: int
+    backoff: GrowingOut | StepsOut
+    jitter: Annotated[float, Field(description="the share of the back-off that a retry waits longer at most")]
+    defaults: Annotated[
+        list[Literal["max_retry", "ttl_ms", "lease_ms", "backoff"]],
+        Field(description="the fields that the policy does not set"),
+    ]
+
+
+def effective_json(policy: Effective) -> dict[str, Any]:
+    """The effective policy as `EffectiveOut` documents it."""
+    return {
+        "max_retry": policy.max_retry,
+        "ttl_ms": policy.ttl_ms,
+        "lease_ms": policy.lease_ms,
+        "backoff": backoff_json(policy.backoff),
+        "jitter": policy.jitter,
+        "defaults": policy.defaulted,
+    }
 
 
 def policy_json(policy: Policy) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 
 from pydantic import BeforeValidator, Field, StrictStr, WithJsonSchema
 
-from bridge.http.v1.filters import IdPrefix, ReasonGlob, States, TopicGlob
+from bridge.http.v1.filters import IdPrefix, ReasonGlob, States, TopicGlob, WholeReason
 from bridge.http.v1.labels import QueriedLabels
 from bridge.http.v1.requests import Request
 from bridge.http.v1.scalars import QueryInstant, Topic, listed, whole_number
@@ -74,8 +74,11 @@ class SearchQuery(ListQuery):
         Field(description="`customer:42`. Repeat the parameter for up to four labels, which all must match"),
     ] = NO_LABELS
     reason: Annotated[
-        ReasonGlob | None,
-        Field(description="The reason of expired and dead messages; `*` is any text. Other states must be asked for"),
+        WholeReason | None,
+        Field(description="The whole reason of expired and dead messages. Other states must be asked for"),
+    ] = None
+    reason_pattern: Annotated[
+        ReasonGlob | None, Field(description="As `reason`, but a pattern in which `*` is any text: `card *`")
     ] = None
     order: Annotated[
         Literal["asc", "desc"], Field(description="By due time: `asc` from the earliest on, `desc` from the latest on")
@@ -98,6 +101,7 @@ class SearchQuery(ListQuery):
             id_prefix=self.id_prefix or "",
             labels=self.label,
             reason=self.reason,
+            reason_pattern=self.reason_pattern,
         )
 
     @property

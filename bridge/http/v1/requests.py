@@ -12,11 +12,12 @@ from bridge.http.v1.labels import GivenLabels
 from bridge.http.v1.scalars import (
     Base64,
     Delay,
+    DueInstant,
     ExchangeName,
-    Instant,
     Lease,
     MediaType,
     MessageId,
+    NewId,
     Reason,
     Retries,
     RoutingKey,
@@ -75,9 +76,9 @@ class SendRequest(Request):
     body_base64: Base64 | None = None
     content_type: MediaType | None = JSON_TYPE
     headers: Headers | None = None
-    id: MessageId | None = None
+    id: NewId | None = None
     delay: Delay | None = None
-    deliver_at: Instant | None = None
+    deliver_at: DueInstant | None = None
     ttl: Annotated[
         Ttl | None,
         Field(description="Time to live, counted from the due time; by default the topic's"),
@@ -137,7 +138,7 @@ class ChangeRequest(Request):
     content_type: MediaType | None = None
     headers: Headers | None = None
     delay: Delay | None = None
-    deliver_at: Instant | None = None
+    deliver_at: DueInstant | None = None
     ttl: Annotated[Ttl | None, Field(description="Time to live, counted from the due time")] = None
     max_retry: Retries | None = None
     labels: GivenLabels | None = None

@@ -55,7 +55,7 @@ class MessageOut(BaseModel):
     created_at: ShownInstant
     due_at: ShownInstant
     expires_at: ShownInstant | None
-    attempts: Annotated[int, Field(description="deliveries so far")]
+    attempts: Annotated[int, Field(description="deliveries so far; over AMQP, those that failed")]
     max_retry: int
     lease_until: ShownInstant | None
     ended_at: ShownInstant | None

@@ -6,7 +6,8 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from time import time
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictStr, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -15,15 +16,26 @@ from bridge.model.durations import (
     DURATION_FORMS,
     DURATION_PATTERN,
     INSTANT_FORMS,
+    check_not_past,
     parse_duration_ms,
     parse_instant_ms,
 )
-from bridge.model.message import ID_PATTERN, LONGEST_NAME, TOPIC_PATTERN, valid_id, valid_topic
+from bridge.model.message import (
+    ID_PATTERN,
+    LONGEST_NAME,
+    NEW_ID_PATTERN,
+    TOPIC_PATTERN,
+    is_path_step,
+    may_be_sent,
+    valid_id,
+    valid_topic,
+)
 from bridge.model.values import LARGEST_BODY, MAX_DELAY_MS
 
 ID_FORM = 'must be 1-200 printable ASCII characters without "/"'
 TOPIC_FORM = "must be a name or namespace/name, each of 1-100 characters from A-Z a-z 0-9 _ . -"
 SCHEDULE_FORM = "must be 1-100 characters from A-Z a-z 0-9 _ . -"
+PATH_STEP: Final = 'must be neither "." nor "..": clients and proxies take these for steps in a path'
 MAX_RETRIES = 10_000
 _HOUR_MS = 3_600_000
 _OFFSET = re.compile(r" (\d\d:\d\d)$")
@@ -42,13 +54,26 @@ def refused(limit: Any, message: str) -> PydanticCustomError:
 def topic(value: Any) -> str:
     """Checks a topic's name."""
     if isinstance(value, str) and valid_topic(value):
-        return value
+        return _no_step(value)
     raise refused(TOPIC_PATTERN, TOPIC_FORM)
+
+
+def _no_step(name: str) -> str:
+    if is_path_step(name):
+        raise refused(PATH_STEP.removeprefix("must be "), PATH_STEP)
+    return name
 
 
 def message_id(value: Any) -> str:
     """Checks a message's id."""
     if isinstance(value, str) and valid_id(value):
+        return value
+    raise refused(ID_FORM.removeprefix("must be "), ID_FORM)
+
+
+def new_message_id(value: Any) -> str:
+    """Checks the id that a client gives to a message."""
+    if isinstance(value, str) and may_be_sent(value):
         return value
     raise refused(ID_FORM.removeprefix("must be "), ID_FORM)
 
@@ -82,6 +107,15 @@ def _instant(value: Any) -> int:
         return parse_instant_ms(whole(value))
     except ValueError as error:
         raise refused(INSTANT_FORMS, str(error)) from None
+
+
+def _due_instant(value: Any) -> int:
+    instant_ms = _instant(value)
+    try:
+        check_not_past(instant_ms, time() * 1_000)
+    except ValueError as error:
+        raise refused(INSTANT_FORMS, str(error)) from None
+    return instant_ms
 
 
 def _queried_instant(value: Any) -> int:
@@ -119,6 +153,11 @@ _INSTANT_SCHEMA = WithJsonSchema(
 )
 
 Topic = Annotated[str, PlainValidator(topic), WithJsonSchema({"type": "string", "pattern": TOPIC_PATTERN})]
+NewId = Annotated[
+    str,
+    PlainValidator(lambda value: _no_step(new_message_id(value))),
+    WithJsonSchema({"type": "string", "pattern": NEW_ID_PATTERN}),
+]
 MessageId = Annotated[str, PlainValidator(message_id), WithJsonSchema({"type": "string", "pattern": ID_PATTERN})]
 Delay = Annotated[int, PlainValidator(duration(0, MAX_DELAY_MS, "0", "999 days")), _DELAY_SCHEMA]
 Ttl = Annotated[int, PlainValidator(duration(1, MAX_DELAY_MS, "1 ms", "999 days")), duration_schema(1, MAX_DELAY_MS)]
@@ -127,6 +166,8 @@ Lease = Annotated[
     int, PlainValidator(duration(1_000, 12 * _HOUR_MS, "1 s", "12 h")), duration_schema(1_000, 12 * _HOUR_MS)
 ]
 Instant = Annotated[int, PlainValidator(_instant), _INSTANT_SCHEMA]
+DueInstant = Annotated[int, PlainValidator(_due_instant), _INSTANT_SCHEMA]
+"""When something is to happen: not long past."""
 QueryInstant = Annotated[int, PlainValidator(_queried_instant), _INSTANT_SCHEMA]
 ShownInstant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """An instant in an answer: RFC 3339 in UTC with milliseconds, as `format_instant` writes it."""

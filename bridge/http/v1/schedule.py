@@ -39,18 +39,21 @@ SHOWN_TICKS: Final = 5
 _MOST_NEXT: Final = 100
 _HOUR_MS: Final = 3_600_000
 _ZONE_FORM: Final = "an IANA time zone, such as Europe/Vienna"
-_CRON_FORM: Final = "minute, hour, day of the month, month, day of the week, as in crontab: */5 * * * *"
+_CRON_FORM: Final = (
+    "minute, hour, day of the month, month, day of the week, as in crontab: */5 * * * *; or @daily and its kin"
+)
 _LONGEST_CRON: Final = 200
 
 
 def _cron(value: Any) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_CRON:
         raise refused(_CRON_FORM, f"must be a text of at most {_LONGEST_CRON} characters: {_CRON_FORM}")
+    expression = cron.written_out(value)
     try:
-        cron.check(value)
+        cron.check(expression)
     except ValueError as error:
         raise refused(_CRON_FORM, str(error)) from None
-    return " ".join(value.split())
+    return " ".join(expression.split())
 
 
 def _zone(value: Any) -> str:
@@ -67,13 +70,20 @@ def _together(*fields: str, limit: Any, message: str) -> PydanticCustomError:
 
 @cache
 def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())
+    # These name no zone: one is the clock of each machine, one stands for a zone that nobody has set.
+    return frozenset(available_timezones()) - {"localtime", "Factory"}
 
 
 _Cron = Annotated[
     str,
     PlainValidator(_cron),
-    WithJsonSchema({"type": "string", "maxLength": _LONGEST_CRON, "pattern": r"^\S+(\s+\S+){4}$"}),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": _LONGEST_CRON,
+            "pattern": r"^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|\S+(\s+\S+){4})$",
+        }
+    ),
 ]
 _Zone = Annotated[str, PlainValidator(_zone), WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9_+/-]{1,64}$"})]
 _Every = Annotated[

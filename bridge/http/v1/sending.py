@@ -12,9 +12,10 @@ from bridge.access.caller import Caller
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http import exact_json, problems, trace_context
-from bridge.http.errors import TooLarge
+from bridge.http.errors import BrokenJSON, TooLarge
 from bridge.http.fields import parse, renamed
-from bridge.http.v1 import examples, sent_json
+from bridge.http.v1 import batch_json, examples, sent_json
+from bridge.http.v1.batch_json import Unread
 from bridge.http.v1.call import ApiCall, JsonAnswer
 from bridge.http.v1.content import envelope_of
 from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
@@ -76,7 +77,9 @@ async def send_many(pools: Pools, call: ApiCall) -> Response:
     `results` has one entry for each message, in order: status 201 or 200 with the message, or another status with the
     error. 503 in an entry: nothing was promised for that message; send it again with the same `id`."""
     topic, max_body_bytes = call.topic, call.caller.max_body(pools.settings.max_body)
-    results, drafts = await call.read(lambda batch: _drafts(topic, batch, max_body_bytes, call.request_id, call.caller))
+    results, drafts = await call.read(
+        lambda batch: _drafts(topic, batch, max_body_bytes, call.request_id, call.caller), batch_json.loads
+    )
     context = trace_context.given(call.scope["headers"])
     sent = [trace_context.carried(draft, context) for draft, _ in drafts.values()]
     service, found = pools.serving(topic), dict[int, Sent]()
@@ -140,9 +143,12 @@ def _drafts(
     drafts: dict[int, tuple[Draft, bool]] = {}
     for index, message in enumerate(messages):
         try:
-            draft, plain = _draft(topic, max_body_bytes, message)
+            value = message.value() if isinstance(message, Unread) else message
+            draft, plain = _draft(topic, max_body_bytes, value)
             caller.check_target(draft.envelope.target)
             drafts[index] = draft, plain
+        except BrokenJSON:
+            raise
         except BridgeError as error:
             results[index] = exact_json.dumps(_failure(error, index, identity))
     return results, drafts

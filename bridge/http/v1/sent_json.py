@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from bridge.http import exact_json
+from bridge.http.json_bounds import weigh
 
 _LONG: Final = 1_024  # bytes; the search of a shorter document costs no more than the comparison
 _KEY: Final = b'"body":'
@@ -21,7 +22,9 @@ def loads(document: bytes) -> tuple[Any, bytes | None]:
 
     Raises:
         ValueError: as `exact_json.loads`.
+        TooManyValues
     """
+    weigh(document)
     if len(document) < _LONG:
         return exact_json.loads(document), None
     try:

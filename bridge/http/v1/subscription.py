@@ -91,9 +91,7 @@ class SubscriptionRequest(Request):
 class FailedCallOut(BaseModel):
     at: ShownInstant
     id: Annotated[str, Field(description="the message's id")]
-    reason: Annotated[
-        str, Field(description="status, redirect, timeout, connection, answer_too_long, address, destination")
-    ]
+    reason: Annotated[str, Field(description="status, redirect, timeout, connection, address, destination")]
     detail: str
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from bridge.http.v1.policy import PolicyOut, policy_json
+from bridge.http.v1.policy import EffectiveOut, PolicyOut, effective_json, policy_json
 from bridge.model.values import TopicInfo
 
 
@@ -27,7 +27,8 @@ class TopicOut(BaseModel):
         dict[str, float | None],
         Field(description="p50, p90, p99, max of this process's latest releases"),
     ]
-    policy: PolicyOut
+    policy: Annotated[PolicyOut, Field(description="what the topic sets; null: the bridge's setting")]
+    effective: EffectiveOut
     queues: QueuesOut
 
 
@@ -49,6 +50,7 @@ def topic_json(info: TopicInfo) -> dict[str, Any]:
         "overdue": info.overdue,
         "waiting_by_due": info.waiting_by_due,
         "lateness_ms": info.lateness_ms,
-        "policy": policy_json(info.policy),
+        "policy": policy_json(info.policy.own),
+        "effective": effective_json(info.policy),
         "queues": {"ready": info.ready_queue, "dead": info.dead_queue},
     }

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from bridge.model.errors import InvalidRequest
-from bridge.model.message import Envelope, Record, digest, id_of, valid_topic
+from bridge.model.message import Envelope, Record, digest, id_of, is_path_step, valid_topic
 
 LONGEST: Final = 1_000
 """The most bytes of a name."""
@@ -32,7 +32,7 @@ def check(field: str, name: str) -> None:
 
 def topic_of(name: str) -> str:
     """Returns the bridge's topic for a topic's name."""
-    return name if valid_topic(name) else f"{_FORBIDDEN.sub('-', name)[:60]}.{digest(name)}"
+    return name if valid_topic(name) and not is_path_step(name) else f"{_FORBIDDEN.sub('-', name)[:60]}.{digest(name)}"
 
 
 def headers_of(topic: str, message_id: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import httpcore2
@@ -18,7 +19,9 @@ from bridge.loops.callbacks.decisions import Failure, Reason, Response
 from bridge.loops.callbacks.resolver import Resolver, UnknownHost
 from bridge.model.addresses import Allowed, Url, refusal_of_any
 
-LONGEST_ANSWER_BYTES = 64 * 1024
+_SKIMMED_BYTES = 64 * 1024
+_SKIM_S = 1.0
+_BROKEN = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, OSError)
 # Servers close idle connections after five seconds or more. A call on a connection that is being closed would fail.
 _KEEP_ALIVE_S = 4.0
 
@@ -74,29 +77,40 @@ class Client:
     async def post(
         self, url: Url, headers: Sequence[tuple[str, str]], body: bytes, *, timeout_ms: int
     ) -> Response | Failure:
-        """Returns the response once its body has been read, or the reason why there is none."""
+        """Returns the response, or the reason why there is none. The body of a response does not matter. The beginning
+        of it is read, so that the connection can be used again."""
         try:
-            async with asyncio.timeout(timeout_ms / 1_000):
-                return await self._post(url, headers, body)
+            async with asyncio.timeout(timeout_ms / 1_000) as limit:
+                return await self._post(url, headers, body, limit)
         except TimeoutError:
             return Failure(Reason.TIMEOUT, f"no answer within {timeout_ms} ms")
         except _Forbidden as error:
             return Failure(Reason.ADDRESS, str(error))
-        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, OSError) as error:
+        except _BROKEN as error:
             return Failure(Reason.CONNECTION, f"{type(error).__name__}: {error}"[:200])
 
-    async def _post(self, url: Url, headers: Sequence[tuple[str, str]], body: bytes) -> Response | Failure:
+    async def _post(
+        self, url: Url, headers: Sequence[tuple[str, str]], body: bytes, limit: asyncio.Timeout
+    ) -> Response:
         target = httpcore2.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
         encoded = [(name.encode(), value.encode()) for name, value in headers]
         async with self._pools[url.scheme].stream("POST", target, headers=encoded, content=body) as response:
-            size = 0
-            async for chunk in response.aiter_stream():
-                size += len(chunk)
-                if size > LONGEST_ANSWER_BYTES:
-                    return Failure(Reason.ANSWER_TOO_LONG, f"the answer has more than {LONGEST_ANSWER_BYTES} bytes")
+            limit.reschedule(None)
+            with suppress(TimeoutError, *_BROKEN):
+                async with asyncio.timeout(_SKIM_S):
+                    await _skim(response)
             retry_after = next((value for name, value in response.headers if name.lower() == b"retry-after"), None)
             return Response(response.status, None if retry_after is None else retry_after.decode("latin-1"))
 
     async def close(self) -> None:
         for pool in self._pools.values():
             await pool.aclose()
+
+
+async def _skim(response: httpcore2.Response) -> None:
+    """Reads the body, but of a long one only the beginning."""
+    size = 0
+    async for chunk in response.aiter_stream():
+        size += len(chunk)
+        if size > _SKIMMED_BYTES:
+            return

@@ -25,7 +25,6 @@ class Reason(StrEnum):
     REDIRECT = "redirect"
     TIMEOUT = "timeout"
     CONNECTION = "connection"  # refused or broken, or the answer is not HTTP
-    ANSWER_TOO_LONG = "answer_too_long"
     ADDRESS = "address"  # the settings do not allow callbacks to the host's address
     DESTINATION = "destination"  # the message names no receiver, or an unknown one
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
+from typing import NoReturn
 
 import structlog
 
@@ -13,10 +14,9 @@ from bridge.loops.callbacks.delivery import Delivery
 from bridge.loops.callbacks.destinations import Destinations
 from bridge.loops.callbacks.resolver import Resolver
 from bridge.loops.callbacks.worker import Worker
-from bridge.model.errors import Unavailable
 from bridge.service.service import Service
 from bridge.service.subscriptions import Subscription
-from bridge.service.supervisor import waiting
+from bridge.service.supervisor import Joined, Status, retrying
 
 log = structlog.get_logger(__name__)
 
@@ -31,8 +31,6 @@ class _Running:
 
 
 class Loop:
-    name = "push"
-
     def __init__(self, service: Service) -> None:
         settings = service.settings
         self._service = service
@@ -47,26 +45,25 @@ class Loop:
         self._ending: set[asyncio.Task[None]] = set()
         self._version: bytes | None = None
         self._known = False
-        self.state = "starting"
+        self._name = service.context.part_name("push")
+        self._following = Status(self._name, retry_s=_LOOK_EVERY_S)
+        self.status = Joined(
+            self._name, lambda: (self._following, *(running.worker.status for running in self._running.values()))
+        )
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Runs for ever, and waits for servers that are away. A failing receiver does not make the process unready."""
         try:
-            while True:
-                try:
-                    await self.run_once()
-                    self.state = "ok"
-                except Unavailable as error:
-                    if self.state in ("ok", "starting"):
-                        log.warning("push.waiting", reason=str(error))
-                    self.state = waiting(error)
-                await asyncio.sleep(_LOOK_EVERY_S)
-        except asyncio.CancelledError:
+            await retrying(self._following, self._follow)
+        finally:
             await self._end()
-            raise
+
+    async def _follow(self) -> float:
+        await self.run_once()
+        return _LOOK_EVERY_S
 
     async def run_once(self) -> None:
-        """Starts and stops workers if the subscriptions have changed, and restarts workers that failed.
+        """Starts and stops workers if the subscriptions have changed.
 
         Raises:
             Unavailable: the running workers go on.
@@ -102,8 +99,8 @@ class Loop:
             queue=service.context.broker.declared.ready_queue(subscription.topic),
             tracing=service.context.tracing,
         )
-        worker = Worker(subscription, pulling=service.pulling, delivery=delivery, stopping=stopping)
-        task = asyncio.create_task(_run_logged(worker))
+        worker = Worker(subscription, pulling=service.pulling, delivery=delivery, stopping=stopping, name=self._name)
+        task = asyncio.create_task(worker.run())
         self._running[subscription.topic] = _Running(subscription, worker, task)
         log.info("push.started", topic=subscription.topic)
 
@@ -128,11 +125,3 @@ class Loop:
             for task in ending:
                 task.cancel()
             self._resolver.close()
-
-
-async def _run_logged(worker: Worker) -> None:
-    try:
-        await worker.run()
-    except Exception:
-        # `run_once` starts another worker within a second.
-        log.exception("push.worker_failed", topic=worker.topic)

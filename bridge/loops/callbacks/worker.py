@@ -9,12 +9,11 @@ from time import monotonic
 import structlog
 
 from bridge.loops.callbacks.delivery import Delivery
-from bridge.model.errors import Unavailable
+from bridge.model.part_state import OK
 from bridge.model.values import Leased
 from bridge.service.pulling import Pulling
 from bridge.service.subscriptions import Subscription
-
-log = structlog.get_logger(__name__)
+from bridge.service.supervisor import Status
 
 # After a call has ended or timed out, its message must be settled before the lease expires.
 _LEASE_BEYOND_CALL_MS = 5_000
@@ -26,9 +25,16 @@ class Worker:
     """Works until `stop`. Then it pulls no more messages, and ends when its calls have ended."""
 
     def __init__(
-        self, subscription: Subscription, *, pulling: Pulling, delivery: Delivery, stopping: asyncio.Event
+        self,
+        subscription: Subscription,
+        *,
+        pulling: Pulling,
+        delivery: Delivery,
+        stopping: asyncio.Event,
+        name: str,
     ) -> None:
-        """`stopping` is shared with the delivery, which sets it when the subscription ends."""
+        """`stopping` is shared with the delivery, which sets it when the subscription ends. `name`: of the loop."""
+        self.status = Status(name, state=OK, retry_s=_RETRY_S)
         self._subscription = subscription
         self.topic = subscription.topic
         self._pulling = pulling
@@ -40,13 +46,11 @@ class Worker:
         self._stopping.set()
 
     async def run(self) -> None:
+        structlog.contextvars.bind_contextvars(topic=self.topic)
         try:
             while not self._stopped:
-                try:
-                    await self._pull()
-                except Unavailable:
-                    # The loop asks the same servers, and logs that they are away.
-                    await self._pause(_RETRY_S)
+                if pause_s := await self.status.attempt(self._pull):
+                    await self._pause(pause_s)
         finally:
             await self._finish()
 
@@ -59,20 +63,21 @@ class Worker:
             async with asyncio.timeout(for_s):
                 await self._stopping.wait()
 
-    async def _pull(self) -> None:
-        """Pulls as many messages as the concurrency leaves room for, and starts their calls."""
+    async def _pull(self) -> float:
+        """Pulls as many messages as the concurrency leaves room for, and starts their calls. Returns the pause after
+        it."""
         if (held_s := self._delivery.held_until_s - monotonic()) > 0:
-            await self._pause(held_s)
-            return
+            return held_s
         free = self._subscription.concurrency - len(self._calls)
         if not free:
             await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
-            return
+            return 0.0
         lease_ms = self._subscription.timeout_ms + _LEASE_BEYOND_CALL_MS
         for leased in await self._pulling.pull([self.topic], limit=free, wait_ms=_WAIT_MS, lease_ms=lease_ms):
             call = asyncio.create_task(self._call(leased))
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
+        return 0.0
 
     async def _call(self, leased: Leased) -> None:
         try:
@@ -80,8 +85,9 @@ class Worker:
                 await self._delivery.requeue(leased, 0)
             else:
                 await self._delivery.deliver(leased)
-        except Exception:
-            log.exception("push.broken", topic=self.topic, id=leased.message.record.id)
+            self.status.mended([leased.message.record.id])
+        except Exception as error:  # noqa: BLE001 - the status logs it; the message comes again when its lease ends
+            self.status.failed(error, item=leased.message.record.id)
 
     async def _finish(self) -> None:
         """Waits for the calls in flight. If it is cancelled, it cancels the calls, and their leases expire."""

@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import compress
 from math import ceil
 from time import monotonic
+from typing import cast
+
+import structlog
 
 from bridge.broker.copies.classify import Due, Returned
-from bridge.broker.publications import Route
-from bridge.loops.checkpoint.verdicts import ADOPT_AFTER_ASKED, Decision, after_fire, after_return, undelivered
+from bridge.broker.publications import Publication, Route, short_ms
+from bridge.loops.checkpoint.verdicts import (
+    ADOPT_AFTER_ASKED,
+    Asked,
+    Decision,
+    Named,
+    after_fire,
+    after_return,
+    count_of,
+    undelivered,
+)
 from bridge.metrics.messages import DEAD, EXPIRED, GHOSTS, LEASES_EXPIRED, RETRIED, released
-from bridge.model.errors import BrokerUnavailable, StoreUnavailable, Unavailable, Unpublishable, Unroutable
+from bridge.model.errors import (
+    BrokerUnavailable,
+    NotPublished,
+    StoreUnavailable,
+    Unavailable,
+    Undeclarable,
+    UnnamedVerdict,
+    Unpublishable,
+    Unroutable,
+)
 from bridge.model.fast_dataclass import fast_dataclass
-from bridge.model.message import CopyKind
-from bridge.model.values import Policy
+from bridge.model.message import Copy, CopyKind
+from bridge.model.values import Effective
+from bridge.service.arrivals import Arrivals, is_awaited
 from bridge.service.context import Context
 from bridge.service.kept_bodies import keep_body_max
 from bridge.service.succession import Result, Succession
@@ -23,13 +47,23 @@ from bridge.service.successors import completed
 from bridge.service.superseded import superseded
 from bridge.store import envelopes
 from bridge.store.calls import Call
-from bridge.store.outcomes import Outcome, read
+from bridge.store.outcomes import Outcome
 from bridge.store.records import AHEAD_MS
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import FireVerdict, KeepVerdict, ReturnedVerdict
+
+log = structlog.get_logger(__name__)
 
 RETRY_MS = 500  # before a copy that could not be published is tried again
+_UNNAMED_MS = 5_000  # before Redis is asked again where this version has no rule for its answer
+_UNDECLARABLE_MS = 30_000  # before RabbitMQ is asked again for a queue that it refuses
+_STEP_MS = 1_000  # a clock that is wrong by less is waited for
 _PAUSED_MS = 5_000  # before Redis is asked again about a due copy of a paused topic
 
+
+NAMED_KINDS = frozenset((CopyKind.PLAIN, CopyKind.CHECKED, CopyKind.LEASE, CopyKind.RETRY))
+"""The kinds of copies whose messages a record has named. A move may be of a replacement that no record has named."""
+
+_RELEASES = frozenset((Route.READY, Route.TARGET))
 
 Item = Due | Returned
 """A copy at the checkpoint, with the tag that acknowledges it."""
@@ -51,9 +85,10 @@ class Batches:
         self._store = context.store
         self._records = context.records
         self._succession = Succession(context.store, context.broker.releases)
+        self._arrivals = Arrivals(context)
+        self._copy_publisher = context.broker.releases
         self._declared = context.broker.declared
         self._topics = context.topics
-        self._max_retry = context.settings.max_retry
         self._settings = context.settings
 
     async def process(self, items: Sequence[Item]) -> Done:
@@ -83,28 +118,36 @@ class Batches:
         items = [self._completed(item, policies[item.copy.topic]) for item in items]
         for left_ms in {item.stranded_ms for item in items if isinstance(item, Due)} - {0}:
             await self._declared.wheel.renew_slots(self._lane, left_ms)
-        answers = await self._store.run([self._question(item, policies[item.copy.topic]) for item in items])
-        outcomes = [read(item.copy.topic, item.copy.id, answer) for item, answer in zip(items, answers, strict=True)]
+        answers = await self._store.run_each([self._question(item, policies[item.copy.topic]) for item in items])
+        outcomes = [answer for answer in answers if not isinstance(answer, UnnamedVerdict)]
+        unnamed: list[Item] = []
+        if len(outcomes) < len(items):
+            known = [not isinstance(answer, UnnamedVerdict) for answer in answers]
+            unnamed = [item for item, is_known in zip(items, known, strict=True) if not is_known]
+            items = [*compress(items, known)]
         # Bodies are kept before the release, so that a consumer of the message can nack it.
         await self._keep_bodies(items, outcomes, policies)
+        arrived_ms: dict[int, float] = {}
         decisions = [
-            self._decision(item, outcome, policies[item.copy.topic])
-            for item, outcome in zip(items, outcomes, strict=True)
+            self._noting(
+                item, self._decision(item, outcome, policies[item.copy.topic]), partial(arrived_ms.__setitem__, at)
+            )
+            for at, (item, outcome) in enumerate(zip(items, outcomes, strict=True))
         ]
         # Only for these: a ghost of a removed topic would bring the topic back, with its queues.
         published = {step.publication.copy.topic for one in decisions if (step := one.step).publication is not None}
-        if len(published) > 1:
-            await asyncio.gather(*map(self._topics.used, published))
-        else:
-            for topic in published:
-                await self._topics.used(topic)
+        refusals = dict(zip(published, await asyncio.gather(*map(self._use, published)), strict=True))
         decisions = await self._buried_later(decisions)
         results = await self._perform(decisions, outcomes)
         decisions, results = await self._undelivered(items, outcomes, decisions, results)
+        for at, (item, result) in enumerate(zip(items, results, strict=True)):
+            if isinstance(result, NotPublished) and (refusal := refusals.get(item.copy.topic)) is not None:
+                results[at] = refusal
+        decisions, results = await self._parked(items, decisions, results)
         done: list[int] = []
-        held: list[tuple[Item, float]] = []
+        held: list[tuple[Item, float]] = [(item, self._store.clock.now_ms() + _UNNAMED_MS) for item in unnamed]
         refused: list[tuple[Item, str]] = []
-        for item, outcome, decision, result in zip(items, outcomes, decisions, results, strict=True):
+        for at, (item, outcome, decision, result) in enumerate(zip(items, outcomes, decisions, results, strict=True)):
             if isinstance(result, StoreUnavailable):
                 raise result
             if isinstance(result, Unpublishable):
@@ -115,10 +158,22 @@ class Batches:
                 held.append((item, outcome.now_ms + decision.hold_ms))
             else:
                 done.append(item.tag)
-                self._count(item, decision.counts, outcome)
+                verdict = None if result is None else result.verdict
+                self._count(item, count_of(decision, verdict), outcome, arrived_ms.get(at))
         return Done(done, held, refused)
 
-    async def _perform(self, decisions: Sequence[Decision], outcomes: Sequence[Outcome]) -> list[Result]:
+    async def _use(self, topic: str) -> Undeclarable | None:
+        """Returns why RabbitMQ refuses the topic's queue. Then the topic is not listed, and its copies are not
+        published."""
+        try:
+            await self._topics.used(topic)
+        except Undeclarable as error:
+            return error
+        except BrokerUnavailable:
+            return None  # the publish says why
+        return None
+
+    async def _perform(self, decisions: Sequence[Decision], outcomes: Sequence[Asked]) -> list[Result[Named]]:
         """Carries out the steps, each release at the due moment of its message."""
         now_ms, now_s = self._store.clock.now_ms(), monotonic()
         by_wait: dict[float, list[int]] = {}
@@ -126,7 +181,7 @@ class Batches:
             early_ms = outcome.found.due_ms - now_ms if decision.counts == "released" else 0
             # The clock of Redis may have been set back since its answer.
             by_wait.setdefault(min(max(0, early_ms), AHEAD_MS), []).append(at)
-        results: list[Result] = [None] * len(decisions)
+        results: list[Result[Named]] = [None] * len(decisions)
 
         async def perform(wait_ms: float, indexes: list[int]) -> None:
             await _reached(now_s + wait_ms / 1_000)
@@ -140,8 +195,8 @@ class Batches:
         return results
 
     async def _undelivered(
-        self, items: Sequence[Item], outcomes: Sequence[Outcome], decisions: list[Decision], results: list[Result]
-    ) -> tuple[list[Decision], list[Result]]:
+        self, items: Sequence[Item], outcomes: Sequence[Asked], decisions: list[Decision], results: list[Result[Named]]
+    ) -> tuple[list[Decision], list[Result[Named]]]:
         """Makes dead letters of the copies that their targets did not take. Returns what was decided and done instead.
 
         A copy that its target has taken is done, also if Redis did not hear of it: otherwise it would go there twice.
@@ -162,20 +217,64 @@ class Batches:
                 results[at] = result
         return decisions, results
 
-    def _completed(self, item: Item, policy: Policy) -> Item:
-        copy = completed(item.copy, policy, self._max_retry)
+    async def _parked(
+        self, items: Sequence[Item], decisions: list[Decision], results: list[Result[Named]]
+    ) -> tuple[list[Decision], list[Result[Named]]]:
+        """Puts copies back into the wheel whose topics have no queue and get none: held here, they would take the
+        places of others. Returns what was decided and done instead."""
+        at_of: dict[int, Publication] = {}
+        for at, (item, decision, result) in enumerate(zip(items, decisions, results, strict=True)):
+            publication = decision.step.publication
+            if not isinstance(result, Undeclarable) or isinstance(item, Returned) or publication is None:
+                continue
+            copy = item.copy if publication.route is Route.DEAD else publication.copy
+            at_of[at] = Publication(
+                copy=copy, route=Route.WHEEL, left_ms=_UNDECLARABLE_MS, exact=False, kind=CopyKind.HOLD
+            )
+        if not at_of:
+            return decisions, results
+        decisions, results = [*decisions], [*results]
+        reasons = {items[at].copy.topic: str(results[at]) for at in at_of}
+        for at, error in zip(at_of, await self._copy_publisher.park([*at_of.values()]), strict=True):
+            decisions[at], results[at] = Decision(), error
+        for topic, reason in reasons.items():
+            log.warning("checkpoint.undeclarable", topic=topic, reason=reason)
+        return decisions, results
+
+    def _completed(self, item: Item, policy: Effective) -> Item:
+        copy = completed(item.copy, policy)
         return item if copy is item.copy else replace(item, copy=copy)
 
-    def _question(self, item: Item, policy: Policy) -> Call:
+    def _question(self, item: Item, policy: Effective) -> Call[Asked]:
         if isinstance(item, Returned):
             return self._records.returned(item.copy, by_ttl=item.by_ttl)
         paused_ms = _PAUSED_MS if policy.paused else 0
-        return self._records.fire(item.copy, paused_ms=paused_ms, adopt=item.copy.asked >= ADOPT_AFTER_ASKED)
+        adopt, named = item.copy.asked >= ADOPT_AFTER_ASKED, item.kind in NAMED_KINDS
+        return self._records.fire(
+            item.copy, paused_ms=paused_ms, adopt=adopt, named=named, waited_ms=item.waited_ms, short_ms=short_ms()
+        )
 
-    def _decision(self, item: Item, outcome: Outcome, policy: Policy) -> Decision:
+    def _decision(self, item: Item, outcome: Asked, policy: Effective) -> Decision:
+        # `_question` has asked `returned` about a returned copy, and `fire` about any other.
         if isinstance(item, Returned):
-            return after_return(self._records, item.copy, outcome, item.reason, policy)
-        return after_fire(self._records, item.copy, outcome, item.stranded_ms)
+            returned = cast("Outcome[ReturnedVerdict]", outcome)
+            return after_return(self._records, item.copy, returned, item.reason, policy)
+        return after_fire(self._records, item.copy, cast("Outcome[FireVerdict]", outcome), item.stranded_ms)
+
+    def _noting(self, item: Item, decision: Decision, note_ms: Callable[[float], None]) -> Decision:
+        """The decision, and a release notes the moment of its confirm, in Unix ms. It also notes the arrival of a copy
+        for whose arrival somebody may wait."""
+        publication = decision.step.publication
+        if publication is None or publication.route not in _RELEASES:
+            return decision
+        awaited = publication.route is Route.READY and isinstance(item, Due) and is_awaited(publication.copy, item.kind)
+        arrived = partial(self._arrived, note_ms, publication.copy if awaited else None)
+        return replace(decision, step=replace(decision.step, publication=replace(publication, arrived=arrived)))
+
+    def _arrived(self, note_ms: Callable[[float], None], awaited: Copy | None) -> None:
+        note_ms(self._store.clock.now_ms())
+        if awaited is not None:
+            self._arrivals.note(awaited)
 
     async def _buried_later(self, decisions: list[Decision]) -> list[Decision]:
         """Holds dead letters whose queue is missing or new, until its confirm counts. Redis answers the same about them
@@ -200,13 +299,13 @@ class Batches:
         return ceil(self._declared.dead_settles_in_s(topic) * 1_000)
 
     async def _keep_bodies(
-        self, items: Sequence[Item], outcomes: Sequence[Outcome], policies: Mapping[str, Policy]
+        self, items: Sequence[Item], outcomes: Sequence[Asked], policies: Mapping[str, Effective]
     ) -> None:
         """Keeps the bodies of messages whose records this batch made: messages of AMQP clients, or any message after
         Redis has lost its records."""
-        calls: list[Call] = []
+        calls: list[Call[Outcome[KeepVerdict]]] = []
         for item, outcome in zip(items, outcomes, strict=True):
-            if outcome.verdict is Verdict.MADE or (outcome.verdict is Verdict.HOLD and item.copy.epoch == 0):
+            if outcome.verdict is FireVerdict.MADE or (outcome.verdict is FireVerdict.HOLD and item.copy.epoch == 0):
                 most = keep_body_max(self._settings, policies[item.copy.topic])
                 packed = envelopes.pack(item.copy.envelope, most)
                 if packed:
@@ -214,13 +313,17 @@ class Batches:
         if calls:
             await self._store.run(calls)
 
-    def _count(self, item: Item, counts: str | None, outcome: Outcome) -> None:
+    def _count(self, item: Item, counts: str | None, outcome: Asked, arrived_ms: float | None) -> None:
+        """`arrived_ms`: the moment of a release's confirm. The batch may end later: a new queue's confirm counts after
+        1.5 s, but its consumers have the message."""
         topic = item.copy.topic
         if counts in {"released", "dead"} and _lease_ended(item, outcome):
             LEASES_EXPIRED.add(topic)
         match counts:
             case "released":
-                released(topic, self._store.clock.now_ms() - max(item.copy.due_ms, outcome.found.due_ms))
+                self._store.clock.overruled += item.copy.due_ms - outcome.now_ms > _STEP_MS
+                now_ms = self._store.clock.now_ms() if arrived_ms is None else arrived_ms
+                released(topic, now_ms - max(item.copy.due_ms, outcome.found.due_ms))
             case "ghost":
                 GHOSTS.add(topic)
             case "expired":
@@ -231,7 +334,7 @@ class Batches:
                 RETRIED.add(topic)
 
 
-def _lease_ended(item: Item, outcome: Outcome) -> bool:
+def _lease_ended(item: Item, outcome: Asked) -> bool:
     """Whether the copy comes because nobody has settled its lease. After an extension it waited once more, and is due
     when the lease ends; any other copy is due when its message is."""
     kind = item.kind if isinstance(item, Due) else None

@@ -3,55 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-
-import structlog
+from typing import NoReturn
 
 from bridge.loops.checkpoint.loop import Checkpoint
 from bridge.service.context import Context
-from bridge.service.supervisor import supervise
+from bridge.service.supervisor import Joined, Status, retrying
 
 
 class Checkpoints:
     """Runs a `Checkpoint` for each lane that exists on the broker, also for one that is found later."""
 
-    name = "checkpoint"
-
     def __init__(self, context: Context) -> None:
         self._context = context
         self._lanes = context.broker.declared.wheel.lanes
         self._checkpoints: list[Checkpoint] = []
-        self._running: list[asyncio.Task[None]] = []
+        self._running: list[asyncio.Task[NoReturn]] = []
+        self._following = Status(context.part_name("checkpoint"))
+        self.status = Joined(
+            self._following.name, lambda: (self._following, *(lane.status for lane in self._checkpoints))
+        )
 
-    @property
-    def state(self) -> str:
-        """The state of the first lane that is not "ok"."""
-        otherwise = "ok" if self._checkpoints else "starting"
-        return next((lane.state for lane in self._checkpoints if lane.state != "ok"), otherwise)
-
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Runs for ever."""
         try:
-            while True:
-                self._lanes.changed.clear()
-                await self._serve(self._lanes.count)
-                await self._lanes.changed.wait()
+            await retrying(self._following, self._follow)
         finally:
             await self._serve(0)
+
+    async def _follow(self) -> float:
+        """Serves the lanes until there are more or fewer."""
+        self._lanes.changed.clear()
+        await self._serve(self._lanes.count)
+        self._following.working()
+        await self._lanes.changed.wait()
+        return 0.0
 
     async def _serve(self, lanes: int) -> None:
         for lane in range(len(self._checkpoints), lanes):
             checkpoint = Checkpoint(self._context, lane)
             self._checkpoints.append(checkpoint)
-            self._running.append(asyncio.create_task(_run(checkpoint, lane), name=f"checkpoint of lane {lane}"))
+            self._running.append(asyncio.create_task(checkpoint.run(), name=f"checkpoint of lane {lane}"))
         ended = self._running[lanes:]
         del self._checkpoints[lanes:], self._running[lanes:]
         for running in ended:
             running.cancel()
         await asyncio.gather(*ended, return_exceptions=True)
-
-
-async def _run(checkpoint: Checkpoint, lane: int) -> None:
-    if lane:
-        # So every line of its log names the lane.
-        structlog.contextvars.bind_contextvars(lane=lane)
-    await supervise(checkpoint)

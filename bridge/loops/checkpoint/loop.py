@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import NoReturn
 
 import structlog
 
 from bridge.loops.checkpoint.batches import RETRY_MS
 from bridge.loops.checkpoint.session import Session
 from bridge.metrics.loops import holding
-from bridge.model.errors import Unavailable
 from bridge.service.context import Context
-
-log = structlog.get_logger(__name__)
+from bridge.service.supervisor import Status, retrying
 
 
 class Checkpoint:
-    """The loop of one lane. `state` is "ok", "starting", or names the server that it waits for."""
-
-    name = "checkpoint"
+    """The loop of one lane."""
 
     def __init__(self, context: Context, lane: int) -> None:
         self._context = context
         self._lane = lane
-        self._session = Session(context, lane)
+        self.status = Status(context.part_name("checkpoint"), retry_s=RETRY_MS / 1_000)
 
-    @property
-    def state(self) -> str:
-        return self._session.state
-
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Runs for ever. While RabbitMQ or Redis is away, it tries again every half second."""
-        while True:
-            self._session = Session(self._context, self._lane, state=self.state)
-            try:
-                with holding(self._session.held):
-                    await self._session.run()
-            except Unavailable as error:
-                self._session.state = f"waiting: {error}"
-                log.warning("checkpoint.waiting", reason=str(error))
-            await asyncio.sleep(RETRY_MS / 1_000)
+        if self._lane:
+            # So every line of its log names the lane.
+            structlog.contextvars.bind_contextvars(lane=self._lane)
+        await retrying(self.status, self._over_a_channel)
+
+    async def _over_a_channel(self) -> NoReturn:
+        session = Session(self._context, self._lane, self.status)
+        with holding(session.held):
+            await session.run()

@@ -8,6 +8,7 @@ from typing import Final
 from bridge.broker.copies.classify import Bundle, Due, Unusable, due_of
 from bridge.broker.copies.open_bundle import OpenBundle
 from bridge.broker.copies.windows import NEAR_MS
+from bridge.broker.publications import short_ms
 from bridge.loops.checkpoint.batches import RETRY_MS
 from bridge.loops.checkpoint.bundle_refs import BundleRefs
 from bridge.loops.checkpoint.flight import AT_ONCE
@@ -42,6 +43,7 @@ class OpenedBundles:
             yield opened, 0
             return
         if opened is not bundle:
+            opened.arrived(now_ms, short_ms())
             self.refs.opened(opened.tag, opened.left)
             self._open[opened.tag] = opened
         asked_ms = now_ms + ahead_ms(opened.kind)

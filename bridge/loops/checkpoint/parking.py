@@ -39,7 +39,7 @@ class Parking:
         now_ms = monotonic() * 1_000
         far = [(bundle.tag, entry, now_ms + left_ms) for entry, left_ms in entries]
         if far:
-            self._far.setdefault((bundle.topic, bundle.kind), []).extend(far)
+            self._far.setdefault((bundle.topic, bundle.parked_kind), []).extend(far)
             self._wake.set()
             if bundle.stranded_ms:
                 self._stranded_ms.add(bundle.stranded_ms)

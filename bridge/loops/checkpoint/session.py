@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
+from typing import NoReturn
 
 import structlog
 
@@ -21,12 +22,13 @@ from bridge.loops.checkpoint.moments import ask_at_ms
 from bridge.loops.checkpoint.opened import OpenedBundles
 from bridge.loops.checkpoint.parking import Parking
 from bridge.loops.checkpoint.verdicts import HELD_AT_MOST_MS
+from bridge.loops.consuming import consuming
 from bridge.metrics.loops import BATCH, PARKED_AGAIN, REFUSED
-from bridge.model.errors import BrokerUnavailable, QueueMissing, Unavailable
+from bridge.model.errors import BrokerUnavailable, Unavailable
 from bridge.model.message import Copy
 from bridge.service.acceptance import Acceptance
 from bridge.service.context import Context
-from bridge.service.supervisor import waiting
+from bridge.service.supervisor import Status
 
 log = structlog.get_logger(__name__)
 
@@ -44,8 +46,8 @@ class Session:
     results of its batches.
     """
 
-    def __init__(self, context: Context, lane: int, *, state: str = "starting") -> None:
-        self._connection = context.broker.consuming
+    def __init__(self, context: Context, lane: int, status: Status) -> None:
+        self._context = context
         self._store = context.store
         self._keys = context.records.keys
         self._copy_publisher = context.broker.releases
@@ -63,30 +65,28 @@ class Session:
         self._wake = asyncio.Event()
         self._awaited_ms: float | None = None
         self._flight: Flight
-        self.state = state
+        self._status = status
 
     def held(self) -> int:
         """Returns how many copies wait here until they are due."""
         return self._held.copies()
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Runs until the channel is lost.
 
         Raises:
             Unavailable
         """
-        await self._declared.wheel.ensure()
         await self._store.learn_clock()
         self._flight = Flight()
-        try:
-            consumer = await Consumer.open(
-                self._connection, self._queue, prefetch=self._prefetch, received=self._received
-            )
-        except QueueMissing:
-            # Somebody deleted it.
-            await self._declared.wheel.renew()
-            raise
-        self.state = "ok"
+        queue, received = self._queue, self._received
+        async with consuming(
+            self._context, queue, "checkpoint", prefetch=self._prefetch, received=received
+        ) as consumer:
+            await self._over(consumer)
+
+    async def _over(self, consumer: Consumer) -> NoReturn:
+        self._status.working()
         log.info("checkpoint.running")
         closed = asyncio.create_task(consumer.until_closed())
         working = asyncio.create_task(self._work(consumer))
@@ -97,7 +97,7 @@ class Session:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if self._flight.failed.done():
                 self._flight.failed.result()
-            for task in (working, parking, forgetting):
+            for task in (closed, working, parking, forgetting):
                 if task.done():
                     task.result()
             raise BrokerUnavailable("the checkpoint's channel was closed")
@@ -117,8 +117,6 @@ class Session:
             self._flight.cancel()
             with suppress(Unavailable):
                 await self._acceptance.end()
-            with suppress(BrokerUnavailable):
-                await consumer.close()
 
     async def _work(self, consumer: Consumer) -> None:
         while True:
@@ -222,21 +220,22 @@ class Session:
                 for item, reason in processed.refused:
                     self._hold(Unusable(item.tag, item.original, reason), 0)
                 await consumer.ack(self._bundles.done(processed.done))
-            self.state = "ok"
+            self._status.working()
+            self._status.mended(map(_id, batch))
         except Unavailable as error:
             # Nothing was acknowledged, so the next try decides the same.
-            self.state = waiting(error)
+            self._status.waits(error)
             left = [*submissions, *unusable, *items]
             for arrival in left:
                 self._hold(arrival, RETRY_MS)
-        except Exception:
+        except Exception as error:
             left = [*submissions, *unusable, *items]
             if len(left) > 1:
                 # One message is at fault. It must not hold up the others.
                 for arrival in left:
                     await self._process(consumer, [arrival])
             elif left:
-                log.exception("checkpoint.failed", topic=left[0].topic, id=_id(left[0]))
+                self._status.failed(error, item=_id(left[0]), topic=left[0].topic)
                 self._hold(left[0], _FAILED_AGAIN_MS)
             else:
                 raise
@@ -252,7 +251,7 @@ class Session:
         await consumer.ack(self._bundles.done(accepted.done))
         self._acceptance.acknowledged(accepted)
         for error in accepted.errors:
-            self.state = waiting(error)
+            self._status.waits(error)
 
     async def _refuse(self, consumer: Consumer, arrival: Unusable) -> None:
         await self._copy_publisher.refuse(arrival.original, arrival.reason)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
 from bridge.broker.copies.open_bundle import EARLY_AT_MOST_MS
 from bridge.broker.publications import Publication, Route
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind, Record, new_nonce
-from bridge.model.values import Policy
+from bridge.model.values import AckVerdict, Effective
 from bridge.service.lease_copies import missing_step
 from bridge.service.leasing import AHEAD_PARKED_MS
 from bridge.service.succession import Step
-from bridge.service.successors import as_recorded, dead, later, left_at_most
+from bridge.service.successors import as_recorded, dead, in_its_own_life, later, left_at_most
 from bridge.store.outcomes import Outcome
 from bridge.store.records import Records
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import BuryVerdict, FireVerdict, LeaseCopyVerdict, RetryVerdict, ReturnedVerdict
 
 ADOPT_AFTER_ASKED = 60
 """The checkpoint asks every second about a copy that is newer than its record, and believes it after this many answers.
@@ -30,46 +31,58 @@ HELD_AT_MOST_MS = 200
 """The checkpoint holds a copy that is due sooner in memory, and puts a copy that is due later back into the wheel."""
 
 
+Asked = Outcome[FireVerdict] | Outcome[ReturnedVerdict]
+"""What Redis answers to the question about a copy."""
+
+Named = RetryVerdict | BuryVerdict | AckVerdict | LeaseCopyVerdict
+"""What the calls that name a successor, or end a message that its target has, answer."""
+
+
 @fast_dataclass(frozen=True, slots=True)
 class Decision:
     """What the checkpoint does with one copy. `step`: what to publish and name. `hold_ms`, instead: keep the copy in
     memory and ask Redis again after so long. `counts`: the metric that counts the step."""
 
-    step: Step = Step()
+    step: Step[Named] = Step()
     hold_ms: float | None = None
     counts: str | None = None
 
 
-def after_fire(records: Records, copy: Copy, outcome: Outcome, stranded_ms: int) -> Decision:
+def after_fire(records: Records, copy: Copy, outcome: Outcome[FireVerdict], stranded_ms: int) -> Decision:
     """Decides about a copy out of the wheel. `stranded_ms`: the rest of its delay where a slot was missing."""
     match outcome.verdict:
-        case Verdict.RELEASE | Verdict.MADE:
-            return _released(records, as_recorded(copy, outcome.found), int(outcome.extra))
-        case Verdict.HOLD | Verdict.BESIDE if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
+        case FireVerdict.RELEASE | FireVerdict.MADE:
+            return _released(records, as_recorded(copy, outcome.found), outcome.extra)
+        case FireVerdict.HOLD | FireVerdict.BESIDE if outcome.extra <= HELD_AT_MOST_MS and not stranded_ms:
             return Decision(hold_ms=outcome.extra)
-        case Verdict.HOLD:
+        case FireVerdict.HOLD:
             left_at_most_ms = left_at_most(copy, outcome.found) + stranded_ms
             return _held(as_recorded(copy, outcome.found), outcome, left_at_most_ms)
-        case Verdict.BESIDE:
+        case FireVerdict.BESIDE:
             return _held(copy, outcome, EARLY_AT_MOST_MS + stranded_ms)
-        case Verdict.AHEAD:
+        case FireVerdict.AHEAD:
             return _ask_later(copy, outcome.extra)
-        case Verdict.BURY:
+        case FireVerdict.ANOTHER:
+            return Decision(Step(publication=in_its_own_life(copy)))
+        case FireVerdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt - 1, "retries used up")
-        case Verdict.EXPIRED:
+        case FireVerdict.EXPIRED:
             return Decision(counts="expired")
-        case _:
+        case FireVerdict.GHOST:
             return Decision(counts="ghost")
+        case _:
+            assert_never(outcome.verdict)
 
 
-def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, policy: Policy) -> Decision:
+def after_return(
+    records: Records, copy: Copy, outcome: Outcome[ReturnedVerdict], reason: str, policy: Effective
+) -> Decision:
     """Decides about a copy that came back from its ready queue, which is a failed delivery. `reason` is RabbitMQ's."""
     match outcome.verdict:
-        case Verdict.RETRY:
+        case ReturnedVerdict.RETRY:
             record = outcome.found
             nonce = new_nonce()
-            backoff_ms = policy.backoff.delay_ms(copy.attempt) if policy.backoff is not None else 0
-            due_ms = outcome.now_ms + backoff_ms
+            due_ms = outcome.now_ms + policy.retry_after_ms(copy.id, copy.attempt)
             retried = replace(
                 as_recorded(copy, record), epoch=record.epoch + 1, nonce=nonce, attempt=copy.attempt + 1, due_ms=due_ms
             )
@@ -79,19 +92,38 @@ def after_return(records: Records, copy: Copy, outcome: Outcome, reason: str, po
                 name=records.retry(record, next_nonce=nonce, due_ms=due_ms, attempts=copy.attempt, reason=reason),
             )
             return Decision(step, counts="retried")
-        case Verdict.BURY:
+        case ReturnedVerdict.BURY:
             return _bury(records, copy, outcome.found, copy.attempt, reason)
-        case Verdict.DELIVERED:
+        case ReturnedVerdict.ANOTHER:
+            # The delivery that failed counts.
+            return Decision(Step(publication=in_its_own_life(replace(copy, attempt=copy.attempt + 1))))
+        case ReturnedVerdict.DELIVERED:
             return Decision(missing_step(records, copy, outcome))
-        case Verdict.AHEAD:
+        case ReturnedVerdict.AHEAD:
             return _ask_later(copy, 0)
-        case Verdict.EXPIRED:
+        case ReturnedVerdict.EXPIRED:
             return Decision(counts="expired")
-        case _:
+        case ReturnedVerdict.GHOST:
             return Decision(counts="ghost")
+        case _:
+            assert_never(outcome.verdict)
 
 
-def undelivered(records: Records, copy: Copy, outcome: Outcome, reason: str) -> Decision:
+def count_of(decision: Decision, verdict: Named | None) -> str | None:
+    """What counts once a step is carried out. `verdict`: what the call that names the successor answered, if there was
+    one. A successor that the record does not name is a ghost, and so is the copy that came."""
+    match verdict:
+        case None | RetryVerdict.RETRIED | BuryVerdict.BURIED | LeaseCopyVerdict.PUBLISHED:
+            return decision.counts
+        case AckVerdict.ACKED | AckVerdict.STALE | AckVerdict.NOT_LEASED | AckVerdict.UNKNOWN:
+            return decision.counts  # its target has the message
+        case RetryVerdict.GHOST | BuryVerdict.GHOST | LeaseCopyVerdict.GHOST | LeaseCopyVerdict.MISSING:
+            return "ghost"
+        case _:
+            assert_never(verdict)
+
+
+def undelivered(records: Records, copy: Copy, outcome: Asked, reason: str) -> Decision:
     """Decides about a released copy that its target did not take."""
     return _bury(records, copy, outcome.found, copy.attempt, reason)
 
@@ -107,9 +139,9 @@ def _released(records: Records, copy: Copy, live_for_ms: int) -> Decision:
     return Decision(Step(publication=publication, name=handed_over), counts="released")
 
 
-def _held(copy: Copy, outcome: Outcome, left_at_most_ms: int) -> Decision:
+def _held(copy: Copy, outcome: Outcome[FireVerdict], left_at_most_ms: int) -> Decision:
     """Puts a copy that is not due back into the wheel."""
-    held = replace(copy, due_ms=outcome.now_ms + int(outcome.extra))
+    held = replace(copy, due_ms=outcome.now_ms + outcome.extra)
     left_ms = min(outcome.extra, left_at_most_ms)
     return Decision(
         Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True))

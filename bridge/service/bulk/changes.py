@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import assert_never
 
 from bridge.metrics.messages import DELETED
 from bridge.model.bulk import Bulk, BulkAction, Failure, Target
 from bridge.model.errors import BodyNotKept
-from bridge.model.message import Message, State
+from bridge.model.message import Message, Record, State
 from bridge.model.values import Change
 from bridge.service.bulk.dead_letters import DeadLetters
-from bridge.service.bulk.results import BURST, Results, failure, is_of
+from bridge.service.bulk.results import BURST, Check, Results, failure, is_of
 from bridge.service.changing import change_step
 from bridge.service.context import Context
 from bridge.service.portions import portions
 from bridge.service.succession import Step, Succession, named
 from bridge.store.calls import Call
-from bridge.store.outcomes import Outcome, outcome_of, read_envelope
-from bridge.store.verdicts import Verdict
+from bridge.store.outcomes import Looked, Outcome, read_envelope
+from bridge.store.verdicts import ChangeVerdict, DeleteVerdict, LookVerdict
 
 
 class Changes:
@@ -33,71 +34,88 @@ class Changes:
         self._succession = Succession(context.store, context.broker.copy_publisher)
         self._letters = DeadLetters(context)
 
-    async def run(self, bulk: Bulk, targets: Sequence[Target]) -> Results:
-        """Does to the targets, which belong to this pool, what is asked.
+    async def run(self, bulk: Bulk, targets: Sequence[Target], check: Check) -> Results:
+        """Does to the targets, which belong to this pool, what is asked. `check`: called before each burst.
 
         Raises:
-            Unavailable: some may be changed. Run it again with the same targets.
+            Unavailable, or an error of `check`: some may be changed. Run it again with the same targets.
         """
         await self._store.learn_clock([self._records.keys.home(target.topic, target.id) for target in targets])
         letters = [target for target in targets if target.state is State.DEAD]
         others = [target for target in targets if target.state is not State.DEAD]
         results: Results = {}
         if bulk.action is BulkAction.DELETE:
+            check()
             results |= await self._delete(others)
-            results |= await self._letters.drop(letters)
+            results |= await self._letters.drop(letters, check)
         elif bulk.action is BulkAction.REPLAY:
-            results |= await self._letters.replay(letters)
+            results |= await self._letters.replay(letters, check)
         else:
-            results |= await self._move(bulk, others)
+            results |= await self._move(bulk, others, check)
         return results
 
-    async def records(self, named: Sequence[tuple[str, str]]) -> list[Outcome]:
+    async def records(self, named: Sequence[tuple[str, str]]) -> list[Outcome[LookVerdict]]:
         """Reads records by topic and id, without bodies. `extra`: the size of the body.
 
         Raises:
             StoreUnavailable
         """
-        return await self._outcomes([self._records.weigh(topic, message_id) for topic, message_id in named])
+        return await self._store.run([self._records.weigh(topic, message_id) for topic, message_id in named])
 
     async def _delete(self, targets: Sequence[Target]) -> Results:
-        outcomes = await self._outcomes([self._deleting(target) for target in targets])
-        releasing = [at for at, outcome in enumerate(outcomes) if outcome.verdict is Verdict.RELEASING]
+        outcomes = await self._store.run([self._deleting(target) for target in targets])
+        releasing = [at for at, outcome in enumerate(outcomes) if outcome.verdict is DeleteVerdict.RELEASING]
         if releasing:
             # They are due within milliseconds. Then they are deleted as released ones.
             await asyncio.sleep((max(outcomes[at].extra for at in releasing) + 1) / 1_000)
             again = [self._deleting(targets[at], even_releasing=True) for at in releasing]
-            for at, outcome in zip(releasing, await self._outcomes(again), strict=True):
+            for at, outcome in zip(releasing, await self._store.run(again), strict=True):
                 outcomes[at] = outcome
         results: Results = {}
         for target, outcome in zip(targets, outcomes, strict=True):
-            if outcome.verdict is Verdict.DELETED:
-                DELETED.add(target.topic)
-                results[target] = None
-            else:
-                results[target] = failure(target, outcome.record)
+            match outcome.verdict:
+                case DeleteVerdict.DELETED:
+                    DELETED.add(target.topic)
+                    results[target] = None
+                case DeleteVerdict.ENDED | DeleteVerdict.OTHER | DeleteVerdict.STALE | DeleteVerdict.UNKNOWN:
+                    results[target] = failure(target, outcome.record)
+                case DeleteVerdict.RELEASING:
+                    results[target] = failure(target, outcome.record)
+                case _:
+                    assert_never(outcome.verdict)
         return results
 
-    def _deleting(self, target: Target, *, even_releasing: bool = False) -> Call:
+    def _deleting(self, target: Target, *, even_releasing: bool = False) -> Call[Outcome[DeleteVerdict]]:
         return self._records.delete(
             target.topic, target.id, release=False, created_ms=target.created_ms, even_releasing=even_releasing
         )
 
-    async def _move(self, bulk: Bulk, targets: Sequence[Target]) -> Results:
+    async def _move(self, bulk: Bulk, targets: Sequence[Target], check: Check) -> Results:
         weighed = await self.records([(target.topic, target.id) for target in targets])
         sizes = [outcome.extra for outcome in weighed]
         results: Results = {}
         for start in range(0, len(targets), BURST):
             some = targets[start : start + BURST]
             for portion in portions(sizes[start : start + BURST]):
+                check()
                 results |= await self._move_portion(bulk, some[portion])
         return results
 
     async def _move_portion(self, bulk: Bulk, targets: Sequence[Target]) -> Results:
-        """Moves messages whose bodies are in memory together."""
+        """Moves messages whose bodies are in memory together. Looks again at one that still waits, but was changed
+        meanwhile: a checkpoint may have held its copy back, or another process may have moved it."""
+        results, again = await self._try_to_move(bulk, targets)
+        if again:
+            tried, _ = await self._try_to_move(bulk, again)
+            results |= tried
+        return results
+
+    async def _try_to_move(self, bulk: Bulk, targets: Sequence[Target]) -> tuple[Results, list[Target]]:
+        """Returns the results, and the targets that still wait but were changed meanwhile."""
         results: Results = {}
-        steps: dict[Target, Step] = {}
-        looked = await self._outcomes([self._records.look(target.topic, target.id) for target in targets])
+        again: list[Target] = []
+        steps: dict[Target, Step[ChangeVerdict]] = {}
+        looked = await self._store.run([self._records.look(target.topic, target.id) for target in targets])
         now_ms = self._store.clock.now_ms()
         for target, outcome in zip(targets, looked, strict=True):
             record = outcome.record
@@ -112,14 +130,22 @@ class Changes:
             else:
                 steps[target] = step
         for target, result in zip(steps, await self._succession.perform([*steps.values()]), strict=True):
-            outcome = named(result)
-            results[target] = None if outcome.verdict is Verdict.CHANGED else failure(target, outcome.record)
-        return results
+            changed = named(result)
+            match changed.verdict:
+                case ChangeVerdict.CHANGED:
+                    results[target] = None
+                case ChangeVerdict.STALE | ChangeVerdict.UNKNOWN:
+                    results[target] = failure(target, changed.record)
+                    if changed.record is not None and _waits(target, changed.record):
+                        again.append(target)
+                case _:
+                    assert_never(changed.verdict)
+        return results, again
 
-    async def _moving(self, bulk: Bulk, target: Target, looked: Outcome, now_ms: float) -> Step | None:
+    async def _moving(self, bulk: Bulk, target: Target, looked: Looked, now_ms: float) -> Step[ChangeVerdict] | None:
         """The step that moves the message. None: it no longer waits, or is there."""
         record = looked.record
-        if record is None or not is_of(target, record) or record.state is not State.WAITING:
+        if record is None or not _waits(target, record):
             return None
         if bulk.has_moved(record, looked.now_ms):
             return None
@@ -128,6 +154,6 @@ class Changes:
         due_ms = max(bulk.due_ms, int(now_ms))
         return change_step(self._records, message, Change(), policy, now_ms=now_ms, due_ms=due_ms)
 
-    async def _outcomes(self, calls: Sequence[Call]) -> list[Outcome]:
-        answers = await self._store.run(calls)
-        return [outcome_of(call, answer) for call, answer in zip(calls, answers, strict=True)]
+
+def _waits(target: Target, record: Record) -> bool:
+    return is_of(target, record) and record.state is State.WAITING

@@ -1,35 +1,43 @@
-"""Replays and drops dead letters in batches: one search of a topic's dead-letter queue finds all of a batch."""
+"""Replays and drops dead letters, one or a batch: one search of a topic's dead-letter queue finds all of a batch."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from bridge.broker.ready.taken import Taken
 from bridge.model.bulk import Failure, Target
-from bridge.model.message import Copy, Envelope, Record, State, taken_id
-from bridge.service.bulk.results import BURST, Results, failure, is_of
+from bridge.model.message import Copy, Envelope, Message, Record, State
+from bridge.service.bulk.results import BURST, Check, Results, failure, is_of
 from bridge.service.context import Context
-from bridge.service.letters import LETTER_LOST, Letters
+from bridge.service.letters import LETTER_LOST, Letters, key
 from bridge.service.lookup import Lookup
-from bridge.service.succession import Step, Succession, named
+from bridge.service.succession import Succession, named
 from bridge.service.successors import first_copy
-from bridge.service.taken_ids import followed
-from bridge.store.outcomes import outcome_of
-from bridge.store.verdicts import Verdict
-
-_Key = tuple[str, int, int]
-"""What tells the copies in a dead-letter queue apart: id, epoch and nonce."""
+from bridge.service.taken_ids import Decide, LetterVerdict, followed, is_settled
+from bridge.store.outcomes import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class _OfTopic:
-    """The targets of one topic: those that are still dead letters with their records, and the others."""
+    """The targets of one topic: those that are still dead letters with their records, and the others.
+
+    `is_targeted`: the letters are known to have a target, and so another queue than their topic's.
+    """
 
     topic: str
     letters: dict[Target, Record] = field(default_factory=dict)
     others: dict[Target, Record | None] = field(default_factory=dict)
+    is_targeted: bool = False
+
+
+class Settled(NamedTuple):
+    """The outcome of the call that was to replay or drop a letter, and the letter's envelope; empty for a drop."""
+
+    outcome: Outcome[LetterVerdict]
+    envelope: Envelope
 
 
 class DeadLetters:
@@ -43,53 +51,66 @@ class DeadLetters:
         self._letters = Letters(context)
         self._lookup = Lookup(context)
 
-    async def replay(self, targets: Sequence[Target]) -> Results:
-        """Makes dead letters due again. One that was replayed since it was found counts as replayed.
+    async def replay(self, targets: Sequence[Target], check: Check, decide: Decide | None = None) -> Results:
+        """Makes dead letters due again. One that was replayed since it was found counts as replayed. `check`: called
+        before each burst. `decide`: builds the steps; None: attempts from zero, and all else as before.
 
         Raises:
-            Unavailable: some may be replayed.
+            Unavailable, or an error of `check`: some may be replayed.
         """
         results: Results = {}
         for of in await self._by_topic(targets):
             for target, record in of.others.items():
                 is_replayed = record is not None and is_of(target, record) and record.epoch > target.epoch
                 results[target] = None if is_replayed else failure(target, record)
-            async with self._taken(of.topic, of.letters) as found:
-                copies = await self._copies(of.topic, of.letters, found)
-                lost = [target for target in of.letters if target not in copies]
-                results |= {target: Failure(of.topic, target.id, LETTER_LOST) for target in lost}
-                results |= await self._settle(
-                    {
-                        target: followed(self._records, copy, found.get(target), self._letters.replay)
-                        for target, copy in copies.items()
-                    },
-                    Verdict.REPLAYED,
-                )
+            results |= _results(await self._replay(of, decide or self._letters.replay, check))
         return results
 
-    async def drop(self, targets: Sequence[Target]) -> Results:
+    async def replay_one(self, letter: Message) -> Settled | None:
+        """Makes a dead letter due again. `letter`: as it was looked up. None: nobody has its body any more.
+
+        Raises:
+            Unavailable
+        """
+        (settled,) = (await self._replay(_alone(letter), self._letters.replay, always)).values()
+        return settled
+
+    async def drop(self, targets: Sequence[Target], check: Check) -> Results:
         """Drops dead letters. One that is deleted counts as dropped. Raises as `replay`."""
         results: Results = {}
         for of in await self._by_topic(targets):
             for target, record in of.others.items():
                 is_dropped = record is not None and is_of(target, record) and record.state is State.DELETED
                 results[target] = None if is_dropped else failure(target, record)
-            async with self._taken(of.topic, of.letters) as found:
-                copies = {target: first_copy(record, Envelope()) for target, record in of.letters.items()}
-                steps = {
-                    target: followed(self._records, copy, found.get(target), self._letters.drop)
-                    for target, copy in copies.items()
-                }
-                results |= await self._settle(steps, Verdict.DROPPED)
+            results |= _results(await self._drop(of, check))
         return results
+
+    async def drop_one(self, letter: Message) -> Settled:
+        """Drops a dead letter. `letter`: as it was looked up.
+
+        Raises:
+            Unavailable
+        """
+        (settled,) = (await self._drop(_alone(letter), always)).values()
+        return settled
+
+    async def _replay(self, of: _OfTopic, decide: Decide, check: Check) -> dict[Target, Settled | None]:
+        async with self._taken(of) as found:
+            copies = await self._copies(of.topic, of.letters, found)
+            settled = await self._settle(copies, found, decide, check)
+        return {target: settled.get(target) for target in of.letters}
+
+    async def _drop(self, of: _OfTopic, check: Check) -> dict[Target, Settled]:
+        async with self._taken(of) as found:
+            copies = {target: first_copy(record, Envelope()) for target, record in of.letters.items()}
+            return await self._settle(copies, found, self._letters.drop, check)
 
     async def _by_topic(self, targets: Sequence[Target]) -> list[_OfTopic]:
         """Reads the records, and tells those that are still letters from the others."""
-        calls = [self._records.weigh(target.topic, target.id) for target in targets]
-        answers = await self._store.run(calls)
+        weighed = await self._store.run([self._records.weigh(target.topic, target.id) for target in targets])
         by_topic: dict[str, _OfTopic] = {}
-        for target, call, answer in zip(targets, calls, answers, strict=True):
-            record = outcome_of(call, answer).record
+        for target, outcome in zip(targets, weighed, strict=True):
+            record = outcome.record
             of_topic = by_topic.setdefault(target.topic, _OfTopic(target.topic))
             if record is not None and record.is_letter and is_of(target, record) and record.epoch == target.epoch:
                 of_topic.letters[target] = record
@@ -98,17 +119,17 @@ class DeadLetters:
         return list(by_topic.values())
 
     @asynccontextmanager
-    async def _taken(self, topic: str, letters: Mapping[Target, Record]) -> AsyncIterator[dict[Target, Taken]]:
+    async def _taken(self, of: _OfTopic) -> AsyncIterator[dict[Target, Taken]]:
         """Takes the letters out of the queue. Those that nobody acknowledges are back at the end of the context."""
-        if not letters:
+        if not of.letters:
             yield {}
             return
-        targets = {_key(record.id, record.epoch, record.nonce): target for target, record in letters.items()}
+        targets = {key(record.id, record.epoch, record.nonce): target for target, record in of.letters.items()}
         found: dict[Target, Taken] = {}
 
         def is_wanted(taken: Taken) -> bool:
-            copy = self._letters.copy(topic, taken)
-            target = targets.get(_key(copy.id, copy.epoch, copy.nonce))
+            copy = self._letters.copy(of.topic, taken)
+            target = targets.get(key(copy.id, copy.epoch, copy.nonce))
             if target is None or target in found:
                 return False
             found[target] = taken
@@ -116,8 +137,9 @@ class DeadLetters:
 
         async with AsyncExitStack() as searches:
             # Those with a target are in a queue that all topics share.
-            for queue in (self._declared.dead_queue(topic), self._declared.unroutable_queue):
-                if left := len(letters) - len(found):
+            queues = (self._declared.dead_queue(of.topic), self._declared.unroutable_queue)
+            for queue in reversed(queues) if of.is_targeted else queues:
+                if left := len(of.letters) - len(found):
                     await searches.enter_async_context(self._search.find_many(queue, is_wanted, most=left))
             yield found
 
@@ -136,18 +158,39 @@ class DeadLetters:
                 copies[target] = first_copy(letters[target], message.envelope)
         return copies
 
-    async def _settle(self, steps: Mapping[Target, Step], wanted: Verdict) -> Results:
-        results: Results = {}
-        targets = [*steps]
+    async def _settle(
+        self, copies: Mapping[Target, Copy], found: Mapping[Target, Taken], decide: Decide, check: Check
+    ) -> dict[Target, Settled]:
+        settled: dict[Target, Settled] = {}
+        targets = [*copies]
         for start in range(0, len(targets), BURST):
+            check()
             some = targets[start : start + BURST]
-            performed = await self._succession.perform([steps[target] for target in some])
-            for target, result in zip(some, performed, strict=True):
-                outcome = named(result)
-                results[target] = None if outcome.verdict is wanted else failure(target, outcome.record)
-        return results
+            steps = [followed(self._records, copies[target], found.get(target), decide) for target in some]
+            for target, result in zip(some, await self._succession.perform(steps), strict=True):
+                settled[target] = Settled(named(result), copies[target].envelope)
+        return settled
 
 
-def _key(message_id: str, epoch: int, nonce: int) -> _Key:
-    # The record of a letter has another id once a new message has taken its id.
-    return taken_id(message_id), epoch, nonce
+def target_of(record: Record) -> Target:
+    return Target(record.topic, record.id, record.created_ms, record.epoch, record.state)
+
+
+def _alone(letter: Message) -> _OfTopic:
+    is_targeted = letter.envelope is not None and letter.envelope.target is not None
+    return _OfTopic(letter.record.topic, {target_of(letter.record): letter.record}, is_targeted=is_targeted)
+
+
+def always() -> None:
+    """The check of a call that may change letters until its end."""
+
+
+def _results(settled: Mapping[Target, Settled | None]) -> Results:
+    return {target: _result(target, one) for target, one in settled.items()}
+
+
+def _result(target: Target, settled: Settled | None) -> Failure | None:
+    if settled is None:
+        return Failure(target.topic, target.id, LETTER_LOST)
+    verdict, record = settled.outcome.verdict, settled.outcome.record
+    return None if is_settled(verdict) else failure(target, record)

@@ -35,8 +35,12 @@ class Work:
     is_noted: bool = True
 
 
-_VERSION: Final = 1
+MOST_TRIES: Final = 5
+"""How often a portion is begun that no process ends. Then the operation fails: it would hold up the others for ever."""
+_VERSION: Final = 2
 """The form of what is asked. A bridge that does not know the form must not guess which messages are meant."""
+_REASON_WAS_PATTERN: Final = 1
+"""The form in which the reason of the filter was always a pattern."""
 
 
 class Operations:
@@ -97,7 +101,11 @@ class Operations:
         return await self.get(operation_id)
 
     async def take(self) -> Work | None:
-        """Takes an operation that no process works on; None if there is none. Raises StoreUnavailable."""
+        """Takes an operation that no process works on; None if there is none.
+
+        Raises:
+            Lost, StoreUnavailable
+        """
         lease = await self._stored.take()
         if lease is None:
             return None
@@ -108,10 +116,15 @@ class Operations:
             # It was cancelled, and the process that worked on it has died.
             await self._stored.save(lease, progress=stored.progress, work=b"")
             return None
+        if lease.tries > MOST_TRIES:
+            reason = f"a portion of it was begun {MOST_TRIES} times, and no process came to its end"
+            log.error("operation.given_up", id=stored.id, reason=reason)
+            await self._fail(lease, stored, reason)
+            return None
         operation = _operation(stored)
         if operation is None:
             log.error("operation.unreadable", id=stored.id)
-            await self._stored.save(lease, progress=stored.progress, work=b"", ended=OperationState.FAILED)
+            await self._fail(lease, stored, "another version of the bridge began it, and this one can't read it")
             return None
         work = Work(lease, operation.bulk, operation.who, operation.progress)
         if stored.work:
@@ -123,25 +136,49 @@ class Operations:
             ]
         return work
 
-    async def save(self, work: Work, ended: OperationState | None = None) -> bool:
-        """Saves the work and extends its lease. Returns whether the process may go on. Raises StoreUnavailable."""
+    async def save(self, work: Work, ended: OperationState | None = None, reason: str = "") -> bool:
+        """Saves the work and extends its lease. `reason`: why it failed. Returns False where the operation has ended.
+
+        Raises:
+            Lost: another process has taken it over.
+            StoreUnavailable
+        """
         parts = {"cursor": work.cursor, "last": work.is_last, "portion": [list(target) for target in work.portion]}
         lease = await self._stored.save(
             work.lease,
             progress=orjson.dumps(work.progress.to_json()),
             work=orjson.dumps(parts),
             ended=ended or "",
+            reason=reason,
         )
         if lease is None:
             return False
         work.lease, work.is_noted = lease, True
         return True
 
+    async def hold(self, work: Work) -> None:
+        """Extends the lease of work whose portion takes long, or waits for a server.
+
+        Raises:
+            Lost: another process has taken it over.
+            StoreUnavailable
+        """
+        work.lease = await self._stored.hold(work.lease)
+
+    async def _fail(self, lease: Lease, stored: Stored, reason: str) -> None:
+        """Ends an operation that this process can't work on, with the counts that it has."""
+        failed = OperationState.FAILED
+        await self._stored.save(lease, progress=stored.progress, work=b"", ended=failed, reason=reason)
+
 
 def _operation(stored: Stored) -> BulkOperation | None:
     """Reads the operation; None if it has the form of another version."""
     asked: dict[str, Any] = orjson.loads(stored.asked)
-    if asked["version"] != _VERSION:
+    if asked["version"] == _REASON_WAS_PATTERN:
+        wanted = asked["filter"]
+        if "reason" in wanted:
+            wanted["reason_pattern"] = wanted.pop("reason")
+    elif asked["version"] != _VERSION:
         return None
     return BulkOperation(
         id=stored.id,
@@ -152,6 +189,7 @@ def _operation(stored: Stored) -> BulkOperation | None:
         progress=Progress.of_json(orjson.loads(stored.progress or b"{}")),
         created_ms=stored.created_ms,
         ended_ms=stored.ended_ms,
+        reason=stored.reason,
     )
 
 

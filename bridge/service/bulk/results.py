@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from bridge.model.bulk import Failure, Target
@@ -9,6 +10,9 @@ from bridge.model.message import Record
 
 BURST: Final = 50
 """The copies that are published together. A burst of 250 made other messages 60 ms late."""
+
+Check = Callable[[], None]
+"""Raises an error where the caller may change no more messages."""
 
 Results = dict[Target, Failure | None]
 """The failure of each message, or None where it is changed."""

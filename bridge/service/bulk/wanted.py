@@ -67,8 +67,8 @@ def _states(action: BulkAction, wanted: Filter) -> tuple[State, ...]:
     chosen = tuple(state for state in action.takes if state in wanted.wanted_states)
     if not chosen:
         raise InvalidRequest.of(
-            "reason",
-            wanted.reason,
+            "reason" if wanted.reason is not None else "reason_pattern",
+            wanted.reason_pattern if wanted.reason is None else wanted.reason,
             taken,
             f"is that of expired and dead messages: give the states too, {', '.join(taken)}",
         )

@@ -21,7 +21,21 @@ from typing import Final
 from cronsim import CronSim, CronSimError
 
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - a clock on the wall
+_WORDS: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 _PROBE_S: Final = 12 * 3_600  # no zone changes its offset twice in so little time
+
+
+def written_out(expression: str) -> str:
+    """The five fields that a word such as `@daily` stands for; another expression as it is."""
+    return _WORDS.get(expression.strip(), expression)
 
 
 def check(expression: str) -> None:
@@ -30,6 +44,8 @@ def check(expression: str) -> None:
     Raises:
         ValueError: says what is wrong with it.
     """
+    if expression.startswith("@"):
+        raise ValueError(f"must have 5 fields, or be one of {', '.join(_WORDS)}")
     fields = expression.split()
     if len(fields) != 5:
         raise ValueError(f"must have 5 fields (minute, hour, day, month, day of the week), and has {len(fields)}")

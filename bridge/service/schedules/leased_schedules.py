@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from bridge.model.errors import Conflict, NotFound, StoreUnavailable, Unavailable
+from bridge.service.schedules.plan import Overlap
 from bridge.service.schedules.schedule import Schedule, Spec, progress_json, read_schedule, spec_json, template_json
+from bridge.service.schedules.timing import tick_id
 from bridge.store.schedules import MOST, Full, Lease, Lost, StoredSchedules
 
 if TYPE_CHECKING:
@@ -99,3 +101,17 @@ def stored_schedules(pools: Pools, *, of_loops: bool = False) -> StoredSchedules
     """The schedules in Redis. `of_loops`: over the connections of the loops."""
     context = pools.default.loops_context if of_loops else pools.default.context
     return StoredSchedules(context.store, context.records.keys)
+
+
+async def former_lives(pools: Pools, schedule: Schedule) -> bool:
+    """Whether the message of the schedule's former tick has not ended. Asked only where it matters.
+
+    Raises:
+        StoreUnavailable
+    """
+    last_ms = schedule.progress.last_ms
+    if schedule.spec.rules.overlap is Overlap.ALLOW or not last_ms:
+        return False
+    lookup = pools.serving(schedule.spec.topic).lookup
+    (message,) = await lookup.get_many(schedule.spec.topic, [tick_id(schedule.name, last_ms)])
+    return message is not None and not message.record.state.ended

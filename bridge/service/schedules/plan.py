@@ -7,11 +7,12 @@ little ahead of now, and names the new position.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from bridge.model.message import Message, State
+from bridge.service.schedules.spans import Span
 from bridge.service.schedules.timing import Tick, Timing, between, latest, ticks
 
 LEAD_MS: Final = 5_000
@@ -28,6 +29,8 @@ MOST_TICKS: Final = 100
 """The ticks that a plan sends. The next plan goes on behind them."""
 
 MOST_MISSED: Final = 1_000
+
+_STEP_MS: Final = 1_000  # a clock that is wrong by less is waited for
 
 
 class Missed(StrEnum):
@@ -67,7 +70,21 @@ class Plan:
 
 def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
     """Plans the ticks from the position on. `former_lives`: whether the message of the former tick has not ended."""
-    until_ms = now_ms + lead_ms(rules)
+    span = Span(position_ms + 1, now_ms + lead_ms(rules))
+    planned = _plan(timing, rules, name, span, now_ms, former_lives=former_lives)
+    if len(planned.ticks) > MOST_TICKS:
+        ticks = planned.ticks[:MOST_TICKS]
+        return replace(planned, ticks=ticks, position_ms=ticks[-1].at_ms)
+    return planned
+
+
+def owed(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int, *, former_lives: bool) -> Plan:
+    """Plans the ticks from the position up to now, of a schedule whose timing is another one from now on."""
+    return _plan(timing, rules, name, Span(position_ms + 1, now_ms), now_ms, former_lives=former_lives)
+
+
+def _plan(timing: Timing, rules: Rules, name: str, span: Span, now_ms: int, *, former_lives: bool) -> Plan:
+    position_ms, until_ms = span.from_ms - 1, span.to_ms
     if until_ms <= position_ms:
         return Plan(ticks=(), position_ms=position_ms)
     # A tick before this moment is missed, whatever its jitter.
@@ -77,18 +94,20 @@ def plan(timing: Timing, rules: Rules, name: str, position_ms: int, now_ms: int,
     late = [*wanted, *(tick for tick in recent if tick.due_ms < now_ms - GRACE_MS)]
     kept = late[-_most(rules) :] if rules.missed is not Missed.SKIP else []
     missed += len(late) - len(kept)
-    chosen = [*kept, *(tick for tick in recent if tick.due_ms >= now_ms - GRACE_MS)]
+    chosen = sorted([*kept, *(tick for tick in recent if tick.due_ms >= now_ms - GRACE_MS)])
     if rules.overlap is Overlap.SKIP:
         sent = [] if former_lives else chosen[:1]
         return Plan(ticks=sent, position_ms=until_ms, missed=missed, overlapped=len(chosen) - len(sent))
-    if len(chosen) > MOST_TICKS:
-        chosen = sorted(chosen)[:MOST_TICKS]
-        until_ms = chosen[-1].at_ms
     return Plan(ticks=chosen, position_ms=until_ms, missed=missed)
 
 
 def lead_ms(rules: Rules) -> int:
     return LOOK_MS if rules.overlap is Overlap.SKIP else LEAD_MS
+
+
+def latest_position_ms(rules: Rules, now_ms: int) -> int:
+    """Returns the latest position that a plan can have noted by now. A later one is of a clock that was ahead."""
+    return now_ms + lead_ms(rules) + _STEP_MS
 
 
 def wake_ms(timing: Timing, rules: Rules, name: str, position_ms: int) -> int | None:

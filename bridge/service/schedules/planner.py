@@ -20,10 +20,11 @@ import structlog
 from bridge.metrics.schedules import TICKS
 from bridge.model import log_scope
 from bridge.model.errors import BridgeError, Unavailable, Unpublishable
-from bridge.model.message import Message
-from bridge.service.schedules.plan import is_decided, plan
+from bridge.service.schedules.leased_schedules import former_lives
+from bridge.service.schedules.plan import is_decided, latest_position_ms, plan
 from bridge.service.schedules.schedule import Schedule, progress_json, read_schedule
 from bridge.service.schedules.timing import tick_id
+from bridge.service.supervisor import Status
 from bridge.store.schedules import Full, Lease, Lost, StoredSchedules
 
 if TYPE_CHECKING:
@@ -36,9 +37,11 @@ NO_TOKEN_OF: Final = frozenset(("anybody", "file", ""))
 
 
 class Planner:
-    def __init__(self, pools: Pools, stored: StoredSchedules) -> None:
+    def __init__(self, pools: Pools, stored: StoredSchedules, status: Status) -> None:
+        """`status`: shows a schedule that can't be planned."""
         self._pools = pools
         self._stored = stored
+        self._status = status
 
     async def plan_many(self, leases: Sequence[Lease]) -> None:
         """Plans the schedules of these leases, and ends the leases.
@@ -52,7 +55,9 @@ class Planner:
             if isinstance(result, Unavailable):
                 unavailable = result
             elif isinstance(result, Exception):
-                log.error("schedule.failed", name=lease.name, exc_info=result)
+                self._status.failed(result, item=lease.name)
+            else:
+                self._status.mended([lease.name])
         if unavailable is not None:
             raise unavailable
 
@@ -77,7 +82,7 @@ class Planner:
         who = schedule.progress.who
         log_scope.enter_token(log_scope.NOBODY if who in NO_TOKEN_OF else who)
         if not schedule.progress.unsent:
-            schedule = await self._decided(lease, schedule)
+            schedule = await self._decided(lease, _not_ahead(schedule, lease.now_ms))
         if schedule.progress.unsent:
             schedule = await self._sent(lease, schedule)
         await self._save(lease, schedule, leave=True)
@@ -91,7 +96,7 @@ class Planner:
             schedule.name,
             progress.position_ms,
             lease.now_ms,
-            former_lives=await self._former_lives(schedule),
+            former_lives=await former_lives(self._pools, schedule),
         )
         TICKS.labels("missed").inc(decided.missed)
         TICKS.labels("overlapped").inc(decided.overlapped)
@@ -139,15 +144,6 @@ class Planner:
             failure=failure or progress.failure,
         )
 
-    async def _former_lives(self, schedule: Schedule) -> bool:
-        """Whether the message of the former tick has not ended. Asked only where it matters."""
-        last_ms = schedule.progress.last_ms
-        if schedule.spec.rules.overlap == "allow" or not last_ms:
-            return False
-        lookup = self._pools.serving(schedule.spec.topic).lookup
-        (message,) = await lookup.get_many(schedule.spec.topic, [tick_id(schedule.name, last_ms)])
-        return _lives(message)
-
     async def _save(self, lease: Lease, schedule: Schedule, *, leave: bool) -> None:
         state = progress_json(schedule.progress)
         # Until the ticks are sent, another planner goes on with them at the end of the lease.
@@ -155,5 +151,10 @@ class Planner:
         await self._stored.save(lease, state=state, wake_ms=wake_ms, leave=leave)
 
 
-def _lives(message: Message | None) -> bool:
-    return message is not None and not message.record.state.ended
+def _not_ahead(schedule: Schedule, now_ms: int) -> Schedule:
+    """The schedule, planned no farther than this moment if a clock that was ahead has planned it."""
+    progress = schedule.progress
+    if progress.position_ms <= latest_position_ms(schedule.spec.rules, now_ms):
+        return schedule
+    log.warning("schedule.was_ahead", name=schedule.name, ahead_ms=progress.position_ms - now_ms)
+    return schedule.but(position_ms=now_ms, last_ms=min(progress.last_ms, now_ms))

@@ -15,8 +15,8 @@ from bridge.model.message import Message, State
 from bridge.model.values import Sent
 from bridge.service.cursors import make_topic_cursor, read_topic_cursor
 from bridge.service.maker import Maker
-from bridge.service.schedules.leased_schedules import PAUSE_S, Check, LeasedSchedules
-from bridge.service.schedules.plan import is_decided
+from bridge.service.schedules.leased_schedules import PAUSE_S, Check, LeasedSchedules, former_lives
+from bridge.service.schedules.plan import is_decided, owed
 from bridge.service.schedules.schedule import Progress, Schedule, Spec, read_schedule
 from bridge.service.schedules.timing import Tick, following, tick_id
 from bridge.service.targets import check_target
@@ -143,8 +143,32 @@ class Schedules(LeasedSchedules):
         withdrawn = await self._withdrawn(former, planned, lease.now_ms)
         changed = former.but(who=who, since_ms=lease.now_ms, unsent=withdrawn, planned=withdrawn, failure="")
         if former.spec.timing != spec.timing:
-            return changed.but(position_ms=lease.now_ms, unsent=(), planned=(), filled=())
+            return (await self._owing(lease, former, changed)).but(filled=())
         return changed if former.spec.topic == spec.topic else changed.but(filled=())
+
+    async def _owing(self, lease: Lease, former: Schedule, changed: Schedule) -> Schedule:
+        """Begins a new timing now. The ticks of the former one whose moments passed are still to be sent: those that
+        were withdrawn, and those that nobody has planned."""
+        now_ms, progress = lease.now_ms, changed.progress
+        passed = tuple(tick for tick in progress.unsent if tick.at_ms <= now_ms)
+        if progress.is_paused:
+            return changed.but(position_ms=now_ms, unsent=(), planned=())
+        decided = owed(
+            former.spec.timing,
+            former.spec.rules,
+            former.name,
+            progress.position_ms,
+            now_ms,
+            former_lives=await former_lives(self._pools, former),
+        )
+        unsent = tuple(sorted({*passed, *decided.ticks}))
+        return changed.but(
+            position_ms=now_ms,
+            unsent=unsent,
+            planned=unsent,
+            missed=progress.missed + decided.missed,
+            overlapped=progress.overlapped + decided.overlapped,
+        )
 
     async def _withdrawn(self, schedule: Schedule, ticks: Sequence[Tick], now_ms: int) -> tuple[Tick, ...]:
         """Deletes the messages of ticks that have not fired. Returns these ticks. One that fires just now is none."""
@@ -154,7 +178,8 @@ class Schedules(LeasedSchedules):
 
         async def withdrawn(tick: Tick, message_id: str, message: Message | None) -> bool:
             if message is not None and tick.due_ms <= now_ms:
-                return False
+                # It has fired, unless a change before this one has withdrawn it.
+                return not is_decided(message, schedule.progress.since_ms)
             created_ms = None if message is None else message.record.created_ms
             try:
                 # A record that is not confirmed is not found, and is deleted all the same.

@@ -1,7 +1,7 @@
 """Defines when a schedule ticks, and computes its ticks between two moments. Pure.
 
 A tick has two moments: `at_ms`, which the cron expression or the interval gives and which is part of its message's id,
-and `due_ms`, which may be later by the jitter.
+and `due_ms`, which may be later by the jitter. It is before the next tick's `at_ms`, so ticks come in their order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -30,7 +30,7 @@ class Tick(NamedTuple):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
     """When a schedule ticks: by `cron` in `timezone`, or each `every_ms` from `anchor_ms` on and before it. `start_ms`
-    and `end_ms` may be ticks themselves. `jitter_ms`: each message is due up to so much later."""
+    and `end_ms` may be ticks themselves. `jitter_ms`: each message is due up to so much later, but before the next."""
 
     cron: str | None = None
     timezone: str = UTC_NAME
@@ -46,8 +46,8 @@ def ticks(timing: Timing, name: str, after_ms: int) -> Iterator[Tick]:
     if timing.start_ms is not None:
         after_ms = max(after_ms, timing.start_ms - 1)
     end_ms = LATEST_INSTANT_MS if timing.end_ms is None else timing.end_ms
-    for at_ms in takewhile(lambda at_ms: at_ms <= end_ms, _instants(timing, after_ms)):
-        yield Tick(at_ms, at_ms + _jitter_ms(timing.jitter_ms, name, at_ms))
+    for at_ms, next_ms in takewhile(lambda pair: pair[0] <= end_ms, pairwise(_instants(timing, after_ms))):
+        yield Tick(at_ms, at_ms + _jitter_ms(min(timing.jitter_ms, next_ms - at_ms - 1), name, at_ms))
 
 
 def between(timing: Timing, name: str, after_ms: int, until_ms: int) -> Iterator[Tick]:

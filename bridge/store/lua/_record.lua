@@ -10,8 +10,20 @@
 -- KEPT is the kept envelope: '' for none, the envelope itself up to HERE_MAX bytes, or true where it has its own key.
 -- DELIVERED is missing in most records. While a record has it, nobody has published the lease copy that the record names.
 -- The message's copy is the delivered one, of the epoch before and of this nonce, which a process has not acknowledged.
--- LABELS is missing in most records: the labels as lines, "customer=42". Then DELIVERED is false in place of missing, as an
--- array has no gaps.
+-- LABELS is missing in most records: the labels as lines, "customer=42". A missing field before another one is false, as
+-- an array has no gaps.
+-- REFUSED is missing in most records: the nonces of copies that RabbitMQ has and the record will never name, since the
+-- call that was to name each of them was refused. The latest REFUSED_MAX, of six bytes each.
+-- BORN is when the first message of the record's life was created. Redis may lose all records, and then an id begins
+-- again at epoch 1. A copy that is older than BORN is of a life that this record does not know: it is another message. At
+-- epoch 1 BORN is missing, as it is CREATED. At a later epoch it is missing where nobody knows it: an earlier version wrote
+-- the record, or a backup has it.
+-- TERM is missing in most records. While the message waits, true says that its due moment was given as an instant, so the
+-- clock decides; a due moment without TERM counts from its write, as a delay does. While the message is leased, TERM is how
+-- many ms LEASE_UNTIL was away when it was written, negative after an extension.
+-- FOUND is missing in most records: when the record was made from a copy of the bridge, as Redis had lost the record. Of the
+-- life before, this one knows only the message of that copy, which BORN tells. So a copy of another message of that time is
+-- no ghost, whatever its epoch is: the id may have been used again before the loss.
 -- A timeline may follow the array, as a second msgpack value: a string. It is missing while the record itself tells it.
 -- Its first byte counts its transitions, and the second one is the length of the last. Each transition is six msgpack
 -- values, the oldest first: what, its moment relative to CREATED, the attempts made, a number, who, and a reason.
@@ -24,13 +36,15 @@
 -- exclamation mark, that moment, the due moment, the id, a line break, and the labels. No label begins as a note does.
 local STATE, EPOCH, NONCE, CREATED, DUE, EXPIRES, ATTEMPTS, MAX_RETRY = 1, 2, 3, 4, 5, 6, 7, 8
 local ARRIVES, LAST, LEASE_UNTIL, ENDED, FORGET, REASON, CLAIMED, KEPT, DELIVERED = 9, 10, 11, 12, 13, 14, 15, 16, 17
-local LABELS = 18
+local LABELS, BORN, REFUSED, TERM, FOUND = 18, 19, 20, 21, 22
 local UNCONFIRMED, WAITING, READY, LEASED, ACKED, EXPIRED, DEAD, DELETED = 0, 1, 2, 3, 4, 5, 6, 7
 local FIRST_INDEX, LAST_INDEX, HERE_MAX = 2, 11, 512
 local WAS_SENT, WAS_REPLACED, WAS_MOVED, WAS_RELEASED, WAS_LEASED, WAS_EXTENDED = 1, 2, 3, 4, 5, 6
 local WAS_RETURNED, WAS_NACKED, WAS_RETRIED, WAS_BURIED, WAS_REPLAYED = 7, 8, 9, 10, 11
 local WAS_ACKED, WAS_EXPIRED, WAS_DELETED, WAS_DROPPED, WAS_RESTORED, WAS_CHANGED = 12, 13, 14, 15, 16, 17
-local TIMELINE_MAX, TIMELINE_REASON_MAX = 16, 100
+local TIMELINE_MAX, TIMELINE_REASON_MAX, REFUSED_MAX = 16, 100, 64
+-- A clock that is wrong by less is not judged.
+local STEP_MS = 1000
 
 local RECORD, ENVELOPE, FORGET_INDEX, LABEL_INDEX = KEYS[1], KEYS[2], KEYS[LAST_INDEX - 1], KEYS[LAST_INDEX]
 local ID = ARGV[2]
@@ -87,6 +101,9 @@ local function load()
   r, timeline = cmsgpack.unpack(stored)
   local due = r[DUE] + r[CREATED]
   r[DUE], r[ARRIVES], r[LAST] = due, r[ARRIVES] + due, r[LAST] + due
+  if not r[LABELS] then r[LABELS] = nil end
+  if not r[BORN] then r[BORN] = nil end
+  if r[EPOCH] == 1 then r[BORN] = r[CREATED] end
   had_state, had_due, had_forget, had_labels = r[STATE], due, r[FORGET], r[LABELS]
   sent_due = untouched(r) and due or nil
   return r
@@ -94,10 +111,16 @@ end
 
 local function packed(r)
   local due, arrives, last = r[DUE], r[ARRIVES], r[LAST]
+  local began, labels = r[BORN], r[LABELS]
   r[DUE], r[ARRIVES], r[LAST] = due - r[CREATED], arrives - due, last - due
-  if r[LABELS] then r[DELIVERED] = r[DELIVERED] or false end
+  if r[EPOCH] == 1 then r[BORN] = nil end
+  if r[FOUND] then r[TERM] = r[TERM] or false end
+  if r[TERM] ~= nil then r[REFUSED] = r[REFUSED] or false end
+  if r[REFUSED] ~= nil then r[BORN] = r[BORN] or false end
+  if r[BORN] ~= nil then r[LABELS] = labels or false end
+  if r[LABELS] ~= nil then r[DELIVERED] = r[DELIVERED] or false end
   local bytes = timeline and cmsgpack.pack(r, timeline) or cmsgpack.pack(r)
-  r[DUE], r[ARRIVES], r[LAST] = due, arrives, last
+  r[DUE], r[ARRIVES], r[LAST], r[LABELS], r[BORN] = due, arrives, last, labels, began
   return bytes
 end
 
@@ -144,11 +167,43 @@ local function until_lease_copy(r)
   return math.max(0, (r[STATE] == LEASED and r[LEASE_UNTIL] or r[DUE]) - now)
 end
 
--- A ghost's record is at a later epoch, names another copy of the same epoch, or has ended. A copy that is newer than a
--- dead letter is its replay, which the record may name in a moment.
+-- Whether a clock that was ahead of the present one has written when the message is due, if no more than left_ms of its
+-- delay are left.
+local function written_ahead(r, left_ms) return not r[TERM] and r[DUE] - now > left_ms + STEP_MS end
+
+-- Whether the call that was to name the copy of this nonce was refused. Then no later run of it names the copy either,
+-- as the checkpoint may have dropped the copy meanwhile.
+local function was_refused(r, nonce)
+  if not r[REFUSED] or not nonce then return false end
+  nonce = struct.pack('>I6', nonce)
+  for at = 1, #r[REFUSED], 6 do
+    if string.sub(r[REFUSED], at, at + 5) == nonce then return true end
+  end
+  return false
+end
+
+-- A ghost's record is at a later epoch, names another copy of the same epoch, has ended, or has refused the copy. A copy
+-- that is newer than a dead letter is its replay, which the record may name in a moment.
 local function ghost(r, epoch, nonce)
-  return r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce)
+  return r[EPOCH] > epoch or (r[EPOCH] == epoch and r[NONCE] ~= nonce) or (r[EPOCH] < epoch and was_refused(r, nonce))
     or (ended(r) and not (letter(r) and r[EPOCH] < epoch))
+end
+
+-- Whether a copy is of a life of the id that the record does not know: it is older than the record's first message, or
+-- both are the first copies of a life. So the record has not superseded it, whatever their epochs are.
+local function of_another_life(r, epoch, nonce, created_ms)
+  return (r[BORN] and created_ms < r[BORN]) or (epoch == 1 and r[EPOCH] == 1 and r[NONCE] ~= nonce)
+end
+
+-- Whether a ghost by its epoch may be of a message that the record does not know, of the time before its id was lost.
+local function of_lost_time(r, created_ms)
+  return r[FOUND] and created_ms < r[FOUND] and created_ms ~= r[BORN] and created_ms ~= r[CREATED]
+end
+
+-- Whether Redis has forgotten the later message of the id that this copy is of, as a failover may. The id was free for
+-- it only once the record's message had ended. Only for copies of messages that a record has named.
+local function forgot(r, epoch, created_ms)
+  return ended(r) and r[EPOCH] < epoch and r[CREATED] < created_ms
 end
 
 -- Removes ids from their indexes, the likeliest index first. Each id is in one index at most.
@@ -223,6 +278,18 @@ local function save(r)
   had_state, had_due, had_forget, had_labels = state, due, forget, r[LABELS]
 end
 
+-- Fails if the memory of Redis is full. Redis refuses only the first write of a script, and only one that may take memory;
+-- after any other write it accepts them all. This one changes nothing.
+local function refuse_if_full() redis.call('SETRANGE', RECORD, 0, '') end
+
+-- Lets the script write also if the memory of Redis is full. Returns whether it is. For a message whose copy RabbitMQ has
+-- confirmed already: it comes anyway, so its send must not be refused.
+local function write_although_full()
+  local refused = redis.pcall('SETRANGE', RECORD, 0, '')
+  redis.call('ZREM', FORGET_INDEX, '') -- no id is empty, so this changes nothing either
+  return type(refused) == 'table'
+end
+
 -- Keeps an envelope. The caller saves the record afterwards, also after `free`. A short envelope goes into the record,
 -- which saves a key and its expiry.
 local function keep(r, envelope)
@@ -279,7 +346,7 @@ end
 
 local function finish(r, by, what, state, reason, keep_ms)
   note(r, by, what, 0, reason)
-  r[STATE], r[ENDED], r[LEASE_UNTIL], r[DELIVERED] = state, now, 0, nil
+  r[STATE], r[ENDED], r[LEASE_UNTIL], r[DELIVERED], r[TERM] = state, now, 0, nil, nil
   if reason ~= '' then r[REASON] = reason end
   r[FORGET] = keep_ms and forget_after(r, keep_ms) or 0
   save(r)
@@ -307,6 +374,25 @@ local function outlive(r, arrives_ms)
   end
 end
 
+-- The call that was to name a copy is refused. RabbitMQ has the copy, so the record outlives it, and notes it if nothing
+-- else shows that it is a ghost. Without the note the checkpoint would believe it some day.
+local function refuse(r, epoch, nonce, arrives_ms)
+  write_although_full()
+  if r[EPOCH] < epoch and not was_refused(r, nonce) then
+    r[REFUSED] = string.sub((r[REFUSED] or '') .. struct.pack('>I6', nonce), -6 * REFUSED_MAX)
+    save(r)
+  end
+  outlive(r, arrives_ms)
+end
+
+-- Refuses to name a copy if the memory of Redis is full. Returns the error, which is the script's answer then, else nil.
+local function refused_as_full(r, epoch, nonce, arrives_ms)
+  local full = redis.pcall('SETRANGE', RECORD, 0, '')
+  if type(full) ~= 'table' then return nil end
+  refuse(r, epoch, nonce, arrives_ms)
+  return full
+end
+
 -- Whether the time to live has passed. Then the message ends as expired if it was never delivered, else as dead.
 local function expired(r) return r[EXPIRES] > 0 and r[EXPIRES] <= now end
 
@@ -318,7 +404,13 @@ local function newborn(epoch, nonce, created_ms, due_ms, expires_ms, attempts, m
   -- A copy of a later epoch without a record has a past that nobody knows any more.
   timeline, sent_due = nil, epoch == 1 and due_ms or nil
   return { UNCONFIRMED, epoch, nonce, created_ms, due_ms, expires_ms, attempts, max_retry,
-    due_ms, due_ms, 0, 0, 0, '', 0, '' }
+    due_ms, due_ms, 0, 0, 0, '', 0, '', [BORN] = created_ms }
+end
+
+-- Lets a new message go on with the life of the record r, whose id it takes.
+local function go_on_from(r, fresh)
+  fresh[REFUSED], fresh[FOUND] = r[REFUSED], r[FOUND]
+  fresh[BORN] = r[BORN] and math.min(r[BORN], fresh[CREATED])
 end
 
 -- Whether an AMQP client's own copy, of epoch 0, begins a new message: the id is free, or its message may have been
@@ -342,14 +434,22 @@ local function set_aside(r)
   r[KEPT] = ''
 end
 
+-- The record of a new message, in place of record r.
+local function in_place_of(r, epoch, nonce, created, due_ms, expires_ms, attempts, max_retry)
+  local fresh = newborn(epoch, nonce, created, due_ms, expires_ms, attempts, max_retry)
+  fresh[LAST] = math.max(r[LAST], r[DUE], due_ms)
+  go_on_from(r, fresh)
+  set_aside(r)
+  free(r)
+  return fresh
+end
+
 -- The record of a new message of an AMQP client, in place of record r.
 local function of_client(r, epoch, nonce, due_ms, expires_ms, attempts, max_retry)
   -- Under a live id it may be the same copy that comes again, and a send may be about to be confirmed.
   local created = live(r) and r[CREATED] or math.max(now, r[CREATED] + 1)
-  local fresh = newborn(epoch, nonce, created, due_ms, expires_ms, attempts, max_retry)
-  fresh[LAST], sent_due = math.max(r[LAST], r[DUE], due_ms), due_ms
-  set_aside(r)
-  free(r)
+  local fresh = in_place_of(r, epoch, nonce, created, due_ms, expires_ms, attempts, max_retry)
+  sent_due = due_ms
   return fresh
 end
 
@@ -364,4 +464,11 @@ local function born(...)
     end
   end
   return newborn(...)
+end
+
+-- The record of a copy whose record Redis has lost.
+local function found(...)
+  local r = born(...)
+  r[FOUND] = now
+  return r
 end

@@ -20,11 +20,13 @@ local function confirm(epoch, nonce, created_ms, ready, direct, answer_by_ms, en
   local in_time = answer_by_ms == 0 or now <= answer_by_ms
   local changed = in_time and r[CLAIMED] ~= 0
   if envelope ~= '' and r[KEPT] == '' then
+    write_although_full()
     keep(r, envelope)
     changed = true
   end
   if in_time then r[CLAIMED] = 0 end
   if r[STATE] == UNCONFIRMED then
+    write_although_full()
     if ready == '1' then
       make_ready(r)
     elseif direct == '1' then

@@ -2,22 +2,46 @@
 -- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms
---       paused_ms adopt ahead_ms by
+--       paused_ms adopt ahead_ms named waited_ms short_ms by
 --       (then, for each further message, its id and all from epoch on)
 --       epoch 0: an AMQP client published the copy, without a record; its nonce is 0 too. paused_ms: hold a due copy
 --       this long, as its topic is paused; '0': not paused. adopt '1': the copy was ahead of its record for so long
 --       that it is believed, unless the message waits for a later moment. ahead_ms: how much before its due moment a
---       copy may be asked about. The caller publishes it at the moment. by: as in _record.lua.
+--       copy may be asked about. The caller publishes it at the moment. named '1': by its kind, a record has named the
+--       copy or one of its message before it. waited_ms: how long the copy has waited in the wheel, which was its whole
+--       delay; '': nobody knows. short_ms: the wheel brings a copy early by so much at most. by: as in _record.lua.
 -- Returns: (for each) release (extra: ms of its time to live left, 0: none) | made (as release, with a new record)
 --       | hold (extra: ms until it is due) | beside (as hold, for a client's copy; the record is that of the message
 --       before, which may be in the ready queue) | ahead (newer than the record of a live message or a dead letter: ask
 --       again later; extra: after so many ms, 0: soon) | bury (its retries are used up) | expired | ghost
+--       | another (of a life of the id that the record does not know: publish it under an id of its own)
 -- Promise: the record is ready before the copy is released, and at most ahead_ms before the message is due. The same
 -- copy gets the same answer when it comes again, except a client's copy: once its message is ready, it may be a further
 -- message of the id.
--- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch.
+-- A delay that RabbitMQ has let pass has passed, whatever the clock says: the due moment or the end of the lease was written
+-- by a clock that was ahead, or the clock is behind now.
+-- A copy is a ghost only if its record has ended, is at a later epoch, or names another copy of the same epoch, within
+-- one life of the record, and of a message that the record knows.
+local function judge_again(r, due_ms, waited_ms, short_ms)
+  local term = r[TERM]
+  if r[STATE] == LEASED and r[LEASE_UNTIL] > 0 then
+    if not term or (term > 0 and not waited_ms) then return end
+    -- An extended lease lasts for the extension, from now on. The copy has waited since the begin of any other one.
+    local left = term < 0 and -term or math.max(0, term - waited_ms)
+    if r[LEASE_UNTIL] - now > left + STEP_MS then
+      r[LEASE_UNTIL], r[DUE] = now + left, math.min(r[DUE], now)
+    end
+  elseif written_ahead(r, short_ms) then
+    if r[STATE] == READY then
+      r[DUE] = now -- it was due when it became ready
+    elseif waited_ms and r[DUE] == due_ms then
+      r[DUE] = now + short_ms
+    end
+  end
+end
+
 local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, created_ms, paused_ms, adopt, ahead_ms,
-    by)
+    named, waited_ms, short_ms, by)
   epoch, nonce, attempt = tonumber(epoch), tonumber(nonce), tonumber(attempt)
   local r = load()
   local verdict = 'release'
@@ -35,14 +59,21 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
     note_sent(r, by)
     verdict = 'made'
   elseif not r then
-    r = born(math.max(1, epoch), nonce, tonumber(created_ms), tonumber(due_ms), tonumber(expires_ms), attempt - 1,
+    local make = epoch > 0 and found or born
+    r = make(math.max(1, epoch), nonce, tonumber(created_ms), tonumber(due_ms), tonumber(expires_ms), attempt - 1,
       tonumber(max_retry))
     verdict = 'made'
   elseif epoch == 0 then
     -- The id's message lives, so this copy is its own or a duplicate.
     if r[NONCE] ~= nonce then return answer('ghost', r) end
+  elseif of_another_life(r, epoch, nonce, tonumber(created_ms)) then
+    return answer('another', r)
+  elseif named == '1' and forgot(r, epoch, tonumber(created_ms)) then
+    r = in_place_of(r, epoch, nonce, tonumber(created_ms), tonumber(due_ms), tonumber(expires_ms), attempt - 1,
+      tonumber(max_retry))
+    verdict = 'made'
   elseif ghost(r, epoch, nonce) then
-    return answer('ghost', r)
+    return answer(of_lost_time(r, tonumber(created_ms)) and 'another' or 'ghost', r)
   elseif r[EPOCH] < epoch then
     if adopt ~= '1' then return answer('ahead', r) end
     -- A message that waits for a later moment has its own copy. This one is of a lease that was refused because the
@@ -50,8 +81,12 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
     if r[STATE] == WAITING and r[DUE] > now then return answer('ahead', r, r[DUE] - now) end
     r[EPOCH], r[NONCE], r[DUE], r[ATTEMPTS], r[LEASE_UNTIL] = epoch, nonce, tonumber(due_ms), attempt - 1, 0
     r[EXPIRES], r[MAX_RETRY], r[ENDED] = tonumber(expires_ms), tonumber(max_retry), 0
+    r[TERM] = r[DUE] > now or nil -- nobody knows how it was given
     -- The copy may belong to a message that was replacing this one, so the kept body may not be its own.
     free(r)
+  end
+  if verdict == 'release' and is(r, epoch, nonce) then
+    judge_again(r, tonumber(due_ms), tonumber(waited_ms), tonumber(short_ms))
   end
   -- A leased message belongs to its consumer until the lease ends.
   if expired(r) and r[LEASE_UNTIL] <= now then
@@ -72,6 +107,7 @@ local function fire(epoch, nonce, attempt, max_retry, due_ms, expires_ms, create
   -- The same copy may come again.
   if r[STATE] == LEASED and r[LEASE_UNTIL] > 0 then
     note(r, by, WAS_RETURNED, now - r[LEASE_UNTIL], 'lease ended')
+    r[TERM] = nil
   elseif r[STATE] ~= READY then
     local at = math.max(now, r[DUE])
     note(r, by, WAS_RELEASED, at - r[DUE], '', at)

@@ -4,13 +4,18 @@
 --       expires_ms by
 --       epoch, nonce: of the dead letter. max_retry, expires_ms: valid from now on.
 --       by: who asks, as in _record.lua.
--- Returns: replayed | ghost (the record does not name this dead letter)
+-- Returns: replayed | ghost (the record does not name this dead letter) | another (the letter is of a life of the id
+--       that the record does not know, and so is the successor: the checkpoint releases it under an id of its own)
 -- Promise: RabbitMQ confirmed the successor before. A dead letter without a record makes its record.
 local r = load()
 local next_epoch, next_nonce = tonumber(ARGV[8]), tonumber(ARGV[9])
 if r and is(r, next_epoch, next_nonce) then return answer('replayed', r) end
-if r and (r[STATE] ~= DEAD or not is(r, tonumber(ARGV[6]), tonumber(ARGV[7]))) then return answer('ghost', r) end
-r = r or born(next_epoch, next_nonce, tonumber(ARGV[11]), now, 0, 0, tonumber(ARGV[10]))
+local epoch, nonce, created = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[11])
+if r and (r[STATE] ~= DEAD or not is(r, epoch, nonce)) then
+  if of_another_life(r, epoch, nonce, created) or of_lost_time(r, created) then return answer('another', r) end
+  return answer('ghost', r)
+end
+r = r or found(next_epoch, next_nonce, created, now, 0, 0, tonumber(ARGV[10]))
 r[EPOCH], r[NONCE], r[ATTEMPTS], r[MAX_RETRY], r[EXPIRES], r[ENDED], r[REASON] = next_epoch, next_nonce, 0,
   tonumber(ARGV[10]), tonumber(ARGV[12]), 0, ''
 note(r, ARGV[13], WAS_REPLAYED, 0, '')

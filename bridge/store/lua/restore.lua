@@ -28,7 +28,10 @@ if r and (r[CREATED] > created or (r[CREATED] == created and r[EPOCH] > epoch)) 
 local restored = born(next_epoch, next_nonce, created, due, tonumber(ARGV[13]), tonumber(ARGV[14]),
   tonumber(ARGV[15]))
 restored[LAST], restored[REASON], restored[ENDED] = tonumber(ARGV[16]), ARGV[19], ended_ms
+-- The backup does not say when the life began.
+if epoch > 1 then restored[BORN] = nil end
 if r then
+  go_on_from(r, restored)
   restored[LAST] = math.max(restored[LAST], r[LAST], r[DUE])
   if r[CREATED] ~= created then set_aside(r) end -- a letter of the same message is no other one
   free(r)
@@ -38,6 +41,7 @@ if envelope ~= '' then keep(restored, envelope) end
 timeline, sent_due = nil, nil -- the backup has none
 note(restored, ARGV[22], WAS_RESTORED, state == WAITING and due - now or -1, '')
 if state == WAITING then
+  restored[TERM] = due > now or nil
   make_waiting(restored, due, math.max(due, now))
 else
   restored[STATE], restored[FORGET] = state, tonumber(ARGV[18])

@@ -4,7 +4,7 @@
 --       by_ttl '1': RabbitMQ says that the copy's time to live has passed. '2': the same, and the AMQP client has set one
 --       that counts from the release, so the record does not have it. by: as in _record.lua.
 -- Returns: retry (publish a successor, then run `retry`) | bury (its retries are used up)
---       | delivered (as in lease.lua) | expired | ahead | ghost
+--       | delivered (as in lease.lua) | expired | ahead | ghost | another (as in fire.lua)
 -- Promise: an existing record changes only where the message expires, or where an AMQP client's own copy, of epoch 0,
 -- begins a new message under its id. A copy without a record is live, and makes its record.
 -- A copy of epoch 0 makes a record with nonce 0; when it comes again, that record is its own.
@@ -20,14 +20,22 @@ if r and own then
     make_ready(r)
   end
 end
-if not r then
-  r = born(epoch, nonce, tonumber(ARGV[12]), tonumber(ARGV[10]), tonumber(ARGV[11]), attempt - 1,
+if r and not own and forgot(r, epoch, tonumber(ARGV[12])) then
+  r = in_place_of(r, epoch, nonce, tonumber(ARGV[12]), tonumber(ARGV[10]), tonumber(ARGV[11]), attempt - 1,
+    tonumber(ARGV[9]))
+  make_ready(r)
+elseif not r then
+  local make = own and born or found
+  r = make(epoch, nonce, tonumber(ARGV[12]), tonumber(ARGV[10]), tonumber(ARGV[11]), attempt - 1,
     tonumber(ARGV[9]))
   if sent_due then note_sent(r, ARGV[14]) end
   make_ready(r)
 elseif not own and delivered(r, epoch, nonce) then
   return answer('delivered', r, until_lease_copy(r))
+elseif not own and of_another_life(r, epoch, nonce, tonumber(ARGV[12])) then
+  return answer('another', r)
 elseif ghost(r, epoch, nonce) then
+  if not own and of_lost_time(r, tonumber(ARGV[12])) then return answer('another', r) end
   return answer('ghost', r)
 elseif r[EPOCH] < epoch then
   return answer('ahead', r)

@@ -30,6 +30,8 @@ local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, fresh, labels, 
       return answer('busy', r, r[CLAIMED] + TAKE_OVER_AFTER_MS - now)
     end
   end
+  -- A claim is the begin of a send, so a full Redis refuses it before anything is published.
+  refuse_if_full()
   local due = tonumber(when_ms)
   if mode == 'in' then due = now + due end
   due = math.max(due, now)
@@ -37,10 +39,12 @@ local function schedule(mode, when_ms, ttl_ms, max_retry, nonce, fresh, labels, 
   local make = fresh == '1' and newborn or born
   local claimed = make(r and r[EPOCH] + 1 or 1, nonce, now, due, ttl >= 0 and due + ttl or 0, 0, tonumber(max_retry))
   claimed[CLAIMED] = now
+  if mode == 'at' and due > now then claimed[TERM] = true end
   if labels ~= '' then claimed[LABELS] = labels end
   if r then
     -- Without this claim's own moment: the claim may be withdrawn.
     claimed[LAST] = math.max(r[LAST], r[DUE])
+    go_on_from(r, claimed)
     set_aside(r)
     free(r)
   end

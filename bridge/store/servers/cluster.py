@@ -13,16 +13,25 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from redis.crc import key_slot
-from redis.exceptions import AskError, ClusterDownError, ClusterError, MovedError, RedisError, ResponseError
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    ClusterError,
+    MovedError,
+    NoScriptError,
+    RedisError,
+    ResponseError,
+)
 
 from bridge.model.breaker import Breaker
 from bridge.model.errors import StoreUnavailable
 from bridge.settings.redis_url import Hosts
-from bridge.settings.tls import tls_failure
 from bridge.store.clock import StoreClock
+from bridge.store.replies import Reply, maybe, several, text, whole
+from bridge.store.servers.refusals import unavailable
 from bridge.store.servers.server import RedisServer
 from bridge.store.servers.servers import PackedCommand, pack
 
@@ -34,6 +43,8 @@ _ASKING = pack("", "ASKING")
 _ROUNDS = 4
 # While a server is away, the bridge asks the others for the holders of the slots at most once in this time.
 _REST_S = 0.25
+# Keys among which each server finds its own: with 16,384 slots, a server of 100 misses with a chance of 1e-9.
+_KEYS_TRIED = 2_048
 _FAILURES = (StoreUnavailable, RedisError, OSError, TimeoutError)
 
 
@@ -47,6 +58,8 @@ class Cluster:
         self._servers: dict[tuple[str, int], RedisServer] = {}
         self._by_slot: Mapping[int, RedisServer] = {}
         self._failed: set[RedisServer] = set()
+        self._keys: list[str] = []
+        self._keys_of: Mapping[int, RedisServer] | None = None  # the holders of the slots when `_keys` were made
         self._learning = asyncio.Lock()
         self._learned_s = -inf
 
@@ -54,8 +67,8 @@ class Cluster:
     def breakers(self) -> Iterable[Breaker]:
         return [server.breaker for server in self._servers.values()]
 
-    async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Any]:
-        answers: list[Any] = [None] * len(commands)
+    async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Reply]:
+        answers: list[Reply] = [None] * len(commands)
         left: Sequence[int] = range(len(commands))
         for _ in range(_ROUNDS):
             if self._failed or not self._by_slot:
@@ -82,12 +95,21 @@ class Cluster:
         if failures and (keys or len(failures) == len(servers)):
             raise failures[0]
 
-    async def ask_each(self, command: PackedCommand) -> list[Any]:
+    async def ask_each(self, command: PackedCommand) -> list[Reply]:
         if self._failed or not self._by_slot:
             await self._learn()
         servers = set(self._by_slot.values())
         answers = await asyncio.gather(*(self._of(server, server.ask([command])) for server in servers))
         return [answer for (answer,) in answers]
+
+    async def key_on_each(self, key: Callable[[int], str]) -> list[str]:
+        if self._failed or not self._by_slot:
+            await self._learn()
+        if self._keys_of is not self._by_slot:
+            # With a key of a slot that no server holds, if there is one.
+            keys = {self._by_slot.get(_slot(one)): one for one in map(key, reversed(range(_KEYS_TRIED)))}
+            self._keys, self._keys_of = list(keys.values()), self._by_slot
+        return self._keys
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
         groups: dict[RedisServer | None, list[int]] = {}
@@ -109,10 +131,10 @@ class Cluster:
             raise StoreUnavailable(f"no server of the {self.title} holds the slot of the key", partly=True)
         return server
 
-    def _place(self, command: PackedCommand, refusal: AskError | None) -> tuple[RedisServer, bool]:
+    def _place(self, command: PackedCommand, refusal: Reply) -> tuple[RedisServer, bool]:
         """Returns the server to ask, and whether the command needs ASKING first: another server is moving the key to it
-        and has redirected us."""
-        if refusal is None:
+        and has redirected us. `refusal`: the redirection, if there was one."""
+        if not isinstance(refusal, AskError):
             return self._holder(command.key), False
         return self._at(refusal.host, refusal.port), not isinstance(refusal, MovedError)
 
@@ -120,7 +142,7 @@ class Cluster:
         self,
         groups: Mapping[tuple[RedisServer, bool], list[int]],
         commands: Sequence[PackedCommand],
-        answers: list[Any],
+        answers: list[Reply],
         timed: bool,
     ) -> None:
         async def ask(server: RedisServer, asking: bool, indexes: list[int]) -> None:
@@ -129,9 +151,12 @@ class Cluster:
                 own = [sent for command in own for sent in (_ASKING, command)]
             received = await self._of(server, server.ask(own, timed=timed and not asking))
             for at, answer in zip(indexes, received[1::2] if asking else received, strict=True):
-                answers[at] = answer
                 if isinstance(answer, AskError | ClusterError):
                     self._refused(server, answer)
+                if isinstance(answer, Exception) and not isinstance(answer, AskError | NoScriptError):
+                    answers[at] = unavailable(server.title, answer, partly=self._has_others(server))
+                else:
+                    answers[at] = answer
 
         # Every call has a time limit, so waiting for all of them ends.
         ended = await asyncio.gather(
@@ -151,13 +176,14 @@ class Cluster:
             return await asked
         except _FAILURES as error:
             self._failed.add(server)
-            refused = isinstance(error, StoreUnavailable)
-            reason = (
-                str(error)
-                if refused
-                else f"{server.title} did not answer: {tls_failure(error) or type(error).__name__}"
-            )
-            raise StoreUnavailable(reason, partly=bool(set(self._by_slot.values()) - self._failed)) from error
+            partly = self._has_others(server)
+            if isinstance(error, StoreUnavailable):
+                raise StoreUnavailable(str(error), partly=partly) from error
+            raise unavailable(server.title, error, partly=partly) from error
+
+    def _has_others(self, server: RedisServer) -> bool:
+        """Returns whether other masters answer."""
+        return bool(set(self._by_slot.values()) - self._failed - {server})
 
     def _refused(self, server: RedisServer, refusal: AskError | ClusterError) -> None:
         if isinstance(refusal, AskError):
@@ -195,13 +221,14 @@ class Cluster:
     def _seeded(self) -> list[RedisServer]:
         return [self._at(*seed) for seed in self._seeds]
 
-    async def _take_over(self, asked: RedisServer, rows: Sequence[Any]) -> None:
+    async def _take_over(self, asked: RedisServer, rows: Reply) -> None:
         own_host = asked.name.rpartition(":")[0]
         by_slot: dict[int, RedisServer] = {}
-        for first, last, (host, port, *_), *_ in rows:
+        for first, last, master, *_ in map(several, several(rows)):
+            host, port = several(master)[:2]
             # A node that does not know its own host leaves it out.
-            holder = self._at(host.decode() if host else own_host, port)
-            by_slot.update(dict.fromkeys(range(first, last + 1), holder))
+            holder = self._at(maybe(text, host) or own_host, whole(port))
+            by_slot.update(dict.fromkeys(range(whole(first), whole(last) + 1), holder))
         self._by_slot = by_slot
         masters = set(by_slot.values())
         self._failed.clear()

@@ -32,17 +32,17 @@ def connect(url: str, clock: StoreClock, *, timeout_s: float, tls: SSLContext | 
         "socket_timeout": None,
         "socket_connect_timeout": timeout_s,
         "retry": Retry(NoBackoff(), 0),
-        "protocol": 3,
         "health_check_interval": 0,
     }
+    # The URL may ask for the other protocol: `protocol=2`.
+    options = {"protocol": 3, **address.options, **options}
     if address.deployment == "sentinel":
         return SentinelMaster(address, clock, timeout_s=timeout_s, options=options, tls=tls)
     if address.deployment == "cluster":
         connection_class = SSLConnection if address.tls else Connection
-        shared = {**address.options, **options}
 
         def make(host: str, port: int) -> RedisServer:
-            pool = ConnectionPool(connection_class, host=host, port=port, **shared)
+            pool = ConnectionPool(connection_class, host=host, port=port, **options)
             name = f"{host}:{port}"
             return RedisServer(trusting(pool, tls), clock, timeout_s=timeout_s, address=name, name=name)
 

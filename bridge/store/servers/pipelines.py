@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 from bridge.model.errors import StoreUnavailable
+from bridge.store.replies import Reply
 from bridge.store.servers.servers import PackedCommand
 
 PLACES = 4
@@ -27,14 +27,14 @@ the event loop. With a thousand at once, everything else in the process would wa
 MOST_WAITING = 8_192
 """Callers that wait at the same time, at most: twice the HTTP connections that a process has by default."""
 
-Run = Callable[[Sequence[PackedCommand], bool], Awaitable[list[Any]]]
+Run = Callable[[Sequence[PackedCommand], bool], Awaitable[list[Reply]]]
 
 
 @dataclass(slots=True)
 class _Caller:
     commands: Sequence[PackedCommand]
     timed: bool
-    answers: asyncio.Future[list[Any]]
+    answers: asyncio.Future[list[Reply]]
 
 
 class Pipelines:
@@ -50,7 +50,7 @@ class Pipelines:
         self._waiting: deque[_Caller] = deque()
         self._shared: set[asyncio.Task[None]] = set()
 
-    async def ask(self, commands: Sequence[PackedCommand], timed: bool) -> list[Any]:
+    async def ask(self, commands: Sequence[PackedCommand], timed: bool) -> list[Reply]:
         """Sends the commands at once, or with those of other callers when a connection is free. Returns the answers in
         order.
 

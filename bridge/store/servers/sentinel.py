@@ -60,7 +60,7 @@ class SentinelMaster(RedisServer):
                 "retry": options["retry"],
             },
         )
-        pool = _MasterPool(address.service, self._sentinel, clock, ssl=address.tls, **address.options, **options)
+        pool = _MasterPool(address.service, self._sentinel, clock, ssl=address.tls, **options)
         for sentinel in self._sentinel.sentinels:
             trusting(sentinel.connection_pool, tls)
         hosts = ",".join(f"{host}:{port}" for host, port in address.hosts)

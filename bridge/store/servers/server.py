@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic
-from typing import Any
 
 from redis.asyncio.connection import ConnectionPool, SSLConnection
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from bridge.model.breaker import Breaker, guarded
 from bridge.model.errors import StoreUnavailable
 from bridge.store.clock import StoreClock
+from bridge.store.replies import Reply, several, whole
 from bridge.store.servers.pipelines import Pipelines
+from bridge.store.servers.refusals import renews
 from bridge.store.servers.servers import PackedCommand, pack
 
 _TIME = pack("", "TIME")
@@ -39,13 +40,24 @@ class RedisServer:
         self._timeout_s = timeout_s
         self._pipelines = Pipelines(self._ask_over_one, limit_s=timeout_s)
 
-    async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Any]:
+    async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Reply]:
         return await self._pipelines.ask(commands, timed)
 
-    async def _ask_over_one(self, commands: Sequence[PackedCommand], timed: bool) -> list[Any]:
+    async def _ask_over_one(self, commands: Sequence[PackedCommand], timed: bool) -> list[Reply]:
+        try:
+            answers = await self._answers_over_one(commands, timed)
+        except RedisError as error:
+            if renews(error):
+                await self.close_idle()
+            raise
+        if any(isinstance(answer, Exception) and renews(answer) for answer in answers):
+            await self.close_idle()
+        return answers
+
+    async def _answers_over_one(self, commands: Sequence[PackedCommand], timed: bool) -> list[Reply]:
         # redis-py's pipeline object costs twice as much a call, because it times and converts each answer separately.
         payload = b"".join([command.packed for command in commands])
-        answers: list[Any] = []
+        answers: list[Reply] = []
         with guarded(self.breaker, self.title, StoreUnavailable, timeouts=_TIMEOUTS):
             sent_s = monotonic()
             # The limit covers the connection and its handshake too.
@@ -64,8 +76,8 @@ class RedisServer:
                     raise
                 finally:
                     await self._pool.release(connection)
-        if timed and not isinstance(answers[0], Exception):
-            self._clock.heard(answers[0][1], sent_s, monotonic(), self.name)
+        if timed and isinstance(first := answers[0], list):
+            self._clock.heard(first[1], sent_s, monotonic(), self.name)
         return answers
 
     async def learn_time(self, keys: Sequence[str]) -> None:
@@ -73,17 +85,20 @@ class RedisServer:
         (answer,) = await self.ask([_TIME])
         if isinstance(answer, Exception):
             raise answer
-        seconds, microseconds = answer
-        self._clock.heard(int(seconds) * 1_000 + int(microseconds) // 1_000, sent_s, monotonic(), self.name)
+        seconds, microseconds = map(whole, several(answer))
+        self._clock.heard(seconds * 1_000 + microseconds // 1_000, sent_s, monotonic(), self.name)
 
-    async def ask_each(self, command: PackedCommand) -> list[Any]:
+    async def ask_each(self, command: PackedCommand) -> list[Reply]:
         return await self.ask([command])
+
+    async def key_on_each(self, key: Callable[[int], str]) -> list[str]:
+        return [key(0)]
 
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
         return [list(range(len(keys)))]
 
     async def close_idle(self) -> None:
-        """Closes the connections that are not in use."""
+        """Closes the connections that are not in use. Their next users open new ones, perhaps to another server."""
         await self._pool.disconnect(inuse_connections=False)
 
     async def close(self) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from hiredis import pack_command
 
 from bridge.model.breaker import Breaker
+from bridge.store.replies import Reply
 
 
 class PackedCommand(NamedTuple):
@@ -26,7 +27,7 @@ class Servers(Protocol):
     def title(self) -> str:
         """The name of the servers in errors, with their address: `Redis at 127.0.0.1:6379`."""
 
-    async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Any]:
+    async def ask(self, commands: Sequence[PackedCommand], *, timed: bool = False) -> list[Reply]:
         """Sends all commands together. Commands for one server run in order. Returns the answers in order; if a server
         refuses a command, its answer is the exception. `timed`: the second item of each answer is the server's time in
         Unix ms.
@@ -42,8 +43,15 @@ class Servers(Protocol):
             StoreUnavailable, RedisError, OSError, TimeoutError
         """
 
-    async def ask_each(self, command: PackedCommand) -> list[Any]:
+    async def ask_each(self, command: PackedCommand) -> list[Reply]:
         """Sends the command to every server, and returns an answer for each.
+
+        Raises:
+            StoreUnavailable, RedisError, OSError, TimeoutError
+        """
+
+    async def key_on_each(self, key: Callable[[int], str]) -> list[str]:
+        """Returns one key on each server, made by `key` from a number, and one of a slot that no server holds.
 
         Raises:
             StoreUnavailable, RedisError, OSError, TimeoutError

@@ -46,7 +46,7 @@ from delaybridge_client.values.message import (
 from delaybridge_client.values.page import Page
 from delaybridge_client.values.schedule import Backfilled, Schedule, ScheduledMessage, Tick
 from delaybridge_client.values.subscription import Subscription
-from delaybridge_client.values.topic import Backoff, Policy, Topic
+from delaybridge_client.values.topic import Backoff, Effective, Policy, Topic
 from delaybridge_client.webhooks import Callback, RefusedCallback, Webhook
 
 __all__ = [
@@ -66,6 +66,7 @@ __all__ = [
     "Counts",
     "DelaybridgeError",
     "Delivery",
+    "Effective",
     "FieldError",
     "Filter",
     "Forbidden",

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import httpx2
 
+from delaybridge_client import encode
 from delaybridge_client.errors import (
     DelaybridgeError,
     Problem,
@@ -89,6 +90,10 @@ class Tries(Generic[T]):
         self._give_up_at = clock() + (retries.patience + operation.wait).total_seconds()
 
     @property
+    def _called(self) -> str:
+        return f"{self._operation.method} {encode.path(self._operation.path, self._operation.names)}"
+
+    @property
     def left_s(self) -> float:
         """The time that is left for tries."""
         return max(self._give_up_at - self._clock(), 0.0)
@@ -98,8 +103,7 @@ class Tries(Generic[T]):
         never_sent = isinstance(error, _NEVER_SENT)
         what = "was not reached" if never_sent else "did not answer"
         failure = Unanswered(
-            f"{self._where} {what}: {error or type(error).__name__} "
-            f"({self._operation.method} {self._operation.path}, {self._failed + 1} tries)",
+            f"{self._where} {what}: {str(error) or type(error).__name__} ({self._called}, {self._failed + 1} tries)",
             never_sent=never_sent,
         )
         return self._again(failure, may_repeat=never_sent or self._operation.repeatable)
@@ -135,8 +139,7 @@ class Tries(Generic[T]):
     def _unexpected(self, answer: Answer, why: str) -> UnexpectedAnswer:
         kind = answer.headers.get("content-type") or "no content type"
         return UnexpectedAnswer(
-            f"{self._where} answered {self._operation.method} {self._operation.path} with {answer.status} and {kind}, "
-            f"{why}",
+            f"{self._where} answered {self._called} with {answer.status} and {kind}, {why}",
             status=answer.status,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -25,6 +26,7 @@ USER_AGENT: Final = (
     f"delaybridge-client/{version('delaybridge-client')} "
     f"(python/{platform.python_version()}; httpx2/{httpx2.__version__})"
 )
+_TOKEN: Final = re.compile(r"[!-~]+")
 _CONNECT_S: Final = 5.0
 _LEAST_ANSWER_S: Final = 1.0  # a shorter last try would hide the error of the one before
 
@@ -53,6 +55,10 @@ class Settings:
         if url.scheme not in {"http", "https"} or not url.host or url.query or url.fragment:
             raise InvalidArgument(
                 f"url: {self.url!r} must be http:// or https:// with a host, and may have a path: http://127.0.0.1:8080"
+            )
+        if self.token is not None and not _TOKEN.fullmatch(self.token):
+            raise InvalidArgument(
+                "token: must be printable ASCII without spaces, as delaybridge token create prints it"
             )
 
     @property

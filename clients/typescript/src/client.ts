@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import createClient, { type Client as OpenApiClient } from "openapi-fetch";
 import { Consumer, type ConsumerOptions, type Handler } from "./consumer.js";
+import { InvalidArgumentError } from "./errors.js";
 import type { components, paths } from "./schema.js";
 import { transport } from "./transport.js";
 
@@ -14,6 +15,7 @@ export type Instant = Date | string | number;
 export type Message = Schemas["MessageOut"];
 export type Leased = Schemas["LeasedOut"];
 export type BatchItem = Schemas["BatchItem"];
+/** `body`: a JSON value, or bytes: a `Uint8Array` (such as a `Buffer`) or an `ArrayBuffer`. */
 export type Send = Omit<Schemas["SendRequest"], "deliver_at"> & { deliver_at?: Instant | null };
 export type Moment = { delay: Duration } | { deliver_at: Instant };
 export type Pull = Omit<Schemas["PullRequest"], "max"> & { max?: number };
@@ -44,7 +46,7 @@ export class Client {
 
   constructor(options: ClientOptions) {
     this.api = createClient<paths>({
-      baseUrl: options.url.replace(/\/+$/, ""),
+      baseUrl: address(options.url),
       headers: options.token ? { authorization: `Bearer ${options.token}` } : {},
       fetch: transport({ most: options.retries ?? 5, timeoutMs: options.timeoutMs ?? 30_000 }),
     });
@@ -157,12 +159,33 @@ function given<T>(answer: { data?: T }): T {
 }
 
 function sendable(message: Send): Schemas["SendRequest"] {
-  const { deliver_at, ...rest } = message;
+  const { deliver_at, body, ...rest } = message;
   return {
     ...rest,
+    ...(body instanceof Uint8Array || body instanceof ArrayBuffer
+      ? { body_base64: base64(body) }
+      : body === undefined
+        ? {}
+        : { body }),
     id: message.id ?? randomUUID(),
     ...(deliver_at == null ? {} : { deliver_at: wireInstant(deliver_at) }),
   };
+}
+
+function base64(bytes: Uint8Array | ArrayBuffer): string {
+  const view = bytes instanceof ArrayBuffer ? new Uint8Array(bytes) : bytes;
+  return Buffer.from(view.buffer, view.byteOffset, view.byteLength).toString("base64");
+}
+
+/** The address without a slash at its end. */
+function address(url: string): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.search || parsed.hash) {
+    throw new InvalidArgumentError(
+      `url: ${JSON.stringify(url)} must be http:// or https:// with a host, and may have a path: http://127.0.0.1:8080`,
+    );
+  }
+  return url.replace(/\/+$/, "");
 }
 
 function wireInstant(instant: Instant): string | number {

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client, Leased } from "./client.js";
-import { ProblemError, RetryLater } from "./errors.js";
+import { ProblemError, RetryLater, UnexpectedAnswerError } from "./errors.js";
 import { HeldLease } from "./held_lease.js";
 
 /** `signal` is aborted when the lease is lost: the message is then delivered again, so stop the work on it. */
@@ -77,7 +77,8 @@ export class Consumer {
       if (this.#signal.aborted) {
         return [];
       }
-      if (error instanceof ProblemError && error.status < 500 && error.status !== 429) {
+      const refused = error instanceof ProblemError || error instanceof UnexpectedAnswerError;
+      if (refused && error.status < 500 && error.status !== 429) {
         throw error;
       }
       this.#onError(error);

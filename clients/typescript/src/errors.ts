@@ -4,7 +4,6 @@ import type { components } from "./schema.js";
 
 export type Problem = components["schemas"]["ProblemOut"];
 
-const SHOWN_CHARACTERS = 200;
 const PROBLEM_TYPE = "urn:problem-type:delaybridge:";
 
 export class DelaybridgeError extends Error {
@@ -16,33 +15,34 @@ export class UnreachableError extends DelaybridgeError {
   override name = "UnreachableError";
 }
 
+/** An argument is wrong, and nothing was sent. */
+export class InvalidArgumentError extends DelaybridgeError {
+  override name = "InvalidArgumentError";
+}
+
+/** The answer is none of a bridge: the address is wrong, or a proxy answered. `status`: of HTTP. */
+export class UnexpectedAnswerError extends DelaybridgeError {
+  override name = "UnexpectedAnswerError";
+  readonly status: number;
+
+  constructor(what: string, response: Response) {
+    const kind = response.headers.get("content-type") ?? "no content type";
+    super(`${what} was answered with ${response.status} and ${kind}, which is no answer of a bridge`);
+    this.status = response.status;
+  }
+}
+
 /** The bridge refused the request: `problem` is its answer as RFC 9457 defines it. */
 export class ProblemError extends DelaybridgeError {
   override name = "ProblemError";
   readonly status: number;
-  /** Such as `invalid-request`, `not-found` or `lease-ended`; empty if a proxy answered in place of the bridge. */
+  /** Such as `invalid-request`, `not-found` or `lease-ended`. */
   readonly kind: string;
 
   constructor(readonly problem: Problem) {
     super(`${problem.status} ${problem.title}: ${problem.detail}`);
     this.status = problem.status;
     this.kind = problem.type.startsWith(PROBLEM_TYPE) ? problem.type.slice(PROBLEM_TYPE.length) : "";
-  }
-
-  /** Reads an answer with a status of 400 or more. */
-  static async of(response: Response): Promise<ProblemError> {
-    const text = await response.text();
-    if (response.headers.get("content-type")?.startsWith("application/problem+json")) {
-      return new ProblemError(JSON.parse(text));
-    }
-    return new ProblemError({
-      type: "about:blank",
-      title: response.statusText || "no problem document",
-      status: response.status,
-      detail: text.slice(0, SHOWN_CHARACTERS),
-      errors: [],
-      request_id: response.headers.get("x-request-id") ?? "",
-    });
   }
 }
 

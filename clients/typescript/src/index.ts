@@ -15,6 +15,15 @@ export type {
 } from "./client.js";
 export { Client } from "./client.js";
 export type { ConsumerOptions, Handler } from "./consumer.js";
-export { DelaybridgeError, type Problem, ProblemError, RetryLater, UnreachableError, WebhookError } from "./errors.js";
+export {
+  DelaybridgeError,
+  InvalidArgumentError,
+  type Problem,
+  ProblemError,
+  RetryLater,
+  UnexpectedAnswerError,
+  UnreachableError,
+  WebhookError,
+} from "./errors.js";
 export type { components, operations, paths } from "./schema.js";
 export { type Callback, verifyCallback } from "./webhooks.js";

@@ -173,8 +173,9 @@ export interface paths {
          * Nack one message
          * @description Gives back a message that the caller could not process, with an optional `reason`.
          *
-         *     It is delivered again after `delay`, else after the topic's back-off. If its retries are used up, it becomes a dead
-         *     letter. If its body was not kept in Redis, it comes back when its lease would have ended instead.
+         *     It is delivered again after `delay`, else after the topic's back-off, else after the bridge's default one. If its
+         *     retries are used up, it becomes a dead letter. If its body was not kept in Redis, it comes back when its lease would
+         *     have ended instead. With its retries used up too, it stays leased until then, and is a dead letter after that.
          *
          *     409: the lease of the receipt has ended, or the message is not leased.
          */
@@ -309,7 +310,8 @@ export interface paths {
          * List dead letters
          * @description Returns a page of the topic's dead letters. Each has its `reason` and its `attempts`.
          *
-         *     When a new message takes the id of a dead letter, that one becomes `<id>~dead<number>`.
+         *     When a new message takes the id of a dead letter, that one becomes `<id>~dead<number>`. A message
+         *     that takes this id too adds the suffix once more.
          *
          *     404: there is no such topic.
          */
@@ -1265,10 +1267,16 @@ export interface components {
             } | null;
             /**
              * Reason
-             * @description The reason of expired and dead messages; `*` is any text. Other states must be asked for
+             * @description The whole reason of expired and dead messages. Other states must be asked for
              * @default null
              */
             reason?: string | null;
+            /**
+             * Reason Pattern
+             * @description As `reason`, but a pattern in which `*` is any text: `card *`
+             * @default null
+             */
+            reason_pattern?: string | null;
             /**
              * Dry Run
              * @description true: only count the messages that match
@@ -1361,10 +1369,16 @@ export interface components {
             } | null;
             /**
              * Reason
-             * @description The reason of expired and dead messages; `*` is any text. Other states must be asked for
+             * @description The whole reason of expired and dead messages. Other states must be asked for
              * @default null
              */
             reason?: string | null;
+            /**
+             * Reason Pattern
+             * @description As `reason`, but a pattern in which `*` is any text: `card *`
+             * @default null
+             */
+            reason_pattern?: string | null;
             /**
              * Dry Run
              * @description true: only count the messages that match
@@ -1459,6 +1473,30 @@ export interface components {
             later: number;
         };
         /**
+         * EffectiveOut
+         * @description The values that count: the policy's own, and the bridge's settings for the rest.
+         */
+        EffectiveOut: {
+            /** Max Retry */
+            max_retry: number;
+            /** Ttl Ms */
+            ttl_ms: number | null;
+            /** Lease Ms */
+            lease_ms: number;
+            /** Backoff */
+            backoff: components["schemas"]["GrowingOut"] | components["schemas"]["StepsOut"];
+            /**
+             * Jitter
+             * @description the share of the back-off that a retry waits longer at most
+             */
+            jitter: number;
+            /**
+             * Defaults
+             * @description the fields that the policy does not set
+             */
+            defaults: ("max_retry" | "ttl_ms" | "lease_ms" | "backoff")[];
+        };
+        /**
          * ExtendRequest
          * @description `lease`: how long the lease lasts at least, from now.
          */
@@ -1488,7 +1526,7 @@ export interface components {
             id: string;
             /**
              * Reason
-             * @description status, redirect, timeout, connection, answer_too_long, address, destination
+             * @description status, redirect, timeout, connection, address, destination
              */
             reason: string;
             /** Detail */
@@ -1530,6 +1568,8 @@ export interface components {
             };
             /** Reason */
             reason?: string;
+            /** Reason Pattern */
+            reason_pattern?: string;
         };
         /** FindingOut */
         FindingOut: {
@@ -1673,7 +1713,7 @@ export interface components {
             expires_at: string | null;
             /**
              * Attempts
-             * @description deliveries so far
+             * @description deliveries so far; over AMQP, those that failed
              */
             attempts: number;
             /** Max Retry */
@@ -1762,7 +1802,7 @@ export interface components {
             expires_at: string | null;
             /**
              * Attempts
-             * @description deliveries so far
+             * @description deliveries so far; over AMQP, those that failed
              */
             attempts: number;
             /** Max Retry */
@@ -1842,6 +1882,11 @@ export interface components {
              * @description the first ten
              */
             failures: components["schemas"]["FailedChangeOut"][];
+            /**
+             * Reason
+             * @description why it failed; null unless `state` is `failed`
+             */
+            reason: string | null;
         };
         /** OperationsOut */
         OperationsOut: {
@@ -1997,7 +2042,7 @@ export interface components {
             keep_body_max?: number | null;
             /**
              * Backoff
-             * @description Delay before each retry: growing, or a list of steps whose last one repeats; none: at once
+             * @description Delay before each retry: growing, or a list of steps whose last one repeats, such as `[0]` for none
              * @default null
              */
             backoff?: (components["schemas"]["GrowingPatch"] | (number | string)[]) | null;
@@ -2045,7 +2090,7 @@ export interface components {
             keep_body_max?: number | null;
             /**
              * Backoff
-             * @description Delay before each retry: growing, or a list of steps whose last one repeats; none: at once
+             * @description Delay before each retry: growing, or a list of steps whose last one repeats, such as `[0]` for none
              * @default null
              */
             backoff?: (components["schemas"]["GrowingRequest"] | (number | string)[]) | null;
@@ -2292,7 +2337,7 @@ export interface components {
             message: components["schemas"]["TemplateRequest"];
             /**
              * Cron
-             * @description When it ticks: minute, hour, day of the month, month, day of the week, as in crontab: *\/5 * * * *
+             * @description When it ticks: minute, hour, day of the month, month, day of the week, as in crontab: *\/5 * * * *; or @daily and its kin
              * @default null
              */
             cron?: string | null;
@@ -2775,7 +2820,9 @@ export interface components {
             lateness_ms: {
                 [key: string]: number | null;
             };
+            /** @description what the topic sets; null: the bridge's setting */
             policy: components["schemas"]["PolicyOut"];
+            effective: components["schemas"]["EffectiveOut"];
             queues: components["schemas"]["QueuesOut"];
         };
         /** TopicsOut */
@@ -3036,6 +3083,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The body of the request has a content coding */
+            415: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -3142,6 +3200,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The body of the request has a content coding */
+            415: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -3222,6 +3291,17 @@ export interface operations {
             };
             /** @description The request or the body of a message is too large */
             413: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body of the request has a content coding */
+            415: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -3314,6 +3394,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The body of the request has a content coding */
+            415: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -3394,6 +3485,17 @@ export interface operations {
             };
             /** @description The request or the body of a message is too large */
             413: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body of the request has a content coding */
+            415: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -3519,6 +3621,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The body of the request has a content coding */
+            415: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -3635,6 +3748,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The body of the request has a content coding */
+            415: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -3742,6 +3866,17 @@ export interface operations {
             };
             /** @description The request or the body of a message is too large */
             413: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body of the request has a content coding */
+            415: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -4079,6 +4214,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The body of the request has a content coding */
+            415: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -4144,8 +4290,10 @@ export interface operations {
                  *     ]
                  */
                 label?: string[];
-                /** @example card* */
+                /** @example card refused */
                 reason?: string | null;
+                /** @example card* */
+                reason_pattern?: string | null;
                 /** @example desc */
                 order?: "asc" | "desc";
             };
@@ -4529,6 +4677,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The body of the request has a content coding */
+            415: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -4833,6 +4992,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The body of the request has a content coding */
+            415: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -4948,6 +5118,17 @@ export interface operations {
             };
             /** @description The request or the body of a message is too large */
             413: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body of the request has a content coding */
+            415: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -5081,6 +5262,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The body of the request has a content coding */
+            415: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -5196,6 +5388,17 @@ export interface operations {
             };
             /** @description The request or the body of a message is too large */
             413: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body of the request has a content coding */
+            415: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -5653,6 +5856,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The body of the request has a content coding */
+            415: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -5832,6 +6046,17 @@ export interface operations {
             };
             /** @description The request or the body of a message is too large */
             413: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body of the request has a content coding */
+            415: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -6229,6 +6454,17 @@ export interface operations {
             };
             /** @description The request or the body of a message is too large */
             413: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body of the request has a content coding */
+            415: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;
@@ -6645,6 +6881,17 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemOut"];
                 };
             };
+            /** @description The body of the request has a content coding */
+            415: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
             /** @description The request is not valid */
             422: {
                 headers: {
@@ -6938,6 +7185,17 @@ export interface operations {
             };
             /** @description The request or the body of a message is too large */
             413: {
+                headers: {
+                    /** @description The request's `X-Request-ID`, or a new id */
+                    "X-Request-ID"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemOut"];
+                };
+            };
+            /** @description The body of the request has a content coding */
+            415: {
                 headers: {
                     /** @description The request's `X-Request-ID`, or a new id */
                     "X-Request-ID"?: string;

@@ -88,12 +88,35 @@ test("a request with an error of its own is not repeated", async () => {
   await bodies([refuse(422)], (client) => assert.rejects(client.send("t", {}), { status: 422 }));
 });
 
-test("an answer of a proxy is shown as it is", async () => {
-  const proxy: Answer = (_, response) => void response.writeHead(404, "Not Found").end("<h1>no such host</h1>");
-  await bodies([proxy], (client) =>
-    assert.rejects(client.send("t", {}), { message: "404 Not Found: <h1>no such host</h1>", kind: "" }),
-  );
+for (const status of [200, 302, 404]) {
+  test(`an answer of another server is named as such: ${status}`, async () => {
+    const other: Answer = (_, response) =>
+      void response.writeHead(status, { "content-type": "text/html", location: "/" }).end("<h1>welcome</h1>");
+    await bodies([other], (client) =>
+      assert.rejects(client.send("t", {}), { name: "UnexpectedAnswerError", status, message: /text\/html/ }),
+    );
+  });
+}
+
+test("a gateway without a bridge is tried again", async () => {
+  const gateway: Answer = (_, response) => void response.writeHead(502, { "content-type": "text/html" }).end("bad");
+  assert.equal((await bodies([gateway, accept], (client) => client.send("t", { body: 1 }))).length, 2);
 });
+
+test("a body of bytes is sent as base64", async () => {
+  const view = new Uint8Array([0, 1, 255, 2]).subarray(1, 3);
+  for (const body of [view, Buffer.from(view), view.slice().buffer]) {
+    const [sent] = await bodies([accept], (client) => client.send("t", { body }));
+    const { id, ...rest } = JSON.parse(sent ?? "");
+    assert.deepEqual(rest, { body_base64: "Af8=" });
+  }
+});
+
+for (const url of ["127.0.0.1:8080", "redis://127.0.0.1", "", "http://", "http://127.0.0.1?a=b"]) {
+  test(`a wrong address is refused at once: ${url}`, () => {
+    assert.throws(() => new Client({ url }), { name: "InvalidArgumentError", message: /^url: / });
+  });
+}
 
 test("an aborted call ends at once", async () => {
   const abort = new AbortController();

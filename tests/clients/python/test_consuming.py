@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -23,8 +24,6 @@ from delaybridge_client import (
 )
 from tests.clients.python.scripted import MESSAGE, Scripted, answer, problem
 from tests.waiting import pause
-
-pytestmark = pytest.mark.timeout(60)
 
 SHORT = timedelta(seconds=1)
 NOW = timedelta()
@@ -96,6 +95,7 @@ async def test_lease_is_extended_while_the_handler_works(client: Client, topic: 
     assert consumer.counts.late == 0
 
 
+@pytest.mark.expects_log("the handler failed on %s/%s (attempt %d)", at_least=1, at_most=3)
 async def test_message_whose_handler_fails_is_nacked_with_the_reason(client: Client, topic: str) -> None:
     await client.patch_policy(topic, backoff=Backoff(steps=(NOW,)), max_retry=1)
     sent = await client.send(topic, {"card": 1})
@@ -139,6 +139,17 @@ async def test_ack_after_the_lease_is_reported_and_does_not_end_the_message(clie
     assert [(one.message.id, one.why) for one in late] == [(sent.id, "stale")]
     assert consumer.counts.late == 1
     assert (await client.look_up(topic, sent.id)).state == "leased"
+
+
+async def test_handler_that_blocks_the_loop_is_named_as_the_reason(client: Client, topic: str) -> None:
+    await client.send(topic, 1)
+    late: list[Late] = []
+    async with client.consumer(topic, concurrency=1, lease=SHORT, on_late=late.append) as consumer:
+        delivery = await anext(consumer)
+        time.sleep(SHORT.total_seconds() + 1)  # noqa: ASYNC251 - such a handler is tested
+        assert not await delivery.ack()
+    (one,) = late
+    assert one.why.startswith("stale: the handler blocked the event loop for ")
 
 
 async def _fail_on_the_second(consumer: Consumer, order: list[str]) -> None:
@@ -216,6 +227,7 @@ async def test_several_topics_are_consumed_by_priority(client: Client, topic: st
     assert sorted(order) == sorted([(urgent, "urgent"), (topic, "normal")])
 
 
+@pytest.mark.expects_log("the handler failed on %s/%s (attempt %d)")
 def test_sync_consumer_handles_acks_and_nacks(bridge_url: str, topic: str) -> None:
     stop, seen = threading.Event(), []
 

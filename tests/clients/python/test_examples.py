@@ -11,13 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx2
-import pytest
 
 from bridge.model.webhooks import key_of, signatures
 from delaybridge_client import Client, NewMessage
 from tests.docs.documents import PROJECT, blocks
-
-pytestmark = pytest.mark.timeout(60)
 
 CLIENT = PROJECT / "clients" / "python"
 EXAMPLES = CLIENT / "examples"

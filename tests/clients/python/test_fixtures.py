@@ -26,9 +26,7 @@ def run_pytest(folder: Path, **environment: str) -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", PLUGIN, "test_own.py"]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "BRIDGE_"))}
     inherited["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    done = subprocess.run(
-        command, cwd=folder, env={**inherited, **environment}, stdout=subprocess.PIPE, timeout=180, check=False
-    )
+    done = subprocess.run(command, cwd=folder, env={**inherited, **environment}, stdout=subprocess.PIPE, check=False)
     return done.stdout.decode()
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.clients.python.kills import judge
 
 
-@pytest.mark.timeout(120)
 async def test_messages_of_killed_consumers_are_all_acked_within_their_retries(bridge_url: str) -> None:
     outcome = await judge(bridge_url, 500, seed=1)
     assert outcome.kept, outcome

@@ -29,7 +29,6 @@ def mortal(bridge_url: str, rabbit: RabbitNode, redis_node: RedisNode, local_dir
     bridge.kill()
 
 
-@pytest.mark.timeout(120)
 async def test_consumer_outlives_its_bridge(client: Client, topic: str, mortal: ForkedBridge) -> None:
     await client.send_many(topic, [NewMessage(number) for number in range(_MESSAGES)])
     handled: set[str] = set()

@@ -15,6 +15,7 @@ from delaybridge_client import (
     BrokenRequest,
     Conflict,
     Forbidden,
+    InvalidArgument,
     InvalidRequest,
     LeaseEnded,
     NewMessage,
@@ -22,6 +23,7 @@ from delaybridge_client import (
     PreconditionFailed,
     Problem,
     Retries,
+    SyncClient,
     TooLarge,
     TooManyRequests,
     TopicNotEmpty,
@@ -153,6 +155,21 @@ def test_error_after_the_last_try_names_address_and_cause(scripted: Scripted) ->
     ):
         client.send("orders", 1)
     assert raised.value.never_sent
+
+
+def test_error_without_a_text_names_its_type_and_the_whole_path(scripted: Scripted) -> None:
+    scripted.answers = [httpx2.RemoteProtocolError("")]
+    with (
+        scripted.sync_client() as client,
+        pytest.raises(Unanswered, match=r"RemoteProtocolError \(GET /v1/topics/orders/messages/o-1, 4 tries\)"),
+    ):
+        client.look_up("orders", "o-1")
+
+
+@pytest.mark.parametrize("token", ["dbt_ü", "", "dbt_a b", "dbt_a\n"])
+def test_token_that_no_header_can_carry_is_refused_at_once(token: str) -> None:
+    with pytest.raises(InvalidArgument, match="token: must be printable ASCII"):
+        SyncClient("http://127.0.0.1:8080", token=token)
 
 
 @pytest.mark.parametrize(

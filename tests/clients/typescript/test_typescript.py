@@ -56,6 +56,14 @@ def test_the_types_are_those_of_the_document(bridge_url: str) -> None:
     assert written(document) == SCHEMA.read_text(), "the OpenAPI document has changed: run make clients, and commit"
 
 
+def test_a_checkout_can_be_installed(tmp_path: Path) -> None:
+    shutil.rmtree(PACKAGE / "build", ignore_errors=True)
+    run("npm", "install", "--no-audit", "--no-fund", str(PACKAGE), folder=tmp_path)
+
+    program = 'import("delaybridge-client").then(({ Client }) => console.log(typeof Client))'
+    assert run("node", "--eval", program, folder=tmp_path).strip() == "function"
+
+
 def test_the_style_is_right() -> None:
     run("npx", "biome", "ci", "--error-on-warnings", folder=PACKAGE)
 

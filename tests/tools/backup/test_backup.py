@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -100,6 +101,24 @@ async def test_letter_that_waits_in_the_backup_waits_again_and_is_no_letter(wipe
     assert await dead_ids(topic) == []
     await topic.ack(await topic.pull_one())
     assert await topic.state("again") == "acked"
+
+
+async def test_restore_says_its_servers_once_and_its_counts(former: Own, wiped: Own, tmp_path: Path) -> None:
+    file = tmp_path / "backup.ndjson"
+    await former.topic.beside("only").send(id="only", delay="1h")
+    await run("backup", former, file)
+    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    of_one = [line for line in lines if "only" in (line.get("topic") or "") or line["kind"] in ("backup", "end")]
+    file.write_text("\n".join(map(json.dumps, of_one)))
+
+    amqp_url, redis_url = (wiped.settings[name] for name in ("BRIDGE_AMQP_URL", "BRIDGE_REDIS_URL"))
+    running = {"http": "", "amqp": amqp_url, "redis": redis_url, "management": None, "pids": {"bridge": [os.getpid()]}}
+    (tmp_path / "run.json").write_text(json.dumps(running))
+    others = {name: value for name, value in wiped.settings.items() if not name.endswith("_URL")}
+    done = await command("restore", str(file), settings={**others, "BRIDGE_LOCAL_DIR": str(tmp_path)})
+    assert (done.exit_code, done.stdout) == (0, "1 topic, 1 message.\n"), done.stderr
+    (note,) = done.stderr.splitlines()
+    assert note.startswith(f"delaybridge: asks the servers of the running {tmp_path}/run.json: ")
 
 
 async def test_schedule_is_restored_and_begins_then(former: Own, wiped: Own, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from benchmarks import plots
-from benchmarks.page import drawings, page
+from benchmarks.page import drawings, has_figures, page, with_figures
 from tests.docs.documents import PROJECT
 
 AFTER: dict[str, Any] = {
@@ -82,6 +82,13 @@ def test_a_page_can_be_written_again_from_earlier_figures() -> None:
     before = orjson.loads((PROJECT / "docs" / "benchmarks" / "before.json").read_bytes())
     made = page(before)
     assert all(f"| {row['row']} |" in made or " cpu " in row["row"] for row in before["rows"])
+
+
+def test_documents_have_the_figures_of_their_json() -> None:
+    document = (PROJECT / "docs" / "benchmarks.md").read_text()
+    after = orjson.loads((PROJECT / "docs" / "benchmarks" / "after.json").read_bytes())
+    assert has_figures(document)
+    assert with_figures(document, after) == document
 
 
 @pytest.mark.parametrize(("most", "top"), [(0.9, 1.0), (1_000_000, 1_000_000), (7, 8), (0, 1.0)])

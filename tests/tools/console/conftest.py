@@ -55,7 +55,7 @@ class Stage:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def stage(rabbit: RabbitNode, redis_node: RedisNode, local_dir: Path) -> AsyncIterator[Stage]:
     programs()
-    settings = {"BRIDGE_ACCESS": "tokens", "BRIDGE_MANAGEMENT_URL": rabbit.management_url}
+    settings = {"BRIDGE_ACCESS": "tokens", "BRIDGE_MANAGEMENT_URL": rabbit.management_url, "BRIDGE_BACKOFF_FIRST": "1s"}
     async with own_bridge(rabbit, redis_node.url, local_dir / "console", **settings) as own:
         store = Store(redis_node.url, timeout_ms=5_000)
         mint = Mint(store)

@@ -125,6 +125,62 @@ async def test_all_that_match_are_counted_before_they_are_deleted(signed_in: Bro
     assert states == ["waiting", "deleted", "deleted"]
 
 
+async def test_letters_of_one_reason_are_deleted_and_no_others(signed_in: Browser, stage: Stage, topic: str) -> None:
+    for number, reason in enumerate(("err *", "err 1", "err 2")):
+        await stage.kill(topic, f"e-{number}", reason)
+
+    def delete() -> None:
+        signed_in.open(f"dead?topic={topic}")
+        signed_in.find("button.link", "err 2")
+        signed_in.run(
+            "[...document.querySelectorAll('tr')].find((row) => row.textContent.includes('err *'))"
+            ".querySelector('button.danger').click()"
+        )
+        signed_in.sees("1 message matches now")
+        signed_in.confirm("Delete 1")
+        signed_in.sees("1 of 1 done")
+
+    await on(signed_in, delete)
+    assert [await stage.state(topic, f"e-{number}") for number in range(3)] == ["deleted", "dead", "dead"]
+
+
+async def test_a_delete_of_everything_wants_a_word_and_ends_with_its_page(
+    signed_in: Browser, stage: Stage, topic: str
+) -> None:
+    await stage.send(topic, "kept")
+
+    def try_to_delete() -> None:
+        signed_in.open("search?state=waiting")
+        signed_in.click("Delete all")
+        signed_in.sees("takes the messages of all topics")
+        signed_in.run("document.querySelector('dialog button[type=submit]').click()")
+        assert signed_in.run("return document.querySelector('dialog input[name=word]').validity.valueMissing")
+        signed_in.open("topics")
+        signed_in.until(lambda: not signed_in.run("return document.querySelector('dialog')"), "the dialog outlived it")
+        signed_in.sees("Times are in ")
+
+    await on(signed_in, try_to_delete)
+    assert await stage.state(topic, "kept") == "waiting"
+
+
+async def test_a_topic_shows_which_values_count(signed_in: Browser, stage: Stage, topic: str) -> None:
+    await stage.send(topic, "v-1")
+
+    def look() -> None:
+        signed_in.open(f"topic/{topic}")
+        signed_in.sees("from 1 s, times 2, up to 5 min, and up to 25 % longer (the bridge’s setting)")
+        signed_in.sees("none (the bridge’s setting)")
+
+    await on(signed_in, look)
+    (await stage.client.put(f"/v1/topics/{topic}", json={"backoff": [0], "ttl": "1m"})).raise_for_status()
+
+    def look_again() -> None:
+        signed_in.sees("none: a failed message is ready at once")
+        assert "ready at once (the bridge" not in signed_in.text()
+
+    await on(signed_in, look_again)
+
+
 async def test_a_topic_is_paused_and_resumed(signed_in: Browser, stage: Stage, topic: str) -> None:
     await stage.send(topic, "p-1")
 
@@ -298,11 +354,16 @@ async def test_a_hidden_tab_asks_nothing(signed_in: Browser, stage: Stage) -> No
         signed_in.until(lambda: "paused" not in signed_in.find(".status").text, "still paused")
         return [method for method in asked if method in {"Network.requestWillBeSent", *STREAMED}]
 
+    async def news_twice() -> None:
+        samples: set[str] = set()
+        while len(samples) < 3:
+            samples.add((await stage.client.get("/v1/overview")).json()["at"])
+            await pause()
+
     await on(signed_in, hidden)
-    samples: set[str] = set()
-    while len(samples) < 3:  # the bridge has had news twice
-        samples.add((await stage.client.get("/v1/overview")).json()["at"])
-        await pause()
+    await news_twice()
+    await on(signed_in, signed_in.network_events)  # the answers to what was asked before
+    await news_twice()
     assert await on(signed_in, shown) == []
 
 

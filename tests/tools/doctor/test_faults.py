@@ -20,15 +20,13 @@ from redis.asyncio import Redis
 from bridge.cli.doctor.checks.table import CHECKS
 from bridge.local.ports import free_ports
 from tests.command import command
-from tests.tools.doctor.conftest import PASSWORD, System
+from tests.tools.doctor.conftest import PASSWORD, Row, System
 from tests.waiting import pause
 from topology import plan
 from topology.declare import apply, remove
 from topology.former import FormerNames
 from topology.names import Names
 from topology.plan import Plan
-
-pytestmark = pytest.mark.timeout(120)
 
 NAMES = Names()
 
@@ -288,6 +286,22 @@ async def test_clock_that_is_five_seconds_off_is_named(system: System, ahead_ms:
         system.shim.set()
     assert set(found) == {306}
     assert direction in found[306]
+
+
+async def test_redis_that_is_away_is_one_fault_of_the_running_bridge(system: System) -> None:
+    await asyncio.to_thread(system.redis.kill)
+    rows: list[Row] = []
+    try:
+        # The bridge's health is up to half a second old.
+        while not any(row["found"].startswith("store, ") for row in rows):
+            rows = [row for row in await system.rows(code=1) if "remedy" in row]
+    finally:
+        await asyncio.to_thread(system.redis.start)
+        while any(row["state"] == "error" for row in await system.rows("--all", code=None)):
+            await pause()
+    assert [row["check"] for row in rows] == [301, 401], rows
+    assert all(part in rows[1]["found"] for part in ("checkpoint, ", "schedules", "leases")), rows
+    assert "docs/operating/runbook.md#redis-is-away" in rows[1]["remedy"]
 
 
 async def test_system_is_sound_again(system: System) -> None:

@@ -142,6 +142,66 @@ time.sleep(60)
         other.kill()
 
 
+@pytest.mark.parametrize(
+    ("taken", "named"),
+    [("folder", ""), ("run.lock", "run.lock"), ("ports.json", "ports.json"), ("redis", "redis"), ("logs", "logs")],
+)
+def test_a_folder_that_cannot_be_used_is_one_line_with_path_and_remedy(
+    tmp_path: Path, rabbit: RabbitNode, taken: str, named: str
+) -> None:
+    folder = tmp_path / "folder"
+    if taken == "folder":
+        folder.touch()
+    elif "." in taken:
+        (folder / taken).mkdir(parents=True)  # where a file has to be, also for the user root
+    else:
+        folder.mkdir()
+        (folder / taken).touch()
+    ended = make_run(folder, BRIDGE_AMQP_URL=rabbit.amqp_url)
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"delaybridge: can't write {folder / named}: ")
+    assert "set BRIDGE_LOCAL_DIR to a folder" in line
+
+
+def test_a_rabbitmq_that_cannot_start_is_one_line_with_log_and_remedy(tmp_path: Path, redis_node: RedisNode) -> None:
+    data = tmp_path / "rabbitmq"
+    data.mkdir()
+    (data / "mnesia").touch()
+    ended = make_run(tmp_path, BRIDGE_REDIS_URL=redis_node.url)
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("delaybridge: RabbitMQ ended with code 1 while starting: ")
+    assert "failed_to_create_feature_flags_file_directory" in line
+    assert line.endswith(
+        "Set BRIDGE_LOCAL_DIR to an empty folder, or BRIDGE_AMQP_URL to a RabbitMQ that runs "
+        f"(log: {data / 'log' / 'rabbitmq.out'})"
+    )
+    assert not list(tmp_path.parent.glob("erl_crash.dump"))
+
+
+def test_a_bridge_with_a_wrong_setting_is_one_line_that_names_it(
+    tmp_path: Path, rabbit: RabbitNode, redis_node: RedisNode
+) -> None:
+    ended = make_run(
+        tmp_path, BRIDGE_AMQP_URL=rabbit.amqp_url, BRIDGE_REDIS_URL=redis_node.url, BRIDGE_DELIVERY_LIMIT="many"
+    )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("delaybridge: Bridge ended with code 2 while starting: BRIDGE_DELIVERY_LIMIT: ")
+    assert line.endswith(f"Correct its settings (log: {tmp_path / 'logs' / 'bridge.log'})")
+
+
+def make_run(folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs `make run` on the folder, which is to fail."""
+    environment = {**os.environ, "BRIDGE_HTTP_PORT": "0", "BRIDGE_LOCAL_DIR": str(folder), **settings}
+    program = [sys.executable, "-m", "bridge.local"]
+    environment["PYTHONPATH"] = str(Path(__file__).parents[3])
+    return subprocess.run(
+        program, env=environment, cwd=folder.parent, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
 def test_settings_come_from_the_environment() -> None:
     assert StackSettings.from_environment({}) == StackSettings()
     given = {"BRIDGE_HTTP_PORT": "9000", "BRIDGE_REDIS_URL": "redis://elsewhere"}
@@ -154,12 +214,13 @@ def test_a_port_that_is_no_number_in_range_is_named(value: str) -> None:
         StackSettings.from_environment({"BRIDGE_HTTP_PORT": value})
 
 
-def test_the_printed_example_is_three_commands_with_json_bodies() -> None:
-    text = welcome("http://127.0.0.1:8080", amqp_url="amqp://", management_url=None, logs=Path("logs"))
-    commands = [shlex.split(line) for line in text.splitlines() if line.startswith("curl")]
-    bodies = [json.loads(command[command.index("-d") + 1]) for command in commands]
-    assert bodies == [
-        {"id": "hello-1", "body": {"hello": "world"}, "delay": "5s"},
-        {"wait": "10s"},
-        {"ids": ["hello-1"]},
+def test_the_printed_example_is_three_commands_of_this_installation() -> None:
+    url = "http://127.0.0.1:8081"
+    text = welcome(url, amqp_url="amqp://", management_url=None, logs=Path("logs"))
+    commands = [shlex.split(line) for line in text.splitlines() if line.endswith(f" --url {url}")]
+    assert all(Path(program).samefile(Path(sys.executable).parent / "delaybridge") for program, *_ in commands)
+    assert [arguments[:-2] for _, *arguments in commands] == [
+        ["send", "hello", '{"hello": "world"}', "--id", "hello-1", "--delay", "5s"],
+        ["pull", "hello", "--wait", "10s"],
+        ["ack", "hello", "hello-1"],
     ]

@@ -3,9 +3,8 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from bridge.cli.topology import app
+from tests.command import run_command
 from tests.integration.topology.conftest import Broker
 
 pytestmark = pytest.mark.usefixtures("environment")
@@ -18,14 +17,14 @@ def environment(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*arguments: str, code: int = 0) -> str:
-    result = CliRunner().invoke(app, arguments)
+    result = run_command("topology", *arguments)
     assert result.exit_code == code, result.output
     return result.output
 
 
 def test_apply_verify_and_drain_to_another_prefix_succeed() -> None:
     assert "error: exchange delay is missing" in run("verify", code=1)
-    assert "15 exchanges, 186 queues" in run("--topic", "orders", "--direct", "mails", "apply")
+    assert "15 exchanges, 188 queues" in run("--topic", "orders", "--direct", "mails", "apply")
     whole = run("--topic", "orders", "--direct", "mails", "verify", "--slots")
     assert whole.startswith("ok: checked version")
     assert "not checked" not in whole
@@ -36,7 +35,7 @@ def test_apply_verify_and_drain_to_another_prefix_succeed() -> None:
 
 
 def test_lanes_are_declared_verified_and_removed() -> None:
-    assert "35 exchanges, 540 queues" in run("--lanes", "3", "--topic", "orders", "apply")
+    assert "35 exchanges, 542 queues" in run("--lanes", "3", "--topic", "orders", "apply")
     assert run("--lanes", "3", "--topic", "orders", "verify", "--slots").startswith("ok: checked version")
     assert "error: queue delay.lane3.checkpoint is missing" in run("--lanes", "4", "verify", code=1)
     assert "0  messages moved; delay has 1 of its lanes left." in run("--topic", "orders", "drain", "delay")
@@ -55,7 +54,7 @@ def test_lanes_are_declared_verified_and_removed() -> None:
 def test_show_and_export_need_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_AMQP_URL", "amqp://127.0.0.1:1/")
     assert "delay.000d-00h-30m" in run("show")
-    assert len(json.loads(run("--topic", "orders", "export"))["queues"]) == 184
+    assert len(json.loads(run("--topic", "orders", "export"))["queues"]) == 186
     assert "Connect call failed" in run("apply", code=1)
 
 

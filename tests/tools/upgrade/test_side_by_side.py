@@ -19,12 +19,10 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from tests.forked_bridge import PATIENT, ForkedBridge
-from tests.integration.topic import Topic
+from tests.integration.topic import Topic, due_ms
 from tests.shared_servers import vhost_url
 from tests.tools.upgrade.earlier import EarlierBridge, origin, unpacked
 from tests.vhosts import give_back_vhost, take_vhost
-
-pytestmark = pytest.mark.timeout(120)
 
 MESSAGES = 200
 
@@ -61,7 +59,9 @@ async def both(code: Path, rabbit: RabbitNode, redis_node: RedisNode, local_dir:
     ports = free_ports(2)
     earlier = EarlierBridge(local_dir / "earlier" / "bridge.log", ports[0], settings)
     earlier.code = code
-    present = ForkedBridge(local_dir / "present" / "bridge.log", ports[1], settings)
+    # The earlier bridge does not know the setting, and the default is what an upgrade brings.
+    further = {"BRIDGE_BACKOFF_FIRST": "1s"}
+    present = ForkedBridge(local_dir / "present" / "bridge.log", ports[1], settings | further)
     await asyncio.to_thread(earlier.start)  # it declares the wheel, and the present one finds it
     await asyncio.to_thread(present.start)
     async with (
@@ -103,6 +103,24 @@ async def test_lease_of_one_build_is_settled_by_the_other(both: Both) -> None:
         assert (again["id"], again["attempts"]) == (left, 2)
         await settler.ack(pulled, expect=409)
         await giver.ack(again)
+
+
+async def test_policy_that_the_earlier_build_stored_gets_the_default_back_off(both: Both) -> None:
+    old, new = both.topic()
+    await old.put_policy(max_retry=5, lease="1m")
+    effective = (await new.info())["effective"]
+    assert (effective["max_retry"], effective["lease_ms"]) == (5, 60_000)
+    assert effective["backoff"] == {"first_ms": 1_000, "factor": 2.0, "max_ms": 300_000}
+    assert effective["defaults"] == ["ttl_ms", "backoff"]
+
+    await new.send(id="m-1")
+    leased = await new.pull_one()
+    nacked = await new.nack(leased)
+    assert due_ms(nacked) >= due_ms(leased) + 1_000
+    # The bridge that gets the nack decides: the earlier one knows no default.
+    await new.move("m-1", delay=0)
+    await old.nack(await old.pull_one())
+    assert (await new.pull_one())["attempts"] == 3
 
 
 async def test_message_sent_through_one_build_is_changed_through_the_other(both: Both) -> None:

@@ -15,7 +15,7 @@ from bridge.broker.client.acknowledger import Acknowledger
 
 async def test_waiting_ack_is_written_before_a_later_one() -> None:
     written: asyncio.Queue[Any] = asyncio.Queue(1)
-    channel: Any = SimpleNamespace(number=1, is_closed=False, write_queue=written)
+    channel = channel_with(written)
     acknowledger = Acknowledger(channel)
     for tag in (1, 2, 3):
         acknowledger.delivered(tag)
@@ -35,7 +35,7 @@ async def test_retired_channel_closes_after_its_last_ack(
 ) -> None:
     monkeypatch.setattr(module, "PASSED_ON_AFTER_S", 0.0)
     written: asyncio.Queue[Any] = asyncio.Queue(1)
-    channel: Any = SimpleNamespace(number=1, is_closed=False, write_queue=written)
+    channel = channel_with(written)
     closed = asyncio.Event()
 
     async def close() -> None:
@@ -55,6 +55,11 @@ async def test_retired_channel_closes_after_its_last_ack(
     written.get_nowait()
     await waiting
     await closed.wait()
+
+
+def channel_with(written: asyncio.Queue[Any]) -> Any:
+    open_channel = {"is_closed": False, "_Channel__close_event": asyncio.Event()}
+    return SimpleNamespace(number=1, write_queue=written, **open_channel)
 
 
 async def _two(written: asyncio.Queue[Any]) -> list[bytes]:

@@ -26,8 +26,9 @@ from bridge.broker.copies.entries import decode, encode
 from bridge.broker.copies.properties import Properties
 from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.message import Copy, Envelope
-from bridge.model.values import MAX_DELAY_MS, Policy
+from bridge.model.values import MAX_DELAY_MS
 from bridge.service.successors import completed
+from tests.effective import effective
 
 NOW_MS = 1_769_850_000_000
 SMALLEST_FRAME_BYTES = 4_096
@@ -103,6 +104,7 @@ def packed(copies: Sequence[Copy]) -> tuple[Properties, bytes]:
 
 
 @given(st.lists(copies, min_size=2, max_size=8))
+@example([replace(PLAIN, id="."), replace(PLAIN, id="..")])  # no new message can have these ids
 def test_copy_out_of_a_bundle_equals_the_copy_that_travels_alone(sent: list[Copy]) -> None:
     (bundle,) = pack(sent)
 
@@ -191,6 +193,12 @@ def forged(*lines: Any, body: bytes = b"", count: Any = None) -> tuple[Propertie
 FAIR = [0, "o-1", 1, 2, 1, 3, NOW_MS, 0, NOW_MS]
 
 
+def test_header_by_which_rabbitmq_would_hold_a_copy_again_is_left_out() -> None:
+    (copy,) = read(*forged([*FAIR, "text/plain", {"x-opt-delivery-time": NOW_MS + 60_000, "own": 1}, {}]))
+
+    assert copy.envelope.headers == {"own": 1}
+
+
 def test_forged_line_with_valid_fields_is_a_copy() -> None:
     (copy,) = read(*forged(FAIR))
 
@@ -240,7 +248,7 @@ def test_largest_fields_equal_those_of_a_copy_that_travels_alone() -> None:
 def test_headers_of_a_client_never_spoil_a_bundle(facts: dict[str, Any], copy: str | None) -> None:
     headers = facts if copy is None else facts | {"x-delay-copy": copy}
     properties = Properties(headers=headers, message_id="strange", content_type="application/json")
-    strange = completed(from_properties(PLAIN.topic, properties, b"{}", now_ms=NOW_MS), Policy(), 3)
+    strange = completed(from_properties(PLAIN.topic, properties, b"{}", now_ms=NOW_MS), effective())
     # A lease copy of it, which has an epoch.
     strange = replace(strange, epoch=max(strange.epoch, 1) + 1, nonce=1, attempt=strange.attempt + 1, asked=0)
 

@@ -193,6 +193,7 @@ def test_headers_of_the_broker_and_for_routing_are_not_restored() -> None:
         "x-last-death-reason": "expired",
         "x-delivery-count": 3,
         "x-acquired-count": 4,
+        "x-opt-delivery-time": NOW_MS + 60_000,
         "x-delay-due": NOW_MS,
         "x-delay-due-at": "2026-01-31T09:00:00.000Z",
         "x-delay-anything": 1,

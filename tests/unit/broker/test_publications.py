@@ -8,7 +8,7 @@ import pytest
 from bridge.broker.copies.bundles import COUNT_HEADER, MOST_COPIES, Entry
 from bridge.broker.copies.properties import Properties
 from bridge.broker.copy_publisher import _sent_long_before
-from bridge.broker.publications import Publication, Route, messages, parked_again
+from bridge.broker.publications import Publication, Route, letter_may_follow, messages, parked_again
 from bridge.model.message import Copy, CopyKind, Envelope, Target
 from topology.names import Names
 
@@ -46,6 +46,25 @@ def sent(*publications: Publication) -> list[tuple[tuple[int, ...], str, int | N
 
 def _count(properties: object) -> Any:
     return (properties.headers or {})[COUNT_HEADER] if isinstance(properties, Properties) else None
+
+
+@pytest.mark.parametrize(
+    ("kind", "attempt", "follows"),
+    [
+        # With three retries the fourth delivery is the last, and a lease copy has the number of the next one.
+        (CopyKind.RETRY, 3, False),
+        (CopyKind.RETRY, 4, True),
+        (CopyKind.LEASE, 4, False),
+        (CopyKind.LEASE, 5, True),
+        (CopyKind.CHECKED, 5, False),
+        (CopyKind.HOLD, 5, False),
+    ],
+)
+def test_letter_may_follow_the_last_retry_and_the_last_lease(kind: CopyKind, attempt: int, follows: bool) -> None:
+    last = Publication(copy=replace(copy(0), attempt=attempt), route=Route.WHEEL, kind=kind)
+    assert letter_may_follow(last) is follows
+    elsewhere = replace(last.copy, envelope=Envelope(target=Target("invoices", "key")))
+    assert not letter_may_follow(replace(last, copy=elsewhere))  # its letter goes to a queue that all topics share
 
 
 def test_copies_of_one_window_share_a_bundle_that_leaves_for_the_earliest() -> None:

@@ -73,9 +73,14 @@ def test_message_without_a_delay_is_due_now() -> None:
     assert (read(Message()).delay_ms, read(Message()).message_id) == (0, "")
 
 
-@pytest.mark.parametrize("value", ["5s", "", "0x5", "٥", True, float("inf"), float("nan"), b"5", [5], {}, "9" * 21])
+@pytest.mark.parametrize("value", ["5s", "", "0x5", "٥", True, float("inf"), float("nan"), [5], {}, "9" * 21])
 def test_delay_that_is_no_number_is_refused_by_its_name(value: Any) -> None:
     assert reason(with_headers({"x-delay": value})).startswith(f"the header x-delay is {value!r:.100}; it must be")
+
+
+def test_delay_as_a_byte_array_is_read_as_text() -> None:
+    assert read(with_headers({"x-delay": b"5000"})).delay_ms == 5_000
+    assert reason(with_headers({"x-delay": b"5s"})).startswith("the header x-delay is '5s'; it must be")
 
 
 def test_delay_beyond_the_longest_is_refused_with_the_limit() -> None:
@@ -96,6 +101,10 @@ def test_instant_takes_the_place_of_the_delay(value: Any) -> None:
     ("headers", "wrong"),
     [
         ({"x-deliver-at": NOW_MS + MAX_DELAY_MS + 1}, "it must be at most 999 days ahead, now 2028-10-26T"),
+        (
+            {"x-deliver-at": 1_769_850_000},
+            "x-deliver-at must be Unix milliseconds: 1769850000 is in 1970",
+        ),
         ({"x-deliver-at": "tomorrow"}, "the header x-deliver-at is 'tomorrow'; it must be"),
         ({"x-deliver-at": 10**18}, "it must be at most 999 days ahead"),
         ({"x-deliver-at": NOW_MS, "x-delay": 5}, "both say when it is due"),
@@ -132,7 +141,13 @@ def test_clients_properties_are_kept_and_our_headers_are_not() -> None:
         expiration="60000",
         user_id="till-7",
         timestamp_ms=NOW_MS - 9,
-        headers={"x-delay-user-id": "boss", "x-delay-copy": "9.9", "CC": ["other"], "x-death": "no", "own": 1},
+        headers={
+            "x-delay-user-id": "boss",
+            "x-delay-copy": "9.9",
+            "x-death": "no",
+            "x-opt-delivery-time": NOW_MS + 60_000,
+            "own": 1,
+        },
         written={"own": b"I\0\0\0\1", "x-delay-copy": b"S"},
     )
 
@@ -147,6 +162,13 @@ def test_clients_properties_are_kept_and_our_headers_are_not() -> None:
     assert found.envelope.headers == {"own": 1, "x-delay-message-id": "a/b"}
     assert found.envelope.written == {"own": b"I\0\0\0\1"}
     assert (found.message_id, found.envelope.content_type) == (f"job-{digest('a/b')}", "text/csv")
+
+
+@pytest.mark.parametrize("exchange", ["delay.in", "delay.in.E", "delay"])
+def test_further_routing_keys_are_refused(exchange: str) -> None:
+    message = with_headers({"x-delay": 5, "CC": ["other"]}, exchange=exchange)
+
+    assert reason(message).startswith("the header CC names further routing keys")
 
 
 def died(message: Message, expiration: str) -> Message:

@@ -1,6 +1,7 @@
 """Tests what the checkpoint decides after each verdict of Redis."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,8 @@ from bridge.service.succession import Step
 from bridge.store.keys import Keys
 from bridge.store.outcomes import Outcome
 from bridge.store.records import Records
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import FireVerdict, ReturnedVerdict
+from tests.effective import effective
 
 NOW_MS = 1_769_850_000_000
 COPY = Copy(
@@ -52,11 +54,15 @@ AS_RECORDED = replace(COPY, due_ms=NOW_MS - 10, expires_ms=NOW_MS + 800, max_ret
 RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
 
 
-def outcome(verdict: str, extra: int = 0) -> Outcome:
-    return Outcome(Verdict(verdict), NOW_MS, extra, RECORD)
+def fired(verdict: str, extra: int = 0) -> Outcome[FireVerdict]:
+    return Outcome(FireVerdict(verdict), NOW_MS, extra, RECORD)
 
 
-def named(step: Step) -> dict[str, object]:
+def returned(verdict: str) -> Outcome[ReturnedVerdict]:
+    return Outcome(ReturnedVerdict(verdict), NOW_MS, 0, RECORD)
+
+
+def named(step: Step[Any]) -> dict[str, object]:
     """The script that names the successor, with its arguments."""
     call = step.name
     assert call is not None
@@ -65,14 +71,14 @@ def named(step: Step) -> dict[str, object]:
 
 @pytest.mark.parametrize("verdict", ["release", "made"])
 def test_a_released_copy_takes_its_values_from_the_record(verdict: str) -> None:
-    assert after_fire(RECORDS, COPY, outcome(verdict, 800), 0) == Decision(
+    assert after_fire(RECORDS, COPY, fired(verdict, 800), 0) == Decision(
         Step(publication=Publication(copy=AS_RECORDED, route=Route.READY, live_for_ms=800)), counts="released"
     )
 
 
 @pytest.mark.parametrize("extra", [1, 200])
 def test_a_copy_that_is_almost_due_is_held_in_memory(extra: int) -> None:
-    assert after_fire(RECORDS, COPY, outcome("hold", extra), 0) == Decision(hold_ms=extra)
+    assert after_fire(RECORDS, COPY, fired("hold", extra), 0) == Decision(hold_ms=extra)
 
 
 DAY_MS = 86_400_000
@@ -99,7 +105,7 @@ def test_a_copy_that_is_due_later_or_is_stranded_goes_back_into_the_wheel(
     record = replace(RECORD, due_ms=COPY.due_ms + moved_ms, lease_until_ms=COPY.due_ms + extended_ms)
     held = replace(AS_RECORDED, due_ms=NOW_MS + extra)
 
-    assert after_fire(RECORDS, COPY, Outcome(Verdict.HOLD, NOW_MS, extra, record), stranded_ms) == Decision(
+    assert after_fire(RECORDS, COPY, Outcome(FireVerdict.HOLD, NOW_MS, extra, record), stranded_ms) == Decision(
         Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=left_ms, kind=CopyKind.HOLD, shares=True))
     )
 
@@ -108,7 +114,7 @@ def test_a_clients_copy_beside_another_message_goes_back_into_the_wheel_without_
     copy = replace(COPY, epoch=0, nonce=0)
     held = replace(copy, due_ms=NOW_MS + 5_000)
 
-    assert after_fire(RECORDS, copy, Outcome(Verdict.BESIDE, NOW_MS, 5_000, RECORD), 0) == Decision(
+    assert after_fire(RECORDS, copy, Outcome(FireVerdict.BESIDE, NOW_MS, 5_000, RECORD), 0) == Decision(
         Step(publication=Publication(copy=held, route=Route.WHEEL, left_ms=5_000, kind=CopyKind.HOLD, shares=True))
     )
 
@@ -121,8 +127,8 @@ def test_a_copy_ahead_of_its_record_is_asked_about_again(asked: int, left_ms: in
     )
     wanted = Decision(Step(publication=publication))
 
-    assert after_fire(RECORDS, copy, outcome("ahead"), 0) == wanted
-    assert after_return(RECORDS, copy, outcome("ahead"), "rejected", Policy()) == wanted
+    assert after_fire(RECORDS, copy, fired("ahead"), 0) == wanted
+    assert after_return(RECORDS, copy, returned("ahead"), "rejected", effective()) == wanted
 
 
 def test_a_copy_ahead_of_a_message_that_waits_for_later_is_asked_about_after_that_moment() -> None:
@@ -131,21 +137,21 @@ def test_a_copy_ahead_of_a_message_that_waits_for_later_is_asked_about_after_tha
         copy=replace(copy, asked=61), route=Route.WHEEL, left_ms=90_000 + 1_000, exact=False, kind=CopyKind.HOLD
     )
 
-    decision = after_fire(RECORDS, copy, Outcome(Verdict.AHEAD, NOW_MS, 90_000, RECORD), 0)
+    decision = after_fire(RECORDS, copy, Outcome(FireVerdict.AHEAD, NOW_MS, 90_000, RECORD), 0)
     assert decision == Decision(Step(publication=publication))
 
 
 @pytest.mark.parametrize(("verdict", "counts"), [("expired", "expired"), ("ghost", "ghost")])
 def test_a_copy_of_an_ended_message_is_not_published(verdict: str, counts: str) -> None:
-    assert after_fire(RECORDS, COPY, outcome(verdict), 0) == Decision(counts=counts)
-    assert after_return(RECORDS, COPY, outcome(verdict), "rejected", Policy()) == Decision(counts=counts)
+    assert after_fire(RECORDS, COPY, fired(verdict), 0) == Decision(counts=counts)
+    assert after_return(RECORDS, COPY, returned(verdict), "rejected", effective()) == Decision(counts=counts)
 
 
 @pytest.mark.parametrize(
     ("decision", "attempts", "reason"),
     [
-        (after_fire(RECORDS, COPY, outcome("bury"), 0), 1, "retries used up"),
-        (after_return(RECORDS, COPY, outcome("bury"), "rejected", Policy()), 2, "rejected"),
+        (after_fire(RECORDS, COPY, fired("bury"), 0), 1, "retries used up"),
+        (after_return(RECORDS, COPY, returned("bury"), "rejected", effective()), 2, "rejected"),
     ],
 )
 def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(
@@ -176,7 +182,7 @@ def test_a_copy_whose_retries_are_used_up_is_buried_as_a_successor(
     [(None, 0), (Backoff(steps_ms=(100, 5_000)), 5_000), (Backoff(first_ms=100, factor=3, max_ms=9_000), 300)],
 )
 def test_a_rejected_copy_returns_to_the_wheel_for_its_back_off(backoff: Backoff | None, wait_ms: int) -> None:
-    decision = after_return(RECORDS, COPY, outcome("retry"), "rejected", Policy(backoff=backoff))
+    decision = after_return(RECORDS, COPY, returned("retry"), "rejected", effective(Policy(backoff=backoff)))
     step = decision.step
     arguments = named(step)
     assert step.publication is not None

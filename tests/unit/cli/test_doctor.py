@@ -197,9 +197,57 @@ def test_running_bridge_is_named_with_its_state_findings_and_version() -> None:
     step = Finding("warning", "the clock of Redis was set back by 5 s")
     ill = replace(ANSWERING, parts={"broker": "away", "store": "ok"}, findings=(step,), version="0.2")
     found = faults(Facts(running=ill))
-    assert found[401] == [Fault("broker of the bridge at http://b:8080: away")]
+    assert [fault.found for fault in found[401]] == ["broker of the bridge at http://b:8080: away"]
     assert found[402] == [Fault(step.says, "warning")]
     assert found[403] == [Fault("the bridge is 0.2, and this program 0.1", "warning")]
+
+
+REDIS, RABBIT = "`BRIDGE_REDIS_URL` (docs/operating/runbook.md#redis-is-away)", "`BRIDGE_AMQP_URL` ("
+
+
+@pytest.mark.parametrize(
+    ("parts", "found", "remedies"),
+    [
+        (
+            {"broker": "ok", "acks": "waiting: r: refused", "store": "r: refused", "push": "waiting: r: reset"},
+            ["store, acks, push of the bridge at http://b:8080: r: refused"],
+            [REDIS],
+        ),
+        (
+            {
+                "broker": "q did not answer in time; asked again in 0.8 s",
+                "store": "r: refused",
+                "acks": "waiting: q did not answer in time; asked again in 1.1 s",
+                "audit": "waiting: r: refused",
+                "leases": "waiting: something else",
+            },
+            [
+                "broker, acks of the bridge at http://b:8080: q did not answer in time; asked again in 0.8 s",
+                "store, audit of the bridge at http://b:8080: r: refused",
+                "leases of the bridge at http://b:8080: waiting: something else",
+            ],
+            [RABBIT, REDIS, None],
+        ),
+        (
+            {"store": "ok", "eu/store": "r: refused", "eu/acks": "waiting: r: refused", "acks": "failed: KeyError"},
+            [
+                "eu/store, eu/acks of the bridge at http://b:8080: r: refused",
+                "acks of the bridge at http://b:8080: failed: KeyError",
+            ],
+            ["`redis_url` of the pool eu (", None],
+        ),
+    ],
+    ids=["one server", "both servers", "a server of a pool"],
+)
+def test_server_that_is_away_is_one_fault_with_the_parts_that_wait_for_it(
+    parts: Mapping[str, str], found: list[str], remedies: list[str | None]
+) -> None:
+    named = faults(Facts(running=replace(ANSWERING, parts=parts)))[401]
+    assert [fault.found for fault in named] == found
+    assert all(
+        fault.remedy is None if remedy is None else remedy in str(fault.remedy)
+        for fault, remedy in zip(named, remedies, strict=True)
+    )
 
 
 def test_finding_of_the_bridge_that_another_check_names_is_named_once() -> None:

@@ -46,6 +46,11 @@ def test_help_of_every_command_ends_with_0_and_has_no_escape_codes(arguments: tu
     assert "\x1b" not in ended.output
 
 
+def test_help_of_a_migration_names_the_options_of_all_its_commands() -> None:
+    said = " ".join(run_command("migrate", "apply", "--help").stdout.split())
+    assert "migrate --help` lists, such as --management-url, --url." in said
+
+
 def test_terminal_gets_colours_unless_no_color_is_set() -> None:
     assert "\x1b[" in on_terminal("--help")
     assert "\x1b" not in on_terminal("--help", environment={"NO_COLOR": "1"})

@@ -79,6 +79,35 @@ def test_publish_with_a_delay_goes_to_the_ingress_of_its_exchange(
     assert passed == b"".join(publish(goes_to, headers))
 
 
+@pytest.mark.parametrize(
+    ("headers", "passed"),
+    [
+        ({"x-delay": 5_000, "x-opt-delivery-time": 2**41}, {"x-delay": 5_000}),
+        ({"x-opt-delivery-time": "soon", "a": {"x-opt-delivery-time": 1}, "x-delay": 1, "b": [1]},
+         {"a": {"x-opt-delivery-time": 1}, "x-delay": 1, "b": [1]}),
+        ({"x-opt-delivery-times": 1, "x-delay": 1}, {"x-opt-delivery-times": 1, "x-delay": 1}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("whole", [True, False])
+def test_delayed_publish_loses_the_header_that_rabbitmq_would_hold_it_by(
+    headers: dict[str, Any], passed: dict[str, Any], whole: bool
+) -> None:
+    sent = b"".join(publish("orders", headers))
+    pieces = [sent] if whole else [sent[at : at + 1] for at in range(len(sent))]
+    door = requests()
+    assert b"".join(map(door.feed, pieces)) == b"".join(publish("delay.in.orders", passed))
+    # Without a delay of the bridge's, the header is between the client and RabbitMQ.
+    own = b"".join(publish("orders", {"x-opt-delivery-time": 2**41, "x-delay": 0}))
+    assert door.feed(own) == own
+
+
+def test_header_behind_which_nothing_can_be_read_stays_as_it_is() -> None:
+    method, properties, *_ = publish("orders", {"x-delay": 5_000, "x-opt-delivery-time": 2**41})
+    unknown = properties.replace(b"x-opt-delivery-timel", b"x-opt-delivery-time?")
+    assert unknown != properties
+    assert requests().feed(method + unknown) == published_to(b"delay.in.orders", method) + unknown
+
+
 def test_name_of_an_exchange_may_have_other_letters() -> None:
     method, *content = publish("orders", {"x-delay": 5_000})
     passed = requests().feed(published_to("größe".encode(), method) + b"".join(content))

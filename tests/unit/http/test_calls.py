@@ -24,6 +24,7 @@ from bridge.model.values import (
     Release,
     TopicInfo,
 )
+from tests.effective import effective
 
 T = "/v1/topics/orders"
 M = f"{T}/messages/o-1001"
@@ -42,17 +43,26 @@ INFO = TopicInfo(
     overdue=1,
     waiting_by_due={"1m": 2},
     lateness_ms={"p50": 1.5, "p99": None},
-    policy=Policy(),
+    policy=effective(Policy(max_retry=7)),
     ready_queue="ready.orders",
     dead_queue="dead.orders",
 )
+EFFECTIVE_JSON = {
+    "max_retry": 7,
+    "ttl_ms": None,
+    "lease_ms": 30_000,
+    "backoff": {"first_ms": 0, "factor": 1.0, "max_ms": 0},
+    "jitter": 0.25,
+    "defaults": ["ttl_ms", "lease_ms", "backoff"],
+}
 INFO_JSON = {
     "topic": "orders",
     "counts": {"waiting": 2},
     "overdue": 1,
     "waiting_by_due": {"1m": 2},
     "lateness_ms": {"p50": 1.5, "p99": None},
-    "policy": POLICY_JSON,
+    "policy": POLICY_JSON | {"max_retry": 7},
+    "effective": EFFECTIVE_JSON,
     "queues": {"ready": "ready.orders", "dead": "dead.orders"},
 }
 _PAGE = dict[str, Any](states=(), due_after_ms=None, due_before_ms=None, limit=100, cursor=None)
@@ -145,7 +155,10 @@ async def test_a_pull_passes_its_limits_and_answers_messages_with_receipts(
         ("", {}),
         ("?state=waiting&state=dead", {"states": (State.WAITING, State.DEAD)}),
         ("?state=waiting,dead,", {"states": (State.WAITING, State.DEAD)}),
-        ("?due_after=5&due_before=2026-12-01T10:00:00+01:00", {"due_after_ms": 5, "due_before_ms": 1_796_115_600_000}),
+        (
+            "?due_after=400000000000&due_before=2026-12-01T10:00:00+01:00",
+            {"due_after_ms": 400_000_000_000, "due_before_ms": 1_796_115_600_000},
+        ),
         ("?due_before=2026-12-01T10:00:00%2B01:00", {"due_before_ms": 1_796_115_600_000}),
         ("?limit=1000&cursor=a%2Bb", {"limit": 1_000, "cursor": "a+b"}),
     ],
@@ -298,7 +311,7 @@ _STATES = ["waiting", "ready", "leased", "acked", "expired", "dead", "deleted"]
     ("method", "path", "given", "expected"),
     [
         ("PATCH", M, {}, ("request", {}, _CHANGEABLE, "give at least one field to change")),
-        ("PATCH", M, {"delay": 1, "deliver_at": 1}, ("delay", 1, _ONE, "give delay or deliver_at, not both")),
+        ("PATCH", M, {"delay": 1, "deliver_at": 0}, ("delay", 1, _ONE, "give delay or deliver_at, not both")),
         ("PATCH", M, {"body": 1, "body_base64": ""}, ("body", 1, _ONE, "give body or body_base64, not both")),
         ("PATCH", M, {"id": "b"}, ("id", "b", _CHANGEABLE, "is unknown: remove it or correct its name")),
         ("POST", f"{T}/pull", {"max": 0}, ("max", 0, 1, "must be at least 1")),

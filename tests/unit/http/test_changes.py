@@ -21,7 +21,7 @@ PATH = "/v1/topics/orders/messages/o-1001"
     ("before", "given", "expected"),
     [
         ({}, {"delay": 0}, Change(delay_ms=0)),
-        ({}, {"deliver_at": 5, "delay": None}, Change(deliver_at_ms=5)),
+        ({}, {"deliver_at": 0, "delay": None}, Change(deliver_at_ms=0)),
         ({}, {"ttl": "1m", "max_retry": 0}, Change(ttl_ms=60_000, max_retry=0)),
         ({}, {"labels": {"b": "2", "a": "1"}}, Change(labels="a=1\nb=2")),
         ({}, {"labels": {}}, Change(labels="")),

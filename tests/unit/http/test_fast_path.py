@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -96,6 +97,27 @@ async def test_an_unexpected_error_reaches_the_server_s_log(service: Any, app: A
     service.answers["upserting.send"] = RuntimeError("a fault")
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
         with pytest.raises(RuntimeError, match="a fault"):
+            await client.post(f"{TOPIC}/messages", json={"body": 1})
+
+
+async def test_a_call_that_the_server_cancels_is_answered_with_503(service: Any, client: httpx2.AsyncClient) -> None:
+    async def send(*_: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    service.answers["upserting.send"] = send
+    assert (await client.post(f"{TOPIC}/messages", json={"body": 1})).status_code == 503
+
+
+async def test_a_cancel_that_nobody_asked_for_is_an_error(service: Any, app: Any) -> None:
+    async def send(*_: Any) -> None:
+        raise asyncio.CancelledError
+
+    service.answers["upserting.send"] = send
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
+        with pytest.raises(asyncio.CancelledError):
             await client.post(f"{TOPIC}/messages", json={"body": 1})
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from typing import Any
 
 import httpx2
@@ -97,15 +98,15 @@ async def test_an_unknown_path_is_answered_with_404(client: httpx2.AsyncClient, 
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
-        ("DELETE", "/", "GET, POST"),
-        ("POST", "/v1/topics", "GET"),
-        ("POST", "/v1/topics/orders", "DELETE, GET, PATCH, PUT"),
-        ("DELETE", "/v1/topics/orders/messages", "GET, POST"),
-        ("PUT", "/v1/topics/orders/messages/o-1", "DELETE, GET, PATCH"),
+        ("DELETE", "/", "GET, HEAD, POST"),
+        ("POST", "/v1/topics", "GET, HEAD"),
+        ("POST", "/v1/topics/orders", "DELETE, GET, HEAD, PATCH, PUT"),
+        ("DELETE", "/v1/topics/orders/messages", "GET, HEAD, POST"),
+        ("PUT", "/v1/topics/orders/messages/o-1", "DELETE, GET, HEAD, PATCH"),
         ("GET", "/v1/pull", "POST"),
         ("BREW", "/v1/namespaces/shop/topics/orders/pull", "POST"),
-        ("DELETE", "/health/live", "GET"),
-        ("OPTIONS", "/v1/topics/shop%2Forders/dead", "DELETE, GET"),
+        ("DELETE", "/health/live", "GET, HEAD"),
+        ("OPTIONS", "/v1/topics/shop%2Forders/dead", "DELETE, GET, HEAD"),
     ],
 )
 async def test_an_unknown_method_is_answered_with_405_and_the_allowed_ones(
@@ -116,6 +117,23 @@ async def test_an_unknown_method_is_answered_with_405_and_the_allowed_ones(
     problem = _problem(response)
     assert (problem["type"], problem["status"]) == (_TYPE + "no-such-method", 405)
     assert problem["detail"] == f"{path} takes {allow}, not {method}"
+
+
+async def test_head_is_answered_as_get(client: httpx2.AsyncClient) -> None:
+    for path in ("/", "/health/live", "/v1/version", "/openapi.json"):
+        head, get = await client.head(path), await client.get(path)
+        assert (head.status_code, head.headers["content-type"]) == (get.status_code, get.headers["content-type"])
+
+
+async def test_a_body_with_a_content_coding_is_refused(client: httpx2.AsyncClient) -> None:
+    response = await client.post(
+        "/v1/topics/orders/messages", content=gzip.compress(b'{"body":1}'), headers={"Content-Encoding": "gzip"}
+    )
+    problem = _problem(response)
+    assert (problem["type"], problem["status"]) == (_TYPE + "encoded-body", 415)
+    assert response.headers["accept-encoding"] == "identity"
+    assert problem["errors"][0]["field"] == "Content-Encoding"
+    assert problem["errors"][0]["value"] == "gzip"
 
 
 @pytest.mark.parametrize("document", [b"{", b'{"body": 1', b"\xff", b'{"body": NaN}', b"nonsense"])

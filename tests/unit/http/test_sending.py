@@ -5,7 +5,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from bridge.model.durations import DURATION_FORMS, INSTANT_FORMS
+from bridge.http.v1.scalars import PATH_STEP
+from bridge.model.durations import DURATION_FORMS, INSTANT_FORMS, of_seconds
 from bridge.model.errors import Conflict, InvalidRequest, StoreUnavailable
 from bridge.model.message import TOPIC_PATTERN, Envelope
 from bridge.model.values import Draft, IfExists, Sent
@@ -152,7 +153,8 @@ async def test_a_body_is_shown_as_json_text_or_base64(
         ({"delay": "PT1H30M"}, {"delay_ms": 5_400_000}),
         ({"delay": "999d"}, {"delay_ms": LIMIT}),
         ({"delay": None, "deliver_at": "2026-12-01T10:00:00+01:00"}, {"deliver_at_ms": 1_796_115_600_000}),
-        ({"deliver_at": 5}, {"deliver_at_ms": 5}),
+        ({"deliver_at": 4_000_000_000_000}, {"deliver_at_ms": 4_000_000_000_000}),
+        ({"deliver_at": 0}, {"deliver_at_ms": 0}),
         ({"ttl": 1}, {"ttl_ms": 1}),
         ({"max_retry": 0}, {"max_retry": 0}),
     ],
@@ -174,9 +176,11 @@ BAD: list[tuple[Any, list[tuple[str, Any, Any, str]]]] = [
     ({"body": None, "body_base64": "AA=="},
      [("body", None, EXCLUSIVE, "give exactly one of body and body_base64"),
       ("body_base64", "AA==", EXCLUSIVE, "give exactly one of body and body_base64")]),
-    ({"body": 1, "delay": 5, "deliver_at": 7},
+    ({"body": 1, "delay": 5, "deliver_at": 0},
      [("delay", 5, EXCLUSIVE, "give delay or deliver_at, not both"),
-      ("deliver_at", 7, EXCLUSIVE, "give delay or deliver_at, not both")]),
+      ("deliver_at", 0, EXCLUSIVE, "give delay or deliver_at, not both")]),
+    ({"body": 1, "deliver_at": 1_769_850_000},
+     [("deliver_at", 1_769_850_000, INSTANT_FORMS, of_seconds(1_769_850_000))]),
     ({"body": 1, "delay": "soon"}, [("delay", "soon", DURATION_FORMS, f"must be {DURATION_FORMS}")]),
     ({"body": 1, "delay": 1.5}, [("delay", 1.5, DURATION_FORMS, f"must be {DURATION_FORMS}")]),
     ({"body": 1, "delay": True}, [("delay", True, DURATION_FORMS, f"must be {DURATION_FORMS}")]),
@@ -280,6 +284,16 @@ async def test_malformed_content_types_are_refused(client: httpx2.AsyncClient, c
 async def test_a_body_that_nests_too_deep_is_refused(client: httpx2.AsyncClient) -> None:
     response = await client.post(PATH, content=b'{"body": ' + b"[" * 300 + b"]" * 300 + b"}")
     assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "body")
+
+
+@pytest.mark.parametrize(
+    ("given", "field"), [("%2E", "topic"), ("..%2Fa", "topic"), ("a%2F%2E%2E", "topic"), ("a", "id")]
+)
+async def test_a_step_in_a_path_is_no_name(service: Any, client: httpx2.AsyncClient, given: str, field: str) -> None:
+    response = await client.post(f"/v1/topics/{given}/messages", json={"body": 1, "id": ".."})
+    (error,) = response.json()["errors"]
+    assert (response.status_code, error["field"], error["message"]) == (422, field, PATH_STEP)
+    assert service.calls == []
 
 
 @pytest.mark.parametrize("topic", ["a*b", "a%23", "%20", "a%2Fb%2Fc", "%2Fa", "x" * 101, "a%0A", "%C3%A9", "a%252Fb"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.model.durations import format_instant, parse_duration_ms, parse_instant_ms
+from bridge.model.durations import check_not_past, format_instant, parse_duration_ms, parse_instant_ms
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
@@ -23,7 +23,9 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
         ("1d2h3m4s5ms", DAY + 2 * HOUR + 3 * MINUTE + 4_005),
         ("1.5s", 1_500),
         ("0.25h", 15 * MINUTE),
-        ("0.5ms", 0),
+        ("0.5ms", 1),
+        ("1.0001s", 1_001),
+        ("2.3s", 2_300),
         ("PT1H30M", 90 * MINUTE),
         ("PT90S", 90_000),
         ("PT0.250S", 250),
@@ -88,6 +90,11 @@ def test_malformed_duration_is_refused(written: object) -> None:
         ("2026-01-31t10:00:00+01:00", 1_769_850_000_000),
         ("2026-01-31 04:00:00-05:00", 1_769_850_000_000),
         ("1969-12-31T23:59:59Z", 0),
+        ("2026-01-31T09:00:00.1230Z", 1_769_850_000_123),
+        ("2026-01-31T09:00:00.1231Z", 1_769_850_000_124),
+        ("2026-01-31T09:00:00.123000001Z", 1_769_850_000_124),
+        ("2026-01-31T09:00:00,000000000Z", 1_769_850_000_000),
+        (100_000_000_000, 100_000_000_000),
     ],
 )
 def test_every_form_of_instant_is_parsed(written: object, instant_ms: int) -> None:
@@ -114,6 +121,20 @@ def test_every_form_of_instant_is_parsed(written: object, instant_ms: int) -> No
 def test_malformed_instant_is_refused(written: object) -> None:
     with pytest.raises(ValueError, match="must"):
         parse_instant_ms(written)
+
+
+@pytest.mark.parametrize("seconds", [1, 1_769_850_000, 99_999_999_999])
+def test_a_number_of_seconds_is_refused_with_the_milliseconds_to_send(seconds: int) -> None:
+    with pytest.raises(ValueError, match=f"must be Unix milliseconds: .* {seconds * 1_000}$"):
+        parse_instant_ms(seconds)
+
+
+def test_a_moment_that_is_more_than_a_day_past_is_refused() -> None:
+    now_ms = 1_769_850_000_000.5
+    for instant_ms in (0, 1_769_850_000_000 - DAY + 1, 1_769_850_000_001):
+        check_not_past(instant_ms, now_ms)
+    with pytest.raises(ValueError, match=r"more than a day past, in Unix milliseconds: 1769763600000 is 2026-01-30T"):
+        check_not_past(1_769_850_000_000 - DAY, now_ms)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ FILTER = Filter(
     id_prefix="o-",
     labels={"customer": "42"},
     reason="",
+    reason_pattern="card *",
 )
 
 
@@ -42,7 +43,15 @@ def test_filter_is_read_as_it_was_written(wanted: Filter) -> None:
 def test_reason_is_about_ended_messages_unless_states_are_given() -> None:
     assert Filter(reason="x").wanted_states == (State.EXPIRED, State.DEAD)
     assert Filter(reason="x", states=(State.WAITING,)).wanted_states == (State.WAITING,)
+    assert Filter(reason_pattern="x*").wanted_states == (State.EXPIRED, State.DEAD)
     assert Filter().wanted_states == SHOWN_STATES
+
+
+def test_reason_is_the_whole_reason_and_only_its_pattern_knows_asterisks() -> None:
+    assert [Filter(reason="err *").takes_reason(each) for each in ("err *", "err 1")] == [True, False]
+    assert [Filter(reason_pattern="err *").takes_reason(each) for each in ("err *", "err 1")] == [True, True]
+    assert not Filter(reason="err *", reason_pattern="card*").takes_reason("err *")
+    assert [Filter(reason="").takes_reason(each) for each in ("", "err")] == [True, False]
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z0-9_.-]{1,40}", fullmatch=True), st.text().filter(valid_value), max_size=4))

@@ -165,3 +165,17 @@ def test_search_for_rare_matches_ends(expression: str) -> None:
 def test_wrong_expression_is_refused_with_its_fault(expression: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         cron.check(expression)
+
+
+@pytest.mark.parametrize(
+    ("word", "fields"),
+    [("@yearly", "0 0 1 1 *"), (" @daily ", "0 0 * * *"), ("@hourly", "0 * * * *"), ("5 4 * * *", "5 4 * * *")],
+)
+def test_a_word_stands_for_five_fields(word: str, fields: str) -> None:
+    assert cron.written_out(word) == fields
+    cron.check(cron.written_out(word))
+
+
+def test_an_unknown_word_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="must have 5 fields, or be one of @yearly, @annually, @monthly, "):
+        cron.check("@reboot")

@@ -17,6 +17,7 @@ from bridge.service.schedules.plan import (
     Overlap,
     Rules,
     is_decided,
+    owed,
     plan,
     wake_ms,
 )
@@ -121,6 +122,7 @@ def test_each_tick_is_decided_once_whenever_somebody_plans(
     rules = Rules(missed=missed, missed_max=1_000)
     position_ms = now_ms = NOON_MS
     sent: list[int] = []
+    due: list[int] = []
     late: list[int] = []
     for pause_ms in pauses_ms:
         now_ms += pause_ms
@@ -129,14 +131,26 @@ def test_each_tick_is_decided_once_whenever_somebody_plans(
         assert all(position_ms < tick.at_ms <= planned.position_ms for tick in planned.ticks)
         assert len(planned.ticks) <= MOST_TICKS
         sent += [tick.at_ms for tick in planned.ticks]
+        due += [tick.due_ms for tick in planned.ticks]
         late += [tick.at_ms for tick in planned.ticks if tick.due_ms < now_ms - GRACE_MS]
         position_ms = planned.position_ms
     every_tick = [tick.at_ms for tick in between(timing, "s", NOON_MS, position_ms)]
     assert sent == sorted(set(sent))
-    if missed is Missed.ALL and len(every_tick) <= 1_000:
+    assert due == sorted(set(due))
+    # None is cut off if those that one plan finds missed are not more than the rules take.
+    if missed is Missed.ALL and len(list(between(timing, "s", NOON_MS, now_ms))) <= 1_000:
         assert sent == every_tick
     if missed is Missed.SKIP:
         assert not late
+
+
+def test_ticks_that_are_owed_end_now() -> None:
+    now_ms = NOON_MS + 3 * MINUTE_MS + 100
+    planned = owed(EVERY_MINUTE, Rules(missed=Missed.ALL), "s", NOON_MS, now_ms, former_lives=False)
+    assert [(tick.at_ms - NOON_MS) // MINUTE_MS for tick in planned.ticks] == [1, 2, 3]
+    assert planned.position_ms == now_ms
+    soon_ms = NOON_MS + 4 * MINUTE_MS - 100
+    assert owed(EVERY_MINUTE, Rules(), "s", now_ms, soon_ms, former_lives=False).ticks == []
 
 
 def record(state: State, created_ms: int) -> Message:

@@ -14,6 +14,7 @@ from bridge.service.policies import Policies
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
 from bridge.store.policies import write_policy
+from tests.effective import DEFAULTS, effective
 
 KEYS = Keys("delay")
 PAUSED = write_policy(Policy(paused=True))
@@ -36,7 +37,7 @@ class Redis:
         self.trips.append(len(commands))
         return [PAUSED if words == ("GET", KEYS.policy("paused")) else None for words in commands]
 
-    async def run(self, calls: Sequence[Call]) -> list[Any]:
+    async def run(self, calls: Sequence[Call[Any]]) -> list[Any]:
         await self.commands([(call.script.name,) for call in calls])
         return [self.taken for _ in calls]
 
@@ -86,7 +87,7 @@ def broker() -> Broker:
 
 @pytest.fixture
 def policies(redis: Redis, broker: Broker) -> Policies:
-    return Policies(redis, KEYS, broker)  # type: ignore[arg-type]
+    return Policies(redis, KEYS, broker, DEFAULTS)  # type: ignore[arg-type]
 
 
 async def test_policies_of_many_topics_are_read_a_thousand_in_a_round_trip(redis: Redis, policies: Policies) -> None:
@@ -96,7 +97,7 @@ async def test_policies_of_many_topics_are_read_a_thousand_in_a_round_trip(redis
     assert redis.trips == [1_000, 1_000, 500]
     assert [policy.paused for policy in found] == [True, *[False] * 2_499]
     # They are known for two seconds.
-    assert await policies.seen_all([*topics, "other"]) == [*found, Policy()]
+    assert await policies.seen_all([*topics, "other"]) == [*found, effective()]
     assert await policies.seen("paused") == found[0]
     assert redis.trips == [1_000, 1_000, 500, 1]
 
@@ -162,7 +163,7 @@ async def test_topic_that_its_maker_may_not_make_is_not_made(redis: Redis, broke
 async def test_topic_whose_queues_rabbitmq_has_is_no_new_one(redis: Redis, broker: Broker, policies: Policies) -> None:
     redis.taken = 5
     broker.queues = {"lost"}
-    assert await policies.used("lost", MAKER) == Policy()
+    assert await policies.used("lost", MAKER) == effective()
 
 
 async def test_topic_that_another_process_removed_is_counted_again(

@@ -11,6 +11,7 @@ from bridge.model.values import Release
 from bridge.service.policies import Policies
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
+from tests.effective import DEFAULTS
 
 KEYS = Keys("delay")
 
@@ -23,7 +24,7 @@ class Redis:
     async def command(self, *words: Any) -> Any:
         return self.stored
 
-    async def run(self, calls: Sequence[Call]) -> list[int]:
+    async def run(self, calls: Sequence[Call[Any]]) -> list[int]:
         former, self.stored = self.stored, calls[0].args[1]
         assert calls[0].args[0] == (former or b"")
         return [1]
@@ -46,7 +47,7 @@ class Broker:
 
 async def test_topic_that_is_checked_again_before_it_was_bound_ends_checked() -> None:
     broker = Broker()
-    policies = Policies(Redis(), KEYS, broker)  # type: ignore[arg-type]
+    policies = Policies(Redis(), KEYS, broker, DEFAULTS)  # type: ignore[arg-type]
     to_direct = asyncio.create_task(policies.change("orders", lambda policy: replace(policy, release=Release.DIRECT)))
     await broker.asked.wait()
     await policies.change("orders", lambda policy: replace(policy, release=Release.CHECKED, max_retry=5))

@@ -13,11 +13,12 @@ import pytest
 from bridge.broker.publications import Publication, Route
 from bridge.model.errors import SendUnderWay, StoreUnavailable
 from bridge.model.message import CopyKind, Envelope, State
-from bridge.model.values import Draft, Policy, Release, Sent
+from bridge.model.values import Draft, Effective, Policy, Release, Sent
 from bridge.service.sending import Sending
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
 from bridge.store.records import Records
+from tests.effective import effective
 
 VERDICTS = {
     "schedule": (b"created", State.UNCONFIRMED),
@@ -37,7 +38,7 @@ class Servers:
     def __init__(self) -> None:
         self.asked: list[tuple[str, float | None]] = []
         self.published: list[Publication] = []
-        self.policy = Policy()
+        self.policy = effective()
         self.busy: set[str] = set()
         self.refusing = False
         self.clock = SimpleNamespace(now_ms=lambda: 1_000, latest_ms=lambda: 1_001.5)
@@ -45,12 +46,15 @@ class Servers:
     def apart(self, keys: Sequence[str]) -> list[list[int]]:
         return [list(range(len(keys)))]
 
-    async def run(self, calls: Sequence[Call], until_s: float | None = None) -> list[Any]:
+    async def run(self, calls: Sequence[Call[Any]], until_s: float | None = None) -> list[Any]:
         self.asked += [(call.script.name, until_s) for call in calls]
         if self.refusing:
             raise StoreUnavailable("Redis refuses")
         verdicts = [BUSY if call.message_id in self.busy else VERDICTS[call.script.name] for call in calls]
-        return [self.answer(*verdict) for verdict in verdicts]
+        return [call.read(call, self.answer(*verdict)) for call, verdict in zip(calls, verdicts, strict=True)]
+
+    async def run_each(self, calls: Sequence[Call[Any]], until_s: float | None = None) -> list[Any]:
+        return await self.run(calls, until_s)
 
     def answer(self, verdict: bytes, state: State) -> list[Any]:
         return [verdict, 1_000, 0, int(state), *[3] * 12, b""]
@@ -60,7 +64,7 @@ class Servers:
         self.published += publications
         return [None] * len(publications)
 
-    async def used(self, topic: str, maker: object = None) -> Policy:
+    async def used(self, topic: str, maker: object = None) -> Effective:
         return self.policy
 
     def unsettled(self, topic: str) -> bool:
@@ -120,8 +124,8 @@ async def test_first_sends_to_a_new_topic_go_through_the_checkpoint(
     release: Release,
     ways: list[tuple[Route, CopyKind]],
 ) -> None:
-    monkeypatch.setattr("bridge.service.detours._RELEASED_WITHIN_S", 0.0)
-    servers.policy = Policy(release=release)
+    monkeypatch.setattr("bridge.service.detours.WITHIN_S", 0.0)
+    servers.policy = effective(Policy(release=release))
     drafts = [replace(draft(f"o-{number}"), topic=topic) for number in range(3)]
     await sending(servers, answer_within_s=2).send_many(drafts)
     assert [(one.route, one.kind) for one in servers.published] == ways

@@ -27,9 +27,12 @@ class OneTrip:
         self.answers = answers
         self.asked: list[list[str]] = []
 
-    async def run(self, calls: Sequence[Call]) -> list[Any]:
+    async def run(self, calls: Sequence[Call[Any]]) -> list[Any]:
         self.asked.append([call.script.name for call in calls])
-        return [self._answer(*self.answers[call.script.name]) for call in calls]
+        return [call.read(call, self._answer(*self.answers[call.script.name])) for call in calls]
+
+    async def run_both(self, one: Call[Any], other: Call[Any]) -> list[Any]:
+        return await self.run([one, other])
 
     def _answer(self, verdict: str, state: State | None, extra: bytes) -> list[Any]:
         fields = [] if state is None else [int(state), *[3] * 12, b""]
@@ -39,6 +42,7 @@ class OneTrip:
 def settling(store: OneTrip) -> Settling:
     records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
     context: Any = SimpleNamespace(
+        part_name=str,
         store=store,
         records=records,
         topics=None,

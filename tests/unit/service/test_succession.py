@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from bridge.broker.publications import Publication, Route
-from bridge.model.errors import BrokerUnavailable, StoreUnavailable
+from bridge.model.errors import BrokerUnavailable, StoreUnavailable, UnnamedVerdict
 from bridge.model.message import Copy, Envelope
 from bridge.service.succession import Step, Succession, named
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
-from bridge.store.outcomes import Outcome
+from bridge.store.outcomes import NoRule, Outcome
 from bridge.store.records import Records
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import LeaseVerdict, LookVerdict
 
+UNNAMED = UnnamedVerdict("defer")
 AWAY = StoreUnavailable("away")
 REFUSED = BrokerUnavailable("refused")
 RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
@@ -24,7 +25,7 @@ RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
 
 class Servers:
     """Logs what steps ask of RabbitMQ and Redis. `refused`: ids whose publish fails. `answers`: the verdicts of each
-    round trip to Redis, in order; after the last, every call is answered with `acked`."""
+    round trip to Redis, in order; after the last, every call is answered with `leased`."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -35,13 +36,19 @@ class Servers:
         self.log.append("publish " + " ".join(f"{one.route.value}:{one.copy.id}" for one in publications))
         return [REFUSED if one.copy.id in self.refused else None for one in publications]
 
-    async def run(self, calls: Sequence[Call]) -> list[Any]:
+    async def run(self, calls: Sequence[Call[Any]]) -> list[Any]:
         announcing = calls[0].script.name == "announce"
         self.log.append(("announce " if announcing else "name ") + " ".join(call.message_id for call in calls))
-        verdicts = self.answers.pop(0) if self.answers else ["acked"] * len(calls)
+        verdicts = self.answers.pop(0) if self.answers else ["leased"] * len(calls)
         if isinstance(verdicts, Exception):
             raise verdicts
-        return [[verdict.encode(), 0, 0] for verdict in verdicts]
+        return [call.read(call, [verdict.encode(), 0, 0]) for call, verdict in zip(calls, verdicts, strict=True)]
+
+    async def run_each(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        try:
+            return await self.run(calls)
+        except NoRule:
+            return [UNNAMED, *(call.read(call, [b"leased", 0, 0]) for call in calls[1:])]
 
 
 class Delivery:
@@ -86,10 +93,14 @@ def publication(message_id: str, route: Route = Route.WHEEL) -> Publication:
     return Publication(copy=copy, route=route)
 
 
-def step(servers: Servers, message_id: str, **others: Any) -> Step:
+def lease(message_id: str) -> Call[Outcome[LeaseVerdict]]:
+    return RECORDS.lease(publication(message_id).copy, next_nonce=9, lease_ms=1, arrives_in_ms=1)
+
+
+def step(servers: Servers, message_id: str, **others: Any) -> Step[Any]:
     return Step(
         publication=publication(message_id),
-        name=RECORDS.ack("orders", message_id, epoch=None),
+        name=lease(message_id),
         delivery=Delivery(servers, message_id),  # type: ignore[arg-type]
         **others,
     )
@@ -101,7 +112,7 @@ async def test_a_batch_is_published_then_named_then_acknowledged_together(
     results = await succession.perform([step(servers, "a"), step(servers, "b")])
 
     assert servers.log == ["publish wheel:a wheel:b", "name a b", "ack a", "ack b"]
-    assert [named(result).verdict for result in results] == [Verdict.ACKED, Verdict.ACKED]
+    assert [named(result).verdict for result in results] == [LeaseVerdict.LEASED, LeaseVerdict.LEASED]
 
 
 async def test_an_empty_step_asks_no_server(servers: Servers, succession: Succession) -> None:
@@ -109,7 +120,7 @@ async def test_an_empty_step_asks_no_server(servers: Servers, succession: Succes
     assert servers.log == []
 
 
-def announced(servers: Servers, message_id: str, **others: Any) -> Step:
+def announced(servers: Servers, message_id: str, **others: Any) -> Step[Any]:
     copy = publication(message_id).copy
     return step(servers, message_id, announce=RECORDS.announce(copy, arrives_ms=1, now_ms=0), **others)
 
@@ -125,13 +136,13 @@ async def test_copies_are_announced_together_before_the_first_is_published(
 
 async def test_a_copy_that_was_not_announced_is_not_published(servers: Servers, succession: Succession) -> None:
     servers.answers = [AWAY]
-    back = Step(publication=publication("back", Route.READY), delivery=Delivery(servers, "a"))  # type: ignore[arg-type]
+    back: Step[Any] = Step(publication=publication("back", Route.READY), delivery=Delivery(servers, "a"))  # type: ignore[arg-type]
     results = await succession.perform(
         [announced(servers, "a", instead=lambda _: back), announced(servers, "b"), step(servers, "c")]
     )
 
     assert results[:2] == [AWAY, AWAY]
-    assert named(results[2]).verdict is Verdict.ACKED
+    assert named(results[2]).verdict is LeaseVerdict.LEASED
     assert servers.log == [
         "announce a b",
         "requeue b",
@@ -150,7 +161,7 @@ async def test_a_copy_that_was_not_published_is_never_named_and_its_delivery_is_
     refused, outcome = await succession.perform([step(servers, "a"), step(servers, "b")])
 
     assert refused is REFUSED
-    assert named(outcome).verdict is Verdict.ACKED
+    assert named(outcome).verdict is LeaseVerdict.LEASED
     assert servers.log == ["publish wheel:a wheel:b", "requeue a", "name b", "ack b"]
 
 
@@ -159,7 +170,7 @@ async def test_the_alternative_takes_over_the_delivery_after_a_failed_publish(
 ) -> None:
     servers.refused = {"a"}
     delivery: Any = Delivery(servers, "a")
-    back = Step(publication=publication("back", Route.READY), delivery=delivery)
+    back: Step[Any] = Step(publication=publication("back", Route.READY), delivery=delivery)
     (result,) = await succession.perform([step(servers, "a", instead=lambda _: back)])
 
     assert result is REFUSED
@@ -168,7 +179,7 @@ async def test_the_alternative_takes_over_the_delivery_after_a_failed_publish(
 
 async def test_deliveries_are_put_back_when_redis_does_not_answer(servers: Servers, succession: Succession) -> None:
     servers.answers = [AWAY]
-    back = Step(publication=publication("back", Route.READY), delivery=Delivery(servers, "b"))  # type: ignore[arg-type]
+    back: Step[Any] = Step(publication=publication("back", Route.READY), delivery=Delivery(servers, "b"))  # type: ignore[arg-type]
     results = await succession.perform([step(servers, "a"), step(servers, "b", instead=lambda _: back)])
 
     assert results == [AWAY, AWAY]
@@ -181,9 +192,18 @@ async def test_deliveries_are_put_back_when_redis_does_not_answer(servers: Serve
     ]
 
 
+async def test_what_no_rule_names_is_put_back_and_holds_up_no_other(servers: Servers, succession: Succession) -> None:
+    servers.answers = [["defer", "leased"]]
+    results = await succession.perform([step(servers, "a"), step(servers, "b")])
+
+    assert results[0] is UNNAMED
+    assert named(results[1]).verdict is LeaseVerdict.LEASED
+    assert servers.log == ["publish wheel:a wheel:b", "name a b", "requeue a", "ack b"]
+
+
 async def test_a_claim_is_not_abandoned_when_redis_does_not_answer(servers: Servers, succession: Succession) -> None:
     servers.answers = [AWAY]
-    name = RECORDS.ack("orders", "a", epoch=None)
+    name = lease("a")
     (result,) = await succession.perform(
         [Step(publication=publication("a"), name=name, instead=lambda _: Step(name=name))]
     )
@@ -193,20 +213,20 @@ async def test_a_claim_is_not_abandoned_when_redis_does_not_answer(servers: Serv
 
 
 async def test_a_copy_ahead_of_its_record_is_asked_about_again(servers: Servers, succession: Succession) -> None:
-    servers.answers = [["acked", "ahead"], ["ahead"], ["acked"]]
+    servers.answers = [["leased", "ahead"], ["ahead"], ["leased"]]
     results = await succession.perform([step(servers, "a"), step(servers, "b")])
 
-    assert [named(result).verdict for result in results] == [Verdict.ACKED, Verdict.ACKED]
+    assert [named(result).verdict for result in results] == [LeaseVerdict.LEASED, LeaseVerdict.LEASED]
     assert servers.log[1:4] == ["name a b", "name b", "name b"]
 
 
 async def test_a_step_that_follows_the_outcome_comes_before_the_acknowledgement(
     servers: Servers, succession: Succession
 ) -> None:
-    servers.answers = [["hold", "acked"]]
+    servers.answers = [["hold", "leased"]]
 
-    def park(outcome: Outcome) -> Step | None:
-        if outcome.verdict is not Verdict.HOLD:
+    def park(outcome: Outcome[Any]) -> Step[Any] | None:
+        if outcome.verdict is not LeaseVerdict.HOLD:
             return None
         return Step(publication=publication("parked"), delivery=Delivery(servers, "a"))  # type: ignore[arg-type]
 
@@ -216,14 +236,14 @@ async def test_a_step_that_follows_the_outcome_comes_before_the_acknowledgement(
 
 
 async def test_the_outcome_of_a_step_that_follows_is_the_result(servers: Servers, succession: Succession) -> None:
-    servers.answers = [["stale", "acked"], ["unknown"]]
+    servers.answers = [["ghost", "leased"], ["unknown"]]
 
-    def look(outcome: Outcome) -> Step | None:
-        return None if outcome.verdict is Verdict.ACKED else Step(name=RECORDS.look("orders", "c"))
+    def look(outcome: Outcome[Any]) -> Step[Any] | None:
+        return None if outcome.verdict is LeaseVerdict.LEASED else Step(name=RECORDS.look("orders", "c"))
 
     results = await succession.perform([step(servers, "a", then=look), step(servers, "b", then=look)])
 
-    assert [named(result).verdict for result in results] == [Verdict.UNKNOWN, Verdict.ACKED]
+    assert [named(result).verdict for result in results] == [LookVerdict.UNKNOWN, LeaseVerdict.LEASED]
 
 
 async def test_a_delivery_is_requeued_when_a_call_fails_by_our_fault(servers: Servers, succession: Succession) -> None:

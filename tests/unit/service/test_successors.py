@@ -9,6 +9,7 @@ import pytest
 from bridge.model.message import UNSET, Copy, Envelope
 from bridge.model.values import Policy
 from bridge.service.successors import completed
+from tests.effective import effective
 
 CLIENTS = Copy(
     topic="orders", id="o-1", epoch=0, nonce=0, attempt=1, max_retry=UNSET, due_ms=1_000, expires_ms=0, created_ms=500,
@@ -30,5 +31,5 @@ CLIENTS = Copy(
 def test_topic_fills_in_what_a_client_left_out(
     own: dict[str, int], policy: Policy, max_retry: int, expires_ms: int
 ) -> None:
-    copy = completed(replace(CLIENTS, **own), policy, 3)  # type: ignore[arg-type]
+    copy = completed(replace(CLIENTS, **own), effective(policy))  # type: ignore[arg-type]
     assert (copy.max_retry, copy.expires_ms) == (max_retry, expires_ms)

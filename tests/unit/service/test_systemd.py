@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from bridge.cli.joined_notices import JoinedNotices
+from bridge.model.part_state import OK
 from bridge.service.service import Service
+from bridge.service.supervisor import Status
 from bridge.service.systemd import Notices
 from bridge.settings.settings import Settings
 
@@ -125,8 +127,7 @@ async def test_silent_worker_ends_the_beat_until_it_is_started_again(manager: Ma
 
 
 class _Endless:
-    name = "endless"
-    state = "ok"
+    status = Status("endless", state=OK)
 
     async def run(self) -> None:
         await asyncio.get_running_loop().create_future()

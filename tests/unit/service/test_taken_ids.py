@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from bridge.model.message import Copy, Envelope, Record, State, aside_id, taken_id, valid_id
+from bridge.model.message import Copy, Envelope, Record, State, aside_id, may_be_sent, taken_id, valid_id
 from bridge.service.succession import Step
-from bridge.service.taken_ids import followed, sought
+from bridge.service.taken_ids import LetterVerdict, followed, names, sought
 from bridge.store.keys import Keys
 from bridge.store.outcomes import Outcome
 from bridge.store.records import Records
-from bridge.store.verdicts import Verdict
+from bridge.store.verdicts import DropVerdict, LookVerdict
 
 RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
 DELIVERY: Any = object()
@@ -29,62 +29,111 @@ LETTER = Copy(
     created_ms=1,
     envelope=Envelope(),
 )
-FOUND = Record("orders", "m-1~dead77", State.DEAD, 3, 77, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0, "refused", "")
+FOUND = Record("orders", "m-1", State.DEAD, 3, 77, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0, "refused", "")
 
 
-def outcome(verdict: Verdict, record: Record | None = None) -> Outcome:
+def outcome(verdict: LetterVerdict, record: Record | None = None) -> Outcome[LetterVerdict]:
     return Outcome(verdict, 0, 0, record)
 
 
-NONE = outcome(Verdict.UNKNOWN)
-ASIDE = outcome(Verdict.FOUND, FOUND)
-REPLAYED = outcome(Verdict.FOUND, replace(FOUND, state=State.WAITING))
-DROPPED = outcome(Verdict.FOUND, replace(FOUND, state=State.DELETED, forget_ms=9))
-LOOK, DROP, DROP_ASIDE = "look m-1~dead77", "drop m-1", "drop m-1~dead77"
+def at(name: str, **changes: Any) -> Outcome[LetterVerdict]:
+    """The record of the letter's message under a name, changed so."""
+    return outcome(LookVerdict.FOUND, replace(FOUND, id=name, **changes))
 
 
-def drop(letter: Copy, delivery: Any) -> Step:
+FIRST, SECOND, THIRD = "m-1", "m-1~dead77", "m-1~dead77~dead77"
+NONE = outcome(LookVerdict.UNKNOWN)
+REPLAYED: Any = {"state": State.WAITING, "epoch": 4, "nonce": 5}
+NEW: Any = {"state": State.WAITING, "epoch": 4, "nonce": 6, "created_ms": 9}
+UNRELATED: Any = {"state": State.WAITING, "epoch": 1, "nonce": 6, "created_ms": 9}
+DROPPED: Any = {"state": State.DELETED, "forget_ms": 9}
+ALIVE: Any = {"state": State.LEASED, "epoch": 2, "nonce": 4}
+DONE, TAKEN = outcome(DropVerdict.DROPPED), outcome(DropVerdict.STALE)
+OTHERS = len(names(LETTER))
+
+
+def drop(letter: Copy, delivery: Any) -> Step[LetterVerdict]:
     return Step(name=RECORDS.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce), delivery=delivery)
 
 
-def calls_of(step: Step | None, outcomes: list[Outcome]) -> list[str]:
-    """The calls of a step and of those that follow, each answered with the next outcome."""
+def calls_of(step: Step[LetterVerdict] | None, outcomes: list[Outcome[LetterVerdict]]) -> list[str]:
+    """The calls of a step and of those that follow, each answered with the next outcome, and what becomes of the
+    delivery."""
     calls: list[str] = []
+    is_kept = False
     while step is not None and step.name is not None:
         assert step.delivery is DELIVERY
         calls.append(f"{step.name.script.name} {step.name.message_id}")
-        step = step.then(outcomes[len(calls) - 1]) if step.then is not None else None
-    return calls
+        given = outcomes[len(calls) - 1]
+        following = step.then(given) if step.then is not None else None
+        is_kept = following is None and step.keep is not None and step.keep(given)
+        step = following
+    assert len(calls) == len(outcomes)
+    return [*calls, "hold" if is_kept else "ack"]
+
+
+def looks(count: int) -> list[str]:
+    return [f"look {name}" for name in names(LETTER)[:count]]
 
 
 @pytest.mark.parametrize(
     ("outcomes", "calls"),
     [
-        ([NONE, outcome(Verdict.DROPPED)], [LOOK, DROP]),
-        ([ASIDE, outcome(Verdict.DROPPED)], [LOOK, DROP_ASIDE]),
-        ([REPLAYED, outcome(Verdict.STALE), REPLAYED], [LOOK, DROP, LOOK]),
-        ([DROPPED, outcome(Verdict.GHOST), DROPPED], [LOOK, DROP, LOOK]),
-        ([NONE, outcome(Verdict.UNKNOWN)], [LOOK, DROP]),
-        ([NONE, outcome(Verdict.STALE), ASIDE, outcome(Verdict.DROPPED)], [LOOK, DROP, LOOK, DROP_ASIDE]),
-        ([NONE, outcome(Verdict.GHOST), ASIDE, outcome(Verdict.GHOST)], [LOOK, DROP, LOOK, DROP_ASIDE]),
-        ([NONE, outcome(Verdict.GHOST), NONE], [LOOK, DROP, LOOK]),
+        pytest.param([at(FIRST), DONE], [*looks(1), f"drop {FIRST}", "ack"], id="own name"),
+        pytest.param([at(FIRST, **NEW), at(SECOND), DONE], [*looks(2), f"drop {SECOND}", "ack"], id="second name"),
+        pytest.param(
+            [at(FIRST, **NEW), at(SECOND, **NEW), at(THIRD), DONE], [*looks(3), f"drop {THIRD}", "ack"], id="third name"
+        ),
+        pytest.param([NONE, NONE, at(THIRD), DONE], [*looks(3), f"drop {THIRD}", "ack"], id="forgotten takers"),
+        pytest.param(
+            [at(FIRST), TAKEN, at(SECOND), TAKEN, at(THIRD), DONE],
+            [looks(1)[0], f"drop {FIRST}", looks(2)[1], f"drop {SECOND}", looks(3)[2], f"drop {THIRD}", "ack"],
+            id="taken while it is decided about",
+        ),
+        pytest.param([at(FIRST, **REPLAYED)], [*looks(1), "ack"], id="replayed"),
+        pytest.param([at(FIRST, **DROPPED)], [*looks(1), "ack"], id="dropped"),
+        pytest.param([at(FIRST, **NEW), at(SECOND, **REPLAYED)], [*looks(2), "ack"], id="replayed under second name"),
+        pytest.param([at(FIRST, **NEW), *[NONE] * (OTHERS - 1)], [*looks(OTHERS), "ack"], id="id taken after its end"),
+        pytest.param([at(FIRST, **ALIVE)], [*looks(1), "hold"], id="about to be named"),
+        pytest.param([NONE] * OTHERS + [DONE], [*looks(OTHERS), f"drop {FIRST}", "ack"], id="no record"),
+        pytest.param(
+            [at(FIRST, **UNRELATED), *[NONE] * (OTHERS - 1), DONE],
+            [*looks(OTHERS), f"drop {SECOND}", "ack"],
+            id="record lost and id taken",
+        ),
+        pytest.param([at(FIRST, **UNRELATED)] * OTHERS, [*looks(OTHERS), "hold"], id="no free name"),
     ],
 )
-def test_letter_is_sought_under_its_new_id_before_and_after_the_decision(
-    outcomes: list[Outcome], calls: list[str]
+def test_letter_is_acknowledged_only_under_its_own_record_or_when_it_was_certainly_settled(
+    outcomes: list[Outcome[LetterVerdict]], calls: list[str]
 ) -> None:
-    assert calls_of(sought(RECORDS, LETTER, DELIVERY, drop), outcomes) == calls
+    held: list[Any] = []
+    assert calls_of(sought(RECORDS, LETTER, DELIVERY, drop, held.append), outcomes) == calls
+    assert held == [DELIVERY] * (calls[-1] == "hold")
 
 
 @pytest.mark.parametrize(
     ("outcomes", "calls"),
     [
-        ([outcome(Verdict.DROPPED)], [DROP]),
-        ([outcome(Verdict.STALE), ASIDE, outcome(Verdict.DROPPED)], [DROP, LOOK, DROP_ASIDE]),
+        ([DONE], [f"drop {FIRST}", "ack"]),
+        ([TAKEN, at(SECOND), DONE], [f"drop {FIRST}", looks(2)[1], f"drop {SECOND}", "ack"]),
+        ([TAKEN, at(SECOND, **NEW), at(THIRD), DONE], [f"drop {FIRST}", *looks(3)[1:], f"drop {THIRD}", "ack"]),
+        ([TAKEN, *[NONE] * (OTHERS - 1)], [f"drop {FIRST}", *looks(OTHERS)[1:], "ack"]),
     ],
 )
-def test_letter_whose_id_is_taken_during_its_decision_is_followed(outcomes: list[Outcome], calls: list[str]) -> None:
+def test_letter_whose_id_is_taken_during_its_decision_is_followed(
+    outcomes: list[Outcome[LetterVerdict]], calls: list[str]
+) -> None:
     assert calls_of(followed(RECORDS, LETTER, DELIVERY, drop), outcomes) == calls
+
+
+@pytest.mark.parametrize("message_id", ["x", "x" * 200, "x" * 200 + "~dead1", "~dead1"])
+def test_names_of_a_letter_are_few_and_valid_and_nobody_can_send_the_last(message_id: str) -> None:
+    found = names(replace(LETTER, id=message_id, nonce=2**48 - 1))
+    assert len(found) <= 12
+    assert all(map(valid_id, found))
+    assert [may_be_sent(name) for name in found] == [True] * (len(found) - 1) + [False]
+    assert {taken_id(name) for name in found} == {taken_id(message_id)}
 
 
 @pytest.mark.parametrize("message_id", ["m-1", "m-1~dead77", "x" * 200, "~dead1"])

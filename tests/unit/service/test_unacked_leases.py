@@ -17,6 +17,7 @@ AFTER_MS = 2_000
 
 def leases(after_ms: int = AFTER_MS) -> UnackedLeases:
     context: Any = SimpleNamespace(
+        part_name=str,
         store=None,
         records=None,
         broker=SimpleNamespace(releases=None),

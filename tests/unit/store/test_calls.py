@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bridge.model.message import Copy, Envelope
@@ -13,21 +15,21 @@ RECORDS = Records(keys=Keys("delay", 16), retention_ms=1, tombstone_ms=2)
 HERE, ALSO_HERE, ELSEWHERE = "o-1", "o-32", "o-2"  # HERE and ALSO_HERE share an index bucket
 
 
-def ack(message_id: str, topic: str = "orders") -> Call:
+def ack(message_id: str, topic: str = "orders") -> Call[Any]:
     return RECORDS.ack(topic, message_id, epoch=7)
 
 
-def look(message_id: str) -> Call:
+def look(message_id: str) -> Call[Any]:
     return RECORDS.look("orders", message_id)
 
 
-def announce(message_id: str) -> Call:
+def announce(message_id: str) -> Call[Any]:
     call = RECORDS.announce(copy_of(message_id), arrives_ms=1, now_ms=0)
     assert call is not None
     return call
 
 
-def superseded(message_id: str) -> Call:
+def superseded(message_id: str) -> Call[Any]:
     return RECORDS.superseded([copy_of(message_id)])
 
 
@@ -68,7 +70,7 @@ def test_sample_ids_have_the_homes_their_names_say() -> None:
         ([ack(HERE)] * (MOST + 1), [list(range(MOST)), [MOST]]),
     ],
 )
-def test_calls_of_one_script_and_home_are_merged_in_order(calls: list[Call], groups: list[list[int]]) -> None:
+def test_calls_of_one_script_and_home_are_merged_in_order(calls: list[Call[Any]], groups: list[list[int]]) -> None:
     assert together(calls) == groups
 
 

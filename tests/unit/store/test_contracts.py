@@ -10,13 +10,15 @@ from redis.cluster import key_slot  # type: ignore[attr-defined]
 
 from bridge.model.lmstfy import LmstfyToken
 from bridge.model.message import Copy, Envelope, Record, State
+from bridge.store import transitions
 from bridge.store.answers import StoredAnswers
 from bridge.store.calls import Call
-from bridge.store.client import Store
+from bridge.store.client import Store, probe_call
 from bridge.store.keys import INDEXES, Keys
 from bridge.store.lmstfy import LmstfyStore
 from bridge.store.made_topics import MadeTopics
 from bridge.store.operations import Lease, StoredOperations
+from bridge.store.outcomes import NoRule
 from bridge.store.policies import StoredPolicies
 from bridge.store.rates import Rate, Rates
 from bridge.store.records import Claim, Confirmation, Entry, Records
@@ -26,12 +28,22 @@ from bridge.store.scripts import SCRIPTS, Script
 from bridge.store.task_ids import TaskIds
 from bridge.store.tokens import StoredTokens
 from bridge.store.topics_by_id import TopicsById
-from bridge.store.verdicts import BY_ANSWER, Verdict
+from bridge.store.transitions import Transition
 
 CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, fresh=1, labels="", by="-")
 CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, answer_by_ms=0, envelope=b"")
 ENTRY = Entry(
-    "o-1", nonce=2, created_ms=3, due_ms=4, expires_ms=0, max_retry=3, direct=0, envelope=b"", labels="", by="-"
+    "o-1",
+    nonce=2,
+    created_ms=3,
+    due_ms=4,
+    expires_ms=0,
+    max_retry=3,
+    direct=0,
+    instant=0,
+    envelope=b"",
+    labels="",
+    by="-",
 )
 RECORD_LUA = (files("bridge.store") / "lua" / "_record.lua").read_text()
 EACH_SCRIPT = pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
@@ -65,7 +77,7 @@ FACTS = {"epoch": 1, "nonce": 2, "attempt": 3, "max_retry": 4, "due_ms": 5, "exp
 COPY = Copy(topic="ns/orders", id="o-1", **FACTS, envelope=Envelope())
 
 
-def calls() -> dict[str, Call]:
+def calls() -> dict[str, Call[Any]]:
     """One call of every method of `Records`."""
     copy = COPY
     record = Record("ns/orders", "o-1", State.WAITING, 1, 2, 3, 4, 5, 0, 3, 4, 4, 0, 0, 0, "", "")
@@ -108,7 +120,7 @@ def calls() -> dict[str, Call]:
     }
 
 
-def calls_beside_records() -> dict[str, Call]:
+def calls_beside_records() -> dict[str, Call[Any]]:
     keys = Keys("delay")
     store = Store("redis://127.0.0.1:1/0", timeout_ms=1)
     operations = StoredOperations(store, keys)
@@ -122,11 +134,13 @@ def calls_beside_records() -> dict[str, Call]:
         "policy": StoredPolicies(store, keys).call("ns/orders", None, b"{}"),
         "place": TopicsById(store, keys).place("o-1", "ns/orders", keep_ms=1),
         "count_topic": MadeTopics(store, keys).call("0f4c19a2b7de", "ns/orders", 5),
+        "probe": probe_call(keys.probe(7)),
         "admit": Rates(store, keys).call("0f4c19a2b7de", "send", Rate(5)),
         "task_ids": TaskIds(store, keys).call(256),
         "begin_operation": operations.begin_call("01ARZ3NDEKTSV4RRFFQ69G5FAV", b"{}", 1_001),
         "take_operation": operations.take_call(1),
-        "save_operation": operations.save_call(Lease("01ARZ3NDEKTSV4RRFFQ69G5FAV", 1), b"{}", b"{}", ""),
+        "save_operation": operations.save_call(Lease("01ARZ3NDEKTSV4RRFFQ69G5FAV", 1, 1.0), b"{}", b"{}", "", ""),
+        "hold_operation": operations.hold_call(Lease("01ARZ3NDEKTSV4RRFFQ69G5FAV", 1, 1.0)),
         "begin_request": answers.begin_call("0f4c19a2b7de", b"i" * 16, b"f" * 16, b"h" * 8),
         "end_request": answers.end_call("0f4c19a2b7de", b"i" * 16, b"h" * 8, b"", forgets=False),
         "cancel_operation": operations.cancel_call("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
@@ -139,6 +153,7 @@ def calls_beside_records() -> dict[str, Call]:
 
 
 ALL_CALLS = calls() | calls_beside_records()
+TRANSITIONS = {one.script.name: one for one in vars(transitions).values() if isinstance(one, Transition)}
 
 
 def test_every_script_has_one_method_of_its_name() -> None:
@@ -198,9 +213,14 @@ def test_a_call_sends_what_the_header_names(name: str) -> None:
     endings |= {"policy": "/policy", "topics": "/topics", "made": "/made/{delay/topics}/0f4c19a2b7de"}
     endings |= {"operations": "/{:bulk}/operations", "operation_leases": "/{:bulk}/leases"}
     endings |= {"schedules": "/{:schedules}/names", "schedule_wakes": "/{:schedules}/wakes"}
-    endings |= {"schedule_leases": "/{:schedules}/leases", "schedule": "/{:schedules}/of/nightly"}
+    endings |= {
+        "schedule_leases": "/{:schedules}/leases",
+        "schedule_clock": "/{:schedules}/clock",
+        "schedule": "/{:schedules}/of/nightly",
+    }
     endings["operation"] = "/{:bulk}/operations/01ARZ3NDEKTSV4RRFFQ69G5FAV"
     endings |= {name: f"/idempotency/{{0f4c19a2b7de}}/{name}" for name in ("answers", "begun")}
+    endings |= {"probe": "/{:probe:7}/probe", "set": "/{:probe:7}/probe/set"}
     endings["records..."] = endings["record"]
     endings["window"] = "/lmstfy/rates/default/shop/01ARZ3NDEKTSV4RRFFQ69G5FAV/produce"
     assert all(key.endswith(endings[name]) for key, name in zip(call.keys, script.keys, strict=True))
@@ -222,11 +242,18 @@ def test_every_verdict_a_script_can_answer_is_named_in_its_header(script: Script
     assert not script.of_record or answered == verdicts_of(script)
 
 
-def test_the_verdicts_are_those_that_the_headers_name() -> None:
-    named = {word for script in SCRIPTS.values() if script.of_record for word in verdicts_of(script)}
+@pytest.mark.parametrize("name", [script.name for script in SCRIPTS.values() if script.of_record])
+def test_the_verdicts_of_a_script_are_those_that_its_header_names(name: str) -> None:
+    transition = TRANSITIONS[name]
 
-    assert named == {str(verdict) for verdict in Verdict}
-    assert {answer: str(verdict) for answer, verdict in BY_ANSWER.items()} == {word.encode(): word for word in named}
+    assert {str(verdict) for verdict in transition.verdicts} == verdicts_of(SCRIPTS[name])
+    assert ALL_CALLS[name].read is transition.read
+
+
+@pytest.mark.parametrize("name", [script.name for script in SCRIPTS.values() if script.of_record])
+def test_an_answer_that_the_header_does_not_name_has_no_reading(name: str) -> None:
+    with pytest.raises(NoRule, match=f"{name} answered 'defer'"):
+        ALL_CALLS[name].read(ALL_CALLS[name], [b"defer", 1, 0])
 
 
 @EACH_SCRIPT
@@ -259,13 +286,13 @@ def test_named_numbers_are_replaced_by_their_values(script: Script) -> None:
 @EACH_SCRIPT
 def test_a_script_touches_no_key_that_is_not_in_keys(script: Script) -> None:
     text = code(script.text)
-    touched = set(re.findall(r"redis\.call\('(?!TIME)\w+',\s*(\w+)", text))
+    touched = set(re.findall(r"redis\.p?call\('(?!TIME)\w+',\s*(\w+)", text))
 
     assert touched <= {"KEYS", "RECORD", "ENVELOPE", "FORGET_INDEX", "LABEL_INDEX", "key"}
     assert "key" not in touched or re.search(r"local key = KEYS\[", text)
     # Every command is a literal, so the check above sees all of them.
-    assert text.count("redis.call") == len(re.findall(r"redis\.call\('[A-Z]+'", text))
-    assert "pcall" not in text
+    assert len(re.findall(r"redis\.p?call", text)) == len(re.findall(r"redis\.p?call\('[A-Z]+'", text))
+    assert text.count("pcall") == text.count("redis.pcall")
     for number in re.findall(r"KEYS\[(\d+)\]", text):
         assert int(number) <= len(script.keys)
 
@@ -299,7 +326,11 @@ def test_a_call_has_the_fields_that_the_header_names(name: str, message: Any) ->
 @pytest.mark.parametrize(
     ("name", "given", "own"),
     [
-        ("fire", {"paused_ms": 8, "adopt": True}, {"paused_ms": 8, "adopt": 1, "ahead_ms": 5, "by": "-"}),
+        (
+            "fire",
+            {"paused_ms": 8, "adopt": True, "waited_ms": 9, "short_ms": 10},
+            {"paused_ms": 8, "adopt": 1, "ahead_ms": 5, "named": 0, "waited_ms": 9, "short_ms": 10, "by": "-"},
+        ),
         ("returned", {"by_ttl": True}, {"by_ttl": 1, "by": "-"}),
         (
             "lease",
@@ -311,6 +342,7 @@ def test_a_call_has_the_fields_that_the_header_names(name: str, message: Any) ->
                 "arrives_in_ms": 11,
                 "counted": 0,
                 "unacked": 1,
+                "waited": 0,
                 "by": "-",
             },
         ),
@@ -337,9 +369,9 @@ def test_a_missing_or_surplus_argument_raises() -> None:
     records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
 
     with pytest.raises(TypeError, match="extend takes"):
-        records._call("extend", "orders", "o-1", epoch=1)
+        records._call(transitions.EXTEND, "orders", "o-1", epoch=1)
     with pytest.raises(KeyError):
-        records._call("extend", "orders", "o-1", epoch=1, nonce=2, lease=3, by="")
+        records._call(transitions.EXTEND, "orders", "o-1", epoch=1, nonce=2, lease=3, by="")
 
 
 def test_a_record_has_no_default_that_would_hide_a_field_a_script_leaves_out() -> None:

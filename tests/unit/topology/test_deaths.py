@@ -62,6 +62,7 @@ def test_strip_removes_only_headers_of_the_broker() -> None:
         "x-last-death-exchange": "delay.seconds",
         "x-delivery-count": 3,
         "x-acquired-count": 4,
+        "x-opt-delivery-time": 1_769_850_000_000,
         "x-delay-due": 5,
         "x-first-death-of-a-salesman": "kept",
     }

@@ -99,7 +99,7 @@ def test_lane_is_read_from_a_queue_name(prefix: str, queue: str, lane: int) -> N
 def test_each_further_lane_adds_one_wheel_and_nothing_else() -> None:
     one, three = plan.whole(ONE, checked=["orders"]), plan.whole(THREE, checked=["orders"])
 
-    assert (len(three.exchanges), len(three.every_queue)) == (15 + 2 * 10, 184 + 2 * 178)
+    assert (len(three.exchanges), len(three.every_queue)) == (15 + 2 * 10, 186 + 2 * 178)
     assert len({queue.name for queue in three.every_queue}) == len(three.every_queue)
     assert {*one.exchanges} < {*three.exchanges}
     assert {*one.bindings} < {*three.bindings}

@@ -155,6 +155,10 @@ def state(steps: tuple[Step, ...]) -> str:
         (READY, True, True, True, "wait", "dddn"),
         (replace(READY, held=7), True, True, True, "wait", "ddww"),
         (replace(READY, held=7), True, True, True, "deliver", "dddn"),
+        (replace(READY, elsewhere=["rabbit@b"]), True, True, True, "wait", "ddww"),
+        (replace(READY, elsewhere=["rabbit@b"]), True, True, True, "none", "dddn"),
+        (replace(READY, elsewhere=["rabbit@b"]), True, True, True, "deliver", "dddn"),
+        (replace(READY, held=7), True, True, True, "none", "ddww"),
         (replace(READY, held=None), True, True, True, "wait", "ddww"),
         (replace(READY, held=None), None, True, True, "wait", "ddww"),
         (replace(READY, held=None), False, True, True, "wait", "ddww"),
@@ -237,7 +241,7 @@ def test_file_keeps_what_is_needed_until_the_end(tmp_path: Path) -> None:
     kept = KeptFile(file.path).read("/").begun["orders"]
     assert (kept.towards, kept.exchange) == (
         "topic",
-        replace(GONE, held=None, users=(), feeders=(), policies=()),
+        replace(GONE, users=(), feeders=(), policies=()),
     )
     file.end("/", "orders", 20)
     assert (file.read("/").begun, file.read("/").held) == ({}, {"orders": 20})

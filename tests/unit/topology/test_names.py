@@ -48,7 +48,7 @@ def test_slots_of_an_earlier_version_keep_their_names() -> None:
 def test_no_two_objects_of_a_topology_share_a_name() -> None:
     whole = plan.whole(Names(), checked=["orders", "checkpoint"], direct=["due", "000d-00h-30m"])
 
-    assert len({queue.name for queue in whole.every_queue}) == len(whole.every_queue) == 177 + 5 + 8
+    assert len({queue.name for queue in whole.every_queue}) == len(whole.every_queue) == 177 + 7 + 8
     assert len({exchange.name for exchange in whole.exchanges}) == len(whole.exchanges) == 15
 
 

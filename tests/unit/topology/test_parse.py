@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.names import Names
-from topology.wheel import MAX_DELAY_MS, WheelKey, parse_key, route
+from topology.wheel import MAX_DELAY_MS, WheelKey, fault_of_key, parse_key, route
 
 parts = st.from_regex(r"[A-Za-z0-9_.-]{1,100}", fullmatch=True)
 topics = parts | st.tuples(parts, parts).map("/".join)
@@ -72,7 +72,28 @@ def test_malformed_key_is_not_parsed(key: str) -> None:
     assert parse_key(key) is None
 
 
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [
+        ("5.orders", "it has 2 of 8 parts"),
+        ("0.0.0.0.30.5.2", "it has 7 of 8 parts"),
+        ("10.0.0.0.0.0.0.orders", "hundreds-of-days is '10', and must be 0 to 9 without a leading zero"),
+        ("0.0.0.25.0.0.0.orders", "hours is '25', and must be 0 to 23 without a leading zero"),
+        ("0.0.0.0.60.61.0.orders", "minutes is '60', and must be 0 to 59 without a leading zero"),
+        ("0.0.0.0.0.05.0.orders", "seconds is '05', and must be 0 to 59 without a leading zero"),
+        ("0.0.0.0.0.0.x.orders", "tenths is 'x', and must be 0 to 9 without a leading zero"),
+        ("9.9.9.0.0.0.1.orders", "the delay is over 999 days"),
+        ("0.0.0.0.0.5.0.two words", "'two words' is not a topic"),
+        ("0.0.0.0.0.5.0.!lease.", "'!lease.' is not a topic"),
+    ],
+)
+def test_fault_of_a_malformed_key_names_the_digit_its_value_and_its_limit(key: str, fault: str) -> None:
+    assert parse_key(key) is None
+    assert fault_of_key(key) == fault
+
+
 @given(st.text())
 def test_parser_raises_no_error_for_any_text(key: str) -> None:
     parse_key(key)
     parse_key(f"0.0.0.0.0.5.0.{key}")
+    fault_of_key(key)

@@ -34,6 +34,7 @@ def test_environment_names_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resource_of("").attributes["service.name"] == "delays"
 
 
+@pytest.mark.expects_log("Failed to export %s batch due to timeout, max retries or shutdown.")
 def test_process_waits_a_limited_time_for_a_silent_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "_FLUSH_S", 0.1)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")

@@ -18,10 +18,11 @@ Part = TypeVar("Part")
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One thing that is wrong. `found`: where and what. An `error` breaks a promise or stops a bridge; a `warning` may
-    break one, or makes messages late."""
+    break one, or makes messages late. `remedy`: None if that of the check says all."""
 
     found: str
     severity: Literal["error", "warning"] = "error"
+    remedy: str | None = None
 
 
 Verdict = Sequence[Fault] | Missing

@@ -15,9 +15,9 @@ from yarl import URL
 
 from bridge.access.access import Undecided, asks_for_tokens
 from bridge.cli.listening import Files, addresses_of
+from bridge.model.tls import expires_s
 from bridge.settings.redis_url import parse_redis_url, redis_endpoints
 from bridge.settings.settings import Settings
-from bridge.settings.tls import expires_s
 from bridge.settings.unknown import complaints_about_unknown
 
 _CONNECT_S: Final = 5.0

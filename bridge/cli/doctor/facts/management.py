@@ -10,8 +10,8 @@ import httpx2
 
 from bridge.cli.doctor.facts.missing import Missing
 from bridge.cli.doctor.facts.rabbitmq import names_of, planned
+from bridge.model.tls import tls_failure
 from bridge.settings.settings import Settings
-from bridge.settings.tls import tls_failure
 from topology.management import Management, management, quoted
 from topology.plan import Plan, slots
 from topology.verify import MOST_EXPIRED

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bridge.cli.doctor.facts.missing import Missing
+from bridge.model.tls import tls_failure
 from bridge.settings.amqp_urls import amqp_endpoints
 from bridge.settings.settings import Settings
-from bridge.settings.tls import tls_failure
 from topology import plan
 from topology.channels import look_at_all, with_lanes_found
 from topology.connect import Connection, connected

@@ -1,6 +1,6 @@
 // Acts on all messages that a filter finds: counts them first, asks, and then does it.
 
-import { html } from './vendor/lit-html.js';
+import { html, nothing } from './vendor/lit-html.js';
 import { post } from './api.js';
 import { ask } from './dialog.js';
 import { count, plural } from './format.js';
@@ -34,6 +34,16 @@ function within(filter, action) {
   return { topic: '*', ...filter, state: states.filter((state) => action.takes.includes(state)) };
 }
 
+// Whether nothing but states narrows the choice.
+function takesAll({ topic, state, ...rest }) {
+  return topic === '*' && !Object.keys(rest).length;
+}
+
+const confirmField = html`<label
+  >This takes the messages of all topics. Type <strong>all topics</strong> to go on.
+  <input name="word" required pattern="all topics" autocomplete="off" title="all topics"
+/></label>`;
+
 async function run(action, filter, done) {
   const path = `v1/messages:${action.path}`;
   const values = action.fields
@@ -60,6 +70,7 @@ async function run(action, filter, done) {
       </p>`,
     action: `${action.does} ${count(preview.matched)}`,
     danger: action.danger,
+    fields: action.danger && takesAll(filter) ? confirmField : nothing,
     act: () => post(path, { ...filter, ...values, dry_run: false }),
   });
   if (!answer) return;

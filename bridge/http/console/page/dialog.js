@@ -57,8 +57,12 @@ export function ask({ title, text, fields = nothing, action, danger = false, act
 
   draw();
   dialog.showModal();
+  // It belongs to the page that opened it.
+  const left = () => dialog.close();
+  window.addEventListener('hashchange', left);
   return new Promise((resolve) => {
     dialog.addEventListener('close', () => {
+      window.removeEventListener('hashchange', left);
       dialog.remove();
       if (opener && opener.isConnected) opener.focus();
       resolve(result);

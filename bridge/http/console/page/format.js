@@ -47,6 +47,13 @@ export function local(instant) {
   });
 }
 
+// The time zone of all moments that the console shows and takes: `Europe/Vienna (GMT+1)`.
+export function zone(now = new Date()) {
+  const parts = new Intl.DateTimeFormat('en-GB', { timeZoneName: 'shortOffset' }).formatToParts(now);
+  const offset = parts.find((part) => part.type === 'timeZoneName').value;
+  return `${Intl.DateTimeFormat().resolvedOptions().timeZone} (${offset})`;
+}
+
 export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }

@@ -2,6 +2,7 @@
 
 import { html, nothing, render } from './vendor/lit-html.js';
 import { Problem, address } from './api.js';
+import { zone } from './format.js';
 import { listen, live, start, stop } from './live.js';
 import { empty, heading, link, problemBox } from './parts.js';
 import { PAGES, find } from './routes.js';
@@ -74,6 +75,7 @@ function frame() {
             : nothing
         }
       </section>
+      <p class="muted zone">Times are in ${zone()}.</p>
       ${problemBox(failure)} ${content} ${waiting ? empty('Loading …') : nothing}
     </main>
     <div id="toasts" role="status" aria-live="polite"></div>`;

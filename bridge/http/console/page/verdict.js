@@ -5,6 +5,7 @@ import { duration, plural } from './format.js';
 const LATE_MS = 1000; // the checkpoint is behind: a release usually takes some milliseconds
 const VERY_LATE_MS = 60000;
 const OLD_READY_MS = 300000;
+const MANY_DEAD = 100; // so many letters need a person: a receiver is broken, or nobody looks at them
 const FEW = 20; // so few releases say little about the share of late ones
 
 // Returns `level` (ok, warn, bad or unknown), a headline and the sentences that explain it.
@@ -39,6 +40,8 @@ export function verdict(overview, problem) {
   if (overview.queues && overview.queues.refused) {
     says.push(`${plural(overview.queues.refused, 'message lies', 'messages lie')} in the queue of refused messages.`);
   }
+  const dead = deadLetters(overview);
+  if (dead) says.push(`${plural(dead, 'dead letter waits', 'dead letters wait')} for a replay or a delete.`);
   const warnings = overview.findings.length - errors.length;
   if (warnings) says.push(`${plural(warnings, 'finding needs', 'findings need')} a look: see Health.`);
   return { ...heading(overview, problem, broken, errors, late), says };
@@ -53,7 +56,13 @@ function heading(overview, problem, broken, errors, late) {
   if (lateShare(overview.lateness) > 0.01)
     return { level: 'warn', title: 'Some messages were late in the last minute' };
   if (overview.oldest_ready_ms > OLD_READY_MS) return { level: 'warn', title: 'On time, but consumers are behind' };
+  if (deadLetters(overview) >= MANY_DEAD) return { level: 'warn', title: 'On time, but many messages are dead' };
   return { level: 'ok', title: 'Messages are on time' };
+}
+
+// How many there are; 0 while the first figures are missing.
+function deadLetters(overview) {
+  return overview.counts ? overview.counts.dead : 0;
 }
 
 // The share of releases that were over 100 ms late in the last minute; 0 if there were few.

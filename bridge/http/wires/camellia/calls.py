@@ -14,7 +14,7 @@ from bridge.http.wires.camellia.monitor import Monitor
 from bridge.http.wires.camellia.spring import Params
 from bridge.http.wires.cancel_on_disconnect import unless_gone
 from bridge.model.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from bridge.model.message import Envelope, Message, id_of
+from bridge.model.message import Envelope, Message, State, id_of
 from bridge.model.values import MAX_DELAY_MS, Draft, Leased
 from bridge.service.horizon import check_horizon
 
@@ -121,6 +121,8 @@ class Calls:
     async def get(self, params: Params) -> Answer:
         names = _checked(params.text("topic"), params.text("msgId"))
         message = await self._service.serving(names.topic).lookup.get(names.topic, names.id)
+        if message.record.state is State.DELETED and message.envelope is None:
+            raise NotFound(f"the message {message.record.id!r} was deleted and released")
         self._monitor.count(names.topic, "getMsg")
         return _success(delayMsg=names.shown(message))
 

@@ -74,7 +74,7 @@ def router(service: Pools, guard: Guard) -> APIRouter:
         verb, job_id = request.method, path and path["id"]
         if path is not None and job_id == "" and (verb, False) in handlers:
             return _moved(request)
-        if path is None or (verb, job_id is not None) not in handlers:
+        if path is None or job_id == "" or (verb, job_id is not None) not in handlers:
             return Response("404 page not found", 404, {"Content-Type": "text/plain"})
         need, call = handlers[verb, job_id is not None]
         try:
@@ -103,7 +103,7 @@ class _Calls:
 
     async def add(self, request: Request, caller: Caller, topic: str, _: str) -> dict[str, Any]:
         _check("uri", _invalid("topicParam.Topic", topic, _LONGEST_TOPIC))
-        given = await go_json.read(request, "addParam", _JOB, stream=True)
+        given = await go_json.read(request, "action.addParam", _JOB, stream=True)
         _check("body", _invalid("addParam.idParam.ID", given.get("id", ""), _LONGEST_ID))
         job = Job(
             topic=topic,
@@ -119,7 +119,7 @@ class _Calls:
             message = await self._find(topic, job.id)
             if message is None or message.record.state.ended:
                 raise _Failure("job is not exists")
-            await self._service.serving(draft.topic).replacing.put(draft, caller.maker)
+            await self._service.serving(draft.topic).replacing.put(draft, caller.maker, waits=True)
         elif (await self._service.serving(draft.topic).sending.send(draft, caller.maker)).replayed:
             raise _Failure("job is exists")
         return {}

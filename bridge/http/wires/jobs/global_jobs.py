@@ -54,7 +54,7 @@ class GlobalJobs:
         message_id, keep_ms = id_of(job.id), job.delay_s * 1_000 + _NOTED_MS
         await self._service.serving(draft.topic).topics.admit(draft.topic, caller.maker)
         before = await self._elsewhere(message_id, draft.topic, keep_ms, caller)
-        sent = await self._service.serving(draft.topic).replacing.put(draft)
+        sent = await self._service.serving(draft.topic).replacing.put(draft, waits=True)
         # Two clients may push the id to different topics at once. The push that looks last sees both jobs, and both
         # pushes keep the same job.
         rank = (sent.message.record.created_ms, draft.topic)

@@ -17,6 +17,7 @@ import orjson
 from starlette.requests import Request
 
 from bridge.http import off_loop
+from bridge.http.json_bounds import weigh
 
 SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -94,9 +95,11 @@ async def read(request: Request, struct: str, members: Mapping[str, GoType], *, 
 
 def unmarshal(document: bytes, struct: str, members: Mapping[str, GoType], *, stream: bool = False) -> dict[str, Any]:
     """Returns the members that the document gives. `stream`: text behind the JSON value is ignored, as by json.Decoder.
+    `struct`: the type, with its package if errors name that.
 
     Raises:
         GoJsonError
+        TooManyValues: reading the document would take too much memory.
     """
     value = _parse(document, stream=stream)
     if value is None:
@@ -115,8 +118,9 @@ def unmarshal(document: bytes, struct: str, members: Mapping[str, GoType], *, st
         if converted is None:
             is_number = isinstance(given, _Number) and member_type in (INT64, UINT)
             what = f"number {given}" if is_number else _type_name(given)
+            name_alone = struct.rpartition(".")[2]
             raise GoJsonError(
-                f"json: cannot unmarshal {what} into Go struct field {struct}.{member} of type {member_type.name}"
+                f"json: cannot unmarshal {what} into Go struct field {name_alone}.{member} of type {member_type.name}"
             )
         values[member] = converted
     return values
@@ -143,7 +147,7 @@ def marshal(value: Any) -> bytes:
 
 
 def _parse(document: bytes, *, stream: bool) -> Any:
-    text = document.decode(errors="replace").lstrip(" \t\r\n")
+    text = weigh(document).decode(errors="replace").lstrip(" \t\r\n")
     if not text:
         raise GoJsonError("EOF" if stream else "unexpected end of JSON input")
     try:

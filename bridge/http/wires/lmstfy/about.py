@@ -18,7 +18,7 @@ async def info(request: WireRequest) -> Response:
     """Lists queues by namespace. An unknown pool gets an empty body, as in the original."""
     pool = request.query.values.get("pool", "")
     if not request.wire.has_pool(pool):
-        return text(200, "")
+        return Response()
     queues_by_namespace: dict[str, list[str]] = {}
     for namespace, queue in sorted((await request.wire.queues(pool)).values()):
         queues_by_namespace.setdefault(namespace, []).append(queue)

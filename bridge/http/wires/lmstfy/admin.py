@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import parse_qsl
 
 import orjson
 from starlette.responses import Response
@@ -12,6 +11,7 @@ from bridge.http.wires.lmstfy.answers import Refusal, answer, document, indented
 from bridge.http.wires.lmstfy.grants import parse_token
 from bridge.http.wires.lmstfy.job_ids import new_request_id
 from bridge.http.wires.lmstfy.names import LONGEST, is_name
+from bridge.http.wires.lmstfy.parameters import pairs
 from bridge.http.wires.lmstfy.request import WireRequest
 from bridge.model.lmstfy import LmstfyToken, TokenLimit
 from bridge.settings.pools import DEFAULT
@@ -150,4 +150,4 @@ async def _form(request: WireRequest) -> dict[str, str]:
     if content_type != "application/x-www-form-urlencoded":
         return {}
     body = await request.body(_LARGEST_BYTES, "body too large")
-    return dict(reversed(parse_qsl(body.decode(errors="replace"), keep_blank_values=True)))
+    return dict(reversed([*pairs(body.decode(errors="replace"))]))

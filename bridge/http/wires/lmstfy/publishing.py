@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from starlette.responses import Response
 
 from bridge.http import off_loop, trace_context
+from bridge.http.errors import TooManyValues
+from bridge.http.json_elements import TooManyElements
 from bridge.http.wires.lmstfy.acking import end_job
 from bridge.http.wires.lmstfy.admission import Admitted
 from bridge.http.wires.lmstfy.answers import Refusal, answer
@@ -53,13 +56,15 @@ async def publish_bulk(request: WireRequest, admitted: Admitted) -> Response:
     largest = request.wire.settings.max_body
     body = await request.body(request.wire.settings.max_batch, "job too large")
     try:
-        jobs = await off_loop.parsed(elements, body)
+        jobs = await off_loop.parsed(partial(elements, most=MAX_JOBS), body)
+    except TooManyElements:
+        raise Refusal(400, error="too many jobs") from None
+    except TooManyValues:
+        raise Refusal(413, error="job too large") from None
     except NotAnArray:
         raise Refusal(400, error="request body should be an array of objects") from None
     if not jobs:
         raise Refusal(400, error="no jobs")
-    if len(jobs) > MAX_JOBS:
-        raise Refusal(400, error="too many jobs")
     if any(len(job) > largest for job in jobs):
         raise Refusal(413, error="job too large")
     headers = _attributes(request)

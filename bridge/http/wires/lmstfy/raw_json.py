@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from json import JSONDecoder
 from typing import Final, NoReturn
 
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
+from bridge.http import json_elements
+from bridge.http.json_bounds import weigh
+from bridge.http.json_elements import SPACE, NoArray
 
 
 class NotAnArray(ValueError):
@@ -17,48 +18,38 @@ def _refuse(constant: str) -> NoReturn:
     raise NotAnArray(constant)
 
 
-# The decoder only finds where an element ends. Parsing numbers as text allows numbers of any length.
+# The decoder only finds whether an element is valid. Parsing numbers as text allows numbers of any length.
 _DECODER: Final = JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse)
 
 
-def elements(document: bytes) -> list[bytes]:
-    """Returns the bytes of each element, and no element for `null`.
+def elements(document: bytes, *, most: int) -> list[bytes]:
+    """Returns the bytes of each element, and no element for `null`. Holds one element at a time as values.
 
     Raises:
         NotAnArray: the document is another value, or no valid JSON.
+        TooManyElements: there are more than `most`.
+        TooManyValues: an element has too many values to be read.
     """
-    # Bytes that are not UTF-8 are kept as they are.
-    text = document.decode(errors="surrogateescape")
-    try:
-        return _elements(text)
-    except (ValueError, IndexError, RecursionError):
-        raise NotAnArray from None
-
-
-def _elements(text: str) -> list[bytes]:
-    values: list[bytes] = []
-    at = _after_space(text, 0)
-    if text[at : at + 4] == "null":
-        at += 4
-    elif text[at] != "[":
-        raise NotAnArray
+    begin = document.lstrip(SPACE)
+    spans: list[tuple[int, int]] = []
+    if begin.startswith(b"null"):
+        end = len(b"null")
+    elif begin.startswith(b"["):
+        try:
+            spans, end = json_elements.elements(begin, 1, most=most)
+        except NoArray:
+            raise NotAnArray from None
     else:
-        at = _after_space(text, at + 1)
-        while text[at] != "]" or values:
-            end = _DECODER.raw_decode(text, at)[1]
-            values.append(text[at:end].encode(errors="surrogateescape"))
-            at = _after_space(text, end)
-            if text[at] == "]":
-                break
-            if text[at] != ",":
-                raise NotAnArray
-            at = _after_space(text, at + 1)
-        at += 1
-    if _after_space(text, at) != len(text):
         raise NotAnArray
-    return values
+    if begin[end:].strip(SPACE):
+        raise NotAnArray
+    return [_checked(begin[start:stop].strip(SPACE)) for start, stop in spans]
 
 
-def _after_space(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return at if space is None else space.end()
+def _checked(element: bytes) -> bytes:
+    try:
+        # Bytes that are not UTF-8 are kept as they are.
+        _DECODER.decode(weigh(element).decode(errors="surrogateescape"))
+    except (ValueError, RecursionError):
+        raise NotAnArray from None
+    return element

@@ -1,14 +1,14 @@
 """Matches paths to routes as Gin does, and turns what a handler raises into an answer.
 
-A wrong method is an unknown path, as in Gin: 404 and no 405. A path with one slash too many or too few at its end is
-redirected to the path that exists.
+A wrong method is an unknown path, as in Gin: 404 and no 405. Most paths with one slash too many at their end are
+redirected to the path without it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote
@@ -124,10 +124,32 @@ class Router(ABC, Generic[AnyRoute]):
         scope = request.http.scope
         method, path = scope["method"], scope["path"]
         other = path[:-1] if path.endswith("/") else f"{path}/"
-        if self._match(method, other)[0] is None:
+        if not self._redirects(method, path, other):
             return self.not_found()
         query = scope["query_string"].decode("latin-1")
         return answers.moved(method, quote(other, safe="/,:") + (f"?{query}" if query else ""))
+
+    def _redirects(self, method: str, path: str, other: str) -> bool:
+        """Returns whether Gin redirects an unknown path to the other one, with one slash less or more at its end.
+
+        Gin decides by the node of its tree that the slash leads to, so it may redirect to a path that does not exist.
+        """
+        continued = [] if path == "/" or not path.endswith("/") else self._continuations(method, other)
+        if not continued:
+            return self._match(method, other)[0] is not None
+        if continued[0][1][0] in ":*":
+            return continued[0][0].startswith(":")
+        return len({following[0] for _, following in continued}) == 1
+
+    def _continuations(self, method: str, path: str) -> list[tuple[str, str]]:
+        """Returns for each longer pattern the segment that fits the end of the path, and the one behind it."""
+        segments = path.split("/")
+        return [
+            (pattern[len(segments) - 1], pattern[len(segments)])
+            for route in self._routes
+            if len(pattern := route.pattern.split("/")) > len(segments)
+            and replace(route, pattern="/".join(pattern[: len(segments)])).match(method, path) is not None
+        ]
 
     def _log_access(self, request: WireRequest, answered: Answered, took_s: float) -> None:
         log.info(

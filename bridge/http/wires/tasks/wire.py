@@ -19,8 +19,9 @@ from bridge.access.decision import Need
 from bridge.access.errors import Refused
 from bridge.access.token import Scope
 from bridge.http import exact_json, off_loop
-from bridge.http.errors import TooLarge
+from bridge.http.errors import TooLarge, TooManyValues
 from bridge.http.guard import Guard
+from bridge.http.json_bounds import weigh
 from bridge.http.problems import KINDS
 from bridge.http.wires.tasks.calls import Answer, Calls, NotDue, Params
 from bridge.model.errors import BridgeError, InvalidRequest, NotFound
@@ -73,7 +74,7 @@ def _params(body: bytes) -> Params:
         except ValueError:
             raise InvalidRequest.of("request", None, "JSON or a form", "must be a JSON object or a form") from None
     try:
-        params: Params = exact_json.loads(body)
+        params: Params = exact_json.loads(weigh(body))
     except ValueError as error:
         raise InvalidRequest.of("request", None, "JSON or a form", f"must be a JSON object: {error}") from None
     return params
@@ -81,7 +82,7 @@ def _params(body: bytes) -> Params:
 
 def _code_and_text(error: BridgeError) -> tuple[int, str]:
     match error:
-        case InvalidRequest() | TooLarge():
+        case InvalidRequest() | TooLarge() | TooManyValues():
             return 400, _BAD_PARAMETER
         case NotDue():
             return 425, _NOT_DUE

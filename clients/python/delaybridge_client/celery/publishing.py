@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from celery import Celery
-from celery.app.amqp import AMQP
+from celery.app.amqp import AMQP, task_message
 
 from delaybridge_client.celery.delays import (
     Destination,
@@ -49,8 +49,20 @@ def install(
     app.__dict__.pop("amqp", None)  # made with the class before
 
 
+class _Made(task_message):  # type: ignore[misc] # Celery has no types
+    """Celery's message of a task. `made_at`: the moment from which it counted the `countdown`."""
+
+    made_at: datetime
+
+
 class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
     """Celery's publishing, with delayed tasks led to a bridge. `install` sets it."""
+
+    def as_task_v2(self, *args: Any, now: datetime | None = None, **options: Any) -> _Made:
+        made_at = now or self.app.now()
+        made = _Made(*super().as_task_v2(*args, now=made_at, **options))
+        made.made_at = made_at
+        return made
 
     def _create_task_sender(self) -> Callable[..., Any]:
         # Celery makes the function once for each app, and calls it for each message: after the routes, before signals.
@@ -66,9 +78,11 @@ class DelayedAMQP(AMQP):  # type: ignore[misc] # Celery has no types
 
     def _led(self, message: Any, options: dict[str, Any], *, confirmed: bool) -> tuple[Any, dict[str, Any]]:
         """The message and Celery's options for it, led to the bridge if the task is due later."""
+        # Routing and serialising take time, which the user did not ask for.
+        made_at = message.made_at if isinstance(message, _Made) else datetime.now(UTC)
         headers = own_headers({**message.headers, **(options.pop("headers", None) or {})})
         message = message._replace(headers=headers)
-        moment = due_at(headers, now=datetime.now(UTC), least=self._least)
+        moment = due_at(headers, now=made_at, least=self._least)
         destination = None if moment is None else self._destination(options)
         if moment is None or destination is None:
             return message, options

@@ -79,6 +79,7 @@ class Delivery:
             DelaybridgeError: the bridge refused the call, such as for its token.
         """
         self._settling = True
+        blocked = self._lease.blocked  # as soon as the loop runs again, so does the extension
         try:
             verdict = await self._insist()
         finally:
@@ -86,7 +87,7 @@ class Delivery:
         if verdict == "acked":
             self._reports.counts.acked += 1
             return True
-        self._reports.late(self.message, verdict)
+        self._reports.late(self.message, f"{verdict}: {blocked}" if blocked else verdict)
         return False
 
     async def nack(self, *, delay: timedelta | None = None, reason: str | None = None) -> bool:
@@ -97,13 +98,13 @@ class Delivery:
             DelaybridgeError: the bridge refused the call, such as for its token.
         """
         self._settling = True
-        message = self.message
+        message, blocked = self.message, self._lease.blocked
         try:
             await self._sender.call(
                 nack(message.topic, message.id, receipt=message.receipt, delay=delay, reason=reason)
             )
         except (Conflict, NotFound) as error:
-            self._reports.late(message, str(error))
+            self._reports.late(message, f"{error}: {blocked}" if blocked else str(error))
             return False
         except DelaybridgeError as error:
             if not is_temporary(error):

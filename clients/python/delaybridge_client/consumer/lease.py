@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -24,12 +25,22 @@ class Lease:
         self._message = message
         self._terms = terms
         self._ends_at = time.monotonic() + terms.lease.total_seconds()
+        self._extends_at = math.inf  # while an extension goes on, or none will follow
         self._keeping = asyncio.create_task(self._keep())
 
     @property
     def ended(self) -> bool:
         """Whether the lease has ended by this machine's clock, or the bridge has said so."""
         return bool(self.lost) or time.monotonic() >= self._ends_at
+
+    @property
+    def blocked(self) -> str:
+        """Why the lease ended unextended, if the handler kept the event loop from running; otherwise empty."""
+        now = time.monotonic()
+        if now < max(self._ends_at, self._extends_at):
+            return ""
+        late_s = now - self._extends_at
+        return f"the handler blocked the event loop for {late_s:.1f} s, so nothing extended the lease: use a thread"
 
     def release(self) -> None:
         """Stops the extensions."""
@@ -39,7 +50,9 @@ class Lease:
         longest_until = time.monotonic() + self._terms.longest.total_seconds()
         pause_s = self._terms.until_extension_s()
         while True:
+            self._extends_at = time.monotonic() + pause_s
             await asyncio.sleep(pause_s)
+            self._extends_at = math.inf
             if time.monotonic() > longest_until:
                 self.lost = f"it was handled for longer than {self._terms.longest}"
                 return

@@ -19,7 +19,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkOperation:
-    """Work on many messages that the bridge does by itself. `look_at_operation` tells how far it is."""
+    """Work on many messages that the bridge does by itself. `look_at_operation` tells how far it is. `reason`: why it
+    failed."""
 
     id: str
     action: Literal["delete", "move", "run-now", "replay"]
@@ -32,6 +33,7 @@ class BulkOperation:
     ended_at: datetime | None
     token_id: str
     failures: tuple[Failure, ...]
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

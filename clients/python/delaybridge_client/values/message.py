@@ -184,7 +184,8 @@ class Timeline:
 class Filter:
     """Which messages a search or a bulk action is about. All fields must match; a field left out matches all.
 
-    `topic` and `reason` may be patterns, in which `*` is any text. The topic `*` is all topics.
+    `topic` and `reason_pattern` may be patterns, in which `*` is any text. The topic `*` is all topics. `reason` is the
+    whole reason.
     """
 
     topic: str | None = None
@@ -194,6 +195,7 @@ class Filter:
     id_prefix: str | None = None
     labels: Mapping[str, str] | None = None
     reason: str | None = None
+    reason_pattern: str | None = None
 
     def members(self) -> dict[str, Any]:
         """The filter as a request has it."""
@@ -205,6 +207,7 @@ class Filter:
             id_prefix=self.id_prefix,
             labels=self.labels,
             reason=self.reason,
+            reason_pattern=self.reason_pattern,
         )
 
 

@@ -48,6 +48,19 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Effective:
+    """The values that count for a topic. `jitter`: the share of the back-off that a retry waits longer at most.
+    `defaults`: the fields that the policy does not set, so the bridge's settings count."""
+
+    max_retry: int
+    ttl: timedelta | None
+    lease: timedelta
+    backoff: Backoff
+    jitter: float
+    defaults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Queues:
     """The names of a topic's queues in RabbitMQ."""
 
@@ -65,4 +78,5 @@ class Topic:
     waiting_by_due: Mapping[str, int]
     lateness: Mapping[str, timedelta | None]
     policy: Policy
+    effective: Effective
     queues: Queues

@@ -4,12 +4,12 @@ import { html, nothing } from '../vendor/lit-html.js';
 import { get, withQuery } from '../api.js';
 import { bulkButtons } from '../bulk.js';
 import { count } from '../format.js';
+import { byReason, NO_REASON, readsOn } from '../letters.js';
 import { button, heading, link, more, notice, readOnlyNote, table, when } from '../parts.js';
 import { buttons, messageLink } from '../steer.js';
 
 export const title = 'Dead letters';
-const LIMIT = 500;
-const NO_REASON = 'no reason given';
+const LIMIT = 1000;
 
 export async function open({ query, signal, show, guarded }) {
   const state = { topic: query.get('topic') || '', reason: query.get('reason'), items: null, cursor: null };
@@ -34,16 +34,13 @@ export async function open({ query, signal, show, guarded }) {
     });
     Object.assign(state, { items: cursor ? [...state.items, ...page.items] : page.items, cursor: page.next_cursor });
     draw();
+    if (readsOn(state)) await load(state.cursor);
   }
   await guarded(() => load());
 }
 
 function view(state, act) {
-  const reasons = new Map();
-  for (const one of state.items) {
-    const reason = one.reason || NO_REASON;
-    reasons.set(reason, [...(reasons.get(reason) || []), one]);
-  }
+  const reasons = byReason(state.items);
   const shown = state.reason ? reasons.get(state.reason) || [] : state.items;
   return html` ${heading(title, state.topic ? html`<span>Topic <code>${state.topic}</code></span>` : nothing)}
   ${state.topic ? html`<p><a href=${link('dead')}>Of all topics</a> · <a href=${link('topic', state.topic)}>The topic</a></p>` : nothing}
@@ -53,17 +50,18 @@ function view(state, act) {
       : html` ${readOnlyNote('admin')}
           <section>
             <h2>By reason</h2>
-            ${state.cursor ? html`<p class="muted">Of the first ${count(state.items.length)} letters.</p>` : nothing}
+            ${state.cursor ? html`<p class="muted">
+                  Only of the first ${count(state.items.length)} letters. There are more: the buttons act on all of a
+                  reason.
+                </p>` : nothing}
             ${table(
               'Dead letters by reason',
               ['Reason', '#Letters', ''],
-              [...reasons]
-                .sort((one, other) => other[1].length - one[1].length)
-                .map(([reason, letters]) => [
-                  html`<button type="button" class="link" @click=${() => act.choose(reason)}>${reason}</button>`,
-                  count(letters.length),
-                  html`<div class="acts">${allOf(state, reason, act)}</div>`,
-                ]),
+              [...reasons].map(([reason, letters]) => [
+                html`<button type="button" class="link" @click=${() => act.choose(reason)}>${reason}</button>`,
+                count(letters.length),
+                html`<div class="acts">${allOf(state, reason, act)}</div>`,
+              ]),
             )}
           </section>
           <section>
@@ -90,6 +88,6 @@ function view(state, act) {
 function allOf(state, reason, act) {
   const filter = { state: ['dead'] };
   if (state.topic) filter.topic = state.topic;
-  if (reason !== NO_REASON) filter.reason = reason;
+  filter.reason = reason === NO_REASON ? '' : reason;
   return bulkButtons(filter, act.guarded, act.reload);
 }

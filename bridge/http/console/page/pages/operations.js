@@ -51,6 +51,7 @@ function one(operation, load) {
     <p>${progress(operation)}</p>
     ${facts([
       ['State', badge(operation.state)],
+      ...(operation.reason ? [['Why', operation.reason]] : []),
       ['Matched', count(operation.matched)],
       ['Done', count(operation.done)],
       ['Failed', count(operation.failed)],

@@ -8,7 +8,7 @@ import { STATES, badge, empty, heading, more, problemBox, readOnlyNote, table, w
 import { buttons, messageLink } from '../steer.js';
 
 export const title = 'Search';
-const NAMES = ['topic', 'id_prefix', 'label', 'reason', 'due_after', 'due_before', 'order'];
+const NAMES = ['topic', 'id_prefix', 'label', 'reason', 'reason_pattern', 'due_after', 'due_before', 'order'];
 
 export async function open({ query, signal, show, guarded }) {
   const state = { filter: fromAddress(query), items: null, cursor: null, problem: null, busy: false };
@@ -81,7 +81,10 @@ function view(state, act) {
         <label>Topic <input name="topic" .value=${filter.topic} placeholder="orders or orders*" /></label>
         <label>Id begins with <input name="id_prefix" .value=${filter.id_prefix} /></label>
         <label>Label <input name="label" .value=${filter.label} placeholder="customer:42" /></label>
-        <label>Reason <input name="reason" .value=${filter.reason} placeholder="timeout*" /></label>
+        <label>Reason <input name="reason" .value=${filter.reason} placeholder="retries used up" /></label>
+        <label
+          >Reason like <input name="reason_pattern" .value=${filter.reason_pattern} placeholder="timeout*"
+        /></label>
         <label
           >Due from <input type="datetime-local" step="1" name="due_after" .value=${localInput(filter.due_after)}
         /></label>

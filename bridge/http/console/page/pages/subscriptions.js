@@ -6,6 +6,7 @@ import { ask } from '../dialog.js';
 import { count, duration } from '../format.js';
 import { every } from '../live.js';
 import { button, empty, heading, link, more, table, when } from '../parts.js';
+import { receiverState } from '../receivers.js';
 import { whyNot } from '../session.js';
 import { toast } from '../toast.js';
 
@@ -69,7 +70,8 @@ function view(state, load) {
 }
 
 function stateOf(one) {
-  return html`<span class="badge ${one.state === 'active' ? 'ok' : 'warn'}">${one.state}</span>
+  const [says, level] = receiverState(one);
+  return html`<span class="badge ${level}">${says}</span>
     ${one.held_ms ? html`<small>for ${duration(one.held_ms)}</small>` : nothing}`;
 }
 

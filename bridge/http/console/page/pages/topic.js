@@ -16,7 +16,9 @@ export async function open({ params: [name], signal, show, guarded }) {
 }
 
 function view(topic, reload) {
-  const { counts, policy } = topic;
+  const { counts, policy, effective } = topic;
+  const setting = (name, written) =>
+    effective.defaults.includes(name) ? `${written} (the bridge’s setting)` : written;
   const search = (more) => `${link('search')}?topic=${encodeURIComponent(topic.topic)}${more}`;
   return html` ${heading(`Topic ${topic.topic}`, pauseButton(topic, reload))}
     <p>
@@ -50,11 +52,14 @@ function view(topic, reload) {
       ${facts([
         ['Release', policy.release === 'direct' ? 'direct: RabbitMQ releases without a check' : 'checked'],
         ['Paused', policy.paused ? 'yes' : 'no'],
-        ['Retries', setting(policy.max_retry, count)],
-        ['Time to live', setting(policy.ttl_ms, duration)],
-        ['Lease', setting(policy.lease_ms, duration)],
-        ['Back-off', backoff(policy.backoff)],
-        ['Largest kept body', setting(policy.keep_body_max, (bytes) => `${count(bytes)} bytes`)],
+        ['Retries', setting('max_retry', count(effective.max_retry))],
+        ['Time to live', setting('ttl_ms', effective.ttl_ms === null ? 'none' : duration(effective.ttl_ms))],
+        ['Lease', setting('lease_ms', duration(effective.lease_ms))],
+        ['Back-off', setting('backoff', backoff(effective))],
+        [
+          'Largest kept body',
+          policy.keep_body_max === null ? 'the bridge’s setting' : `${count(policy.keep_body_max)} bytes`,
+        ],
       ])}
       <p class="muted">Change it with <code>PATCH /v1/topics/${topic.topic.replace('/', '%2F')}</code>.</p>
     </section>
@@ -71,12 +76,10 @@ function view(topic, reload) {
     </section>`;
 }
 
-function setting(value, write) {
-  return value === null ? 'the bridge’s setting' : write(value);
-}
-
-function backoff(given) {
-  if (!given) return 'none: a failed message is ready at once';
+function backoff({ backoff: given, jitter }) {
+  const longest = given.steps_ms ? Math.max(...given.steps_ms) : Math.min(given.first_ms, given.max_ms);
+  if (!longest) return 'none: a failed message is ready at once';
   if (given.steps_ms) return given.steps_ms.map(duration).join(', ');
-  return `from ${duration(given.first_ms)}, times ${given.factor}, up to ${duration(given.max_ms)}`;
+  const more = jitter ? `, and up to ${jitter * 100} % longer` : '';
+  return `from ${duration(given.first_ms)}, times ${given.factor}, up to ${duration(given.max_ms)}${more}`;
 }

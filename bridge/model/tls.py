@@ -1,24 +1,36 @@
-"""Sets up TLS towards RabbitMQ, its management API and Redis, and says in plain words why TLS failed."""
+"""Sets up TLS towards RabbitMQ, its management API, Redis and a bridge, and says in plain words why TLS failed."""
 
 from __future__ import annotations
 
 import ssl
 from _ssl import _test_decode_cert  # type: ignore[attr-defined]
 from pathlib import Path
+from typing import Final, NamedTuple
 
 
-def client_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:
+class Names(NamedTuple):
+    """What an error calls the three files: the names of settings, or of options."""
+
+    ca: str
+    cert: str
+    key: str
+
+
+_OF_SERVERS: Final = Names("BRIDGE_TLS_CA", "BRIDGE_TLS_CERT", "BRIDGE_TLS_KEY")
+
+
+def client_context(ca: Path | None, cert: Path | None, key: Path | None, names: Names = _OF_SERVERS) -> ssl.SSLContext:
     """Makes a context that trusts the authority in `ca`, or the system's authorities if `ca` is None. It presents
     `cert` to servers that ask for a client certificate.
 
     Raises:
-        ValueError: names the setting whose file can't be used.
+        ValueError: names the file that can't be used, as `names` calls it.
     """
     try:
         context = ssl.create_default_context(cafile=ca)
     except OSError as error:
-        raise ValueError(f"BRIDGE_TLS_CA: {ca}: {_reason(error)}") from None
-    _load_certificate(context, "BRIDGE_TLS", cert, key)
+        raise ValueError(f"{names.ca}: {ca}: {_reason(error)}") from None
+    _load_certificate(context, names.cert, names.key, cert, key)
     return context
 
 
@@ -28,7 +40,7 @@ def check_server_files(settings: str, cert: Path | None, key: Path | None) -> No
     Raises:
         ValueError: names the setting whose file can't be used.
     """
-    _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings, cert, key)
+    _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), f"{settings}_CERT", f"{settings}_KEY", cert, key)
 
 
 def server_context(cert: Path, key: Path | None) -> ssl.SSLContext:
@@ -67,16 +79,18 @@ def expires_s(cert: Path) -> float:
     return float(ssl.cert_time_to_seconds(str(decoded["notAfter"])))
 
 
-def _load_certificate(context: ssl.SSLContext, settings: str, cert: Path | None, key: Path | None) -> None:
+def _load_certificate(
+    context: ssl.SSLContext, cert_name: str, key_name: str, cert: Path | None, key: Path | None
+) -> None:
     if cert is None and key is not None:
-        raise ValueError(f"{settings}_CERT: is missing, but {settings}_KEY is set; set both or neither")
+        raise ValueError(f"{cert_name}: is missing, but {key_name} is set; set both or neither")
     if cert is not None:
         try:
             # With a password given, OpenSSL does not ask for that of an encrypted key on the terminal.
             context.load_cert_chain(cert, key, password="")
         except OSError as error:
             files = f"{cert}" if key is None else f"{cert} and {key}"
-            raise ValueError(f"{settings}_CERT, {settings}_KEY: {files}: {_reason(error)}") from None
+            raise ValueError(f"{cert_name}, {key_name}: {files}: {_reason(error)}") from None
 
 
 def _reason(error: OSError) -> str:

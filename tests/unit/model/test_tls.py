@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.settings.tls import tls_failure
+from bridge.model.tls import tls_failure
 
 
 def test_cyclic_exception_chain_has_no_plain_cause() -> None:

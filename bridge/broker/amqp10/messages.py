@@ -1,0 +1,151 @@
+"""Says why RabbitMQ can't give a message to an AMQP 0.9.1 client. Pure.
+
+RabbitMQ keeps a message as its client sent it, and converts it at the delivery. Where it has no conversion, the channel
+of the reader ends and takes the connection with it (541 INTERNAL_ERROR): on 4.0 and 4.3 for types that AMQP 0.9.1 lacks
+(uuid, char), for maps whose keys are no short texts, and for a content type of more than 255 bytes. Before 4.3 for
+decimals too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Final
+
+from bridge.broker.amqp10.values import Typed, decode
+
+_ANNOTATIONS, _PROPERTIES, _APPLICATION_PROPERTIES = 0x72, 0x73, 0x74
+_FIRST_OF_BODY: Final = 0x75
+_LONGEST_TEXT: Final = 255  # bytes of a short text in AMQP 0.9.1
+
+_PLAIN: Final = frozenset(
+    {"null", "boolean", "byte", "ubyte", "short", "ushort", "int", "uint", "long", "ulong"}
+    | {"float", "double", "timestamp", "binary", "string", "symbol"}
+)
+_WITH_DECIMALS: Final = _PLAIN | {"decimal32", "decimal64", "decimal128"}
+_DECIMALS_SINCE: Final = (4, 3)
+# Properties by their place.
+_NAMES: Final = (
+    "message-id",
+    "user-id",
+    "to",
+    "subject",
+    "reply-to",
+    "correlation-id",
+    "content-type",
+    "content-encoding",
+)
+_SHORT: Final = frozenset({"content-type", "content-encoding"})
+# RabbitMQ takes these annotations for properties of AMQP 0.9.1.
+_OF_PROPERTIES: Final = {
+    "x-basic-type": {"string"},
+    "x-basic-priority": {"ubyte"},
+    "x-basic-delivery-mode": {"ubyte"},
+    "x-basic-expiration": {"string"},
+}
+_DEATHS: Final = "x-opt-deaths"
+_OF_DEATH: Final = ["queue", "reason", "count", "first-time", "last-time", "exchange", "routing-keys"]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What stands before the body of a message. `annotations`: of RabbitMQ and of the client."""
+
+    annotations: tuple[tuple[Typed, Typed], ...] = ()
+    properties: tuple[Typed, ...] = ()
+    application_properties: tuple[tuple[Typed, Typed], ...] = ()
+
+    @property
+    def message_id(self) -> str:
+        """The client's id as text; empty: it gave none."""
+        return "" if not self.properties else _text(self.properties[0])
+
+    def annotation(self, name: str) -> str:
+        """Returns an annotation as text; empty: there is none."""
+        return next((_text(value) for key, value in self.annotations if key.value == name), "")
+
+
+def header(message: bytes) -> Header:
+    """Reads what stands before the body.
+
+    Raises:
+        ValueError: it can't be read.
+    """
+    at = 0
+    annotations: tuple[tuple[Typed, Typed], ...] = ()
+    properties: tuple[Typed, ...] = ()
+    application_properties: tuple[tuple[Typed, Typed], ...] = ()
+    while at < len(message):
+        if message[at] != 0x00:
+            raise ValueError(f"no section begins at byte {at}")
+        descriptor, at = decode(message, at + 1)
+        if descriptor.value >= _FIRST_OF_BODY:
+            break
+        section, at = decode(message, at)
+        if descriptor.value == _ANNOTATIONS:
+            annotations = tuple(section.value)
+        elif descriptor.value == _PROPERTIES:
+            properties = tuple(section.value)
+        elif descriptor.value == _APPLICATION_PROPERTIES:
+            application_properties = tuple(section.value)
+    return Header(annotations, properties, application_properties)
+
+
+def why_not_given(header: Header, version: tuple[int, ...]) -> str:
+    """Returns which part of a message RabbitMQ of this version can't convert, as text for an operator. Empty: none."""
+    plain = _WITH_DECIMALS if version >= _DECIMALS_SINCE else _PLAIN
+    for name, value in zip(_NAMES, header.properties, strict=False):
+        if name in _SHORT and len(str(value.value or "").encode()) > _LONGEST_TEXT:
+            return f"its {name} has more than {_LONGEST_TEXT} bytes"
+    for key, value in header.annotations:
+        if why := _of_annotation(str(key.value), value, plain):
+            return f"its message annotation {str(key.value)!r:.100} {why}"
+    for key, value in header.application_properties:
+        if why := _of_value(value, plain):
+            return f"its application property {str(key.value)!r:.100} {why}"
+    return ""
+
+
+def _of_annotation(name: str, value: Typed, plain: Set[str]) -> str:
+    if name == _DEATHS and value.type == "array" and all(map(_is_death, value.value)):
+        return ""
+    taken = _OF_PROPERTIES.get(name)
+    if taken is not None and value.type not in taken:
+        return f"is of the type {value.type}"
+    return _of_value(value, plain)
+
+
+def _of_value(value: Typed, plain: Set[str], within: str = "is") -> str:
+    """Returns what RabbitMQ can't convert in a value. `plain`: the types that it converts. `within`: how the value
+    belongs to what is named."""
+    match value.type:
+        case "list":
+            return next((why for one in value.value if (why := _of_member(one, plain))), "")
+        case "array" if value.value is not None:
+            return next((why for one in value.value if (why := _of_member(one, plain))), "")
+        case "map":
+            for key, one in value.value:
+                if key.type not in {"string", "symbol"} or len(str(key.value).encode()) > _LONGEST_TEXT:
+                    return f"has a key that is no text of at most {_LONGEST_TEXT} bytes"
+                if why := _of_value(one, plain, "has a value"):
+                    return why
+            return ""
+        case _:
+            return "" if value.type in plain else f"{within} of the type {value.type}"
+
+
+def _of_member(value: Typed, plain: Set[str]) -> str:
+    # RabbitMQ converts this type everywhere else.
+    return "has a member of the type ulong" if value.type == "ulong" else _of_value(value, plain, "has a member")
+
+
+def _is_death(death: Typed) -> bool:
+    """Whether RabbitMQ itself wrote this entry of a dead letter, as far as its form tells."""
+    names = [str(key.value) for key, _ in death.value] if death.type == "map" else []
+    return names in (_OF_DEATH, ["ttl", *_OF_DEATH])
+
+
+def _text(value: Typed) -> str:
+    if value.type == "null":
+        return ""
+    return value.value.hex() if isinstance(value.value, bytes) else str(value.value)

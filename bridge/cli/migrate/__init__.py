@@ -1,0 +1,1 @@
+"""Moves exchanges of the delayed-message plugin to plain ones, and back."""

@@ -1,0 +1,98 @@
+"""Notices that the event loop stood still, and refuses the requests that waited meanwhile.
+
+A process may be frozen, or one callback may keep the loop busy. Meanwhile clients give up, and send the same through
+another bridge. Unread bytes have no time stamp. So after a stall that was longer than a call may last, each request
+counts as old that the loop then finds: in a socket, on a new connection, or read and not begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Collection
+from math import inf
+from time import monotonic
+from typing import Any, Final
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bridge.http.errors import StoodStill
+from bridge.http.server.refusals import is_always_answered, refuse
+from bridge.metrics.http import REFUSED
+
+log = structlog.get_logger(__name__)
+
+_BEAT_S: Final = 0.25
+_ROUNDS: Final = 4
+"""Rounds of the loop after which it has read what lay unread: it accepts a connection, begins it, and reads from it."""
+
+
+class Pulse:
+    """Beats while the loop runs. `limit_s`: the longest stall after which the bridge carries requests out.
+
+    `fresh_until_s`: a moment of `monotonic()`. A request that is read later may have lain for longer than the limit.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._last_s = 0.0
+        self._stalls = 0
+        self._connections: Collection[Any] = ()
+        self.fresh_until_s = inf
+
+    def start(self, connections: Collection[Any]) -> None:
+        """Beats from now on. `connections`: those that are open, also later."""
+        self._connections = connections
+        self._last_s = monotonic()
+        self._beat()
+
+    def why(self) -> StoodStill:
+        return StoodStill(self._limit_s)
+
+    async def refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request with the refusal. An ASGI application."""
+        REFUSED.labels("503").inc()
+        await refuse(self.why(), scope, receive, send)
+
+    def in_time(self, app: ASGIApp) -> ASGIApp:
+        """Returns the application that answers the request whose head has just been read: `app`, which raises
+        `StoodStill` as it reads the body if the loop stood still meanwhile."""
+        stalls = self._stalls
+
+        def is_late() -> bool:
+            return monotonic() > self.fresh_until_s or stalls != self._stalls
+
+        def begin(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            if is_late() and not is_always_answered(scope["path"]):
+                return self.refuse(scope, receive, send)
+            more_body = True
+
+            async def receive_in_time() -> Message:
+                nonlocal more_body
+                message = await receive()
+                if more_body and message["type"] == "http.request":
+                    if is_late():
+                        REFUSED.labels("503").inc()
+                        raise self.why()
+                    more_body = message.get("more_body", False)
+                return message
+
+            return app(scope, receive_in_time, send)
+
+        return begin
+
+    def _beat(self, rounds: int = 0) -> None:
+        """`rounds`: how many rounds of the loop follow before what it reads is fresh."""
+        loop, now_s = asyncio.get_running_loop(), monotonic()
+        stood_s, self._last_s = now_s - self._last_s, now_s
+        if stood_s > self._limit_s:
+            log.warning("http.stood_still", stood_s=round(stood_s, 1))
+            rounds = _ROUNDS
+            self._stalls += 1
+            for connection in list(self._connections):
+                connection.stood_still()
+        if rounds:
+            loop.call_soon(self._beat, rounds - 1)
+        else:
+            self.fresh_until_s = now_s + self._limit_s
+            loop.call_later(_BEAT_S, self._beat)

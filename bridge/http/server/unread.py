@@ -1,0 +1,82 @@
+"""Bounds the bytes of answers that clients have not read, for all connections of a process together."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bridge.http.server.refusals import is_always_answered, refuse
+from bridge.metrics.http import REFUSED
+from bridge.model.unread_bytes import MAKING, Making, UnreadBytes
+
+_PAGES_AT_ONCE: Final = 2
+_READY: Final = "/health/ready"  # it says whether a send would succeed now
+
+
+class Unread:
+    """Counts the answers that connections hold. A connection that holds one begins no further request.
+
+    At the limit, a page of messages is refused with 503 before the application sees the request, and a pull before it
+    takes a message. What a pull takes is counted at once. Other answers are counted once they are written, so pages are
+    made by few calls at a time. Beyond a reserve for small answers all requests are refused, and the process is not
+    ready.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._bytes = UnreadBytes(limit_bytes)
+        self._held: dict[object, int] = {}
+        self._pages = asyncio.Semaphore(_PAGES_AT_ONCE)
+
+    def note(self, connection: object, size_bytes: int) -> None:
+        """Notes what the connection holds now; 0: nothing."""
+        self._bytes.add(size_bytes - self._held.pop(connection, 0))
+        if size_bytes:
+            self._held[connection] = size_bytes
+
+    def holds(self, connection: object) -> bool:
+        return connection in self._held
+
+    def bounded(self, app: ASGIApp, scope: Scope) -> ASGIApp:
+        """Returns the application that answers the request: `app`, or one that checks the limit."""
+        path: str = scope["path"]
+        if scope["method"] == "GET" and path.endswith(("/messages", "/dead")):
+            return _Page(self, app)
+        refused = self._bytes.is_over and (path == _READY or not is_always_answered(path))
+        return self._refuse if refused else self._made_by(app)
+
+    def page_now(self, app: ASGIApp) -> ASGIApp:
+        """Returns `app`, or at the limit an application that refuses."""
+        return self._refuse if self._bytes.is_full else self._made_by(app)
+
+    @property
+    def pages(self) -> asyncio.Semaphore:
+        return self._pages
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        REFUSED.labels("503").inc()
+        await refuse(self._bytes.refusal(), scope, receive, send)
+
+    def _made_by(self, app: ASGIApp) -> ASGIApp:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            making = Making(self._bytes)
+            MAKING.set(making)
+            try:
+                await app(scope, receive, send)
+            finally:
+                making.end()
+
+        return answer
+
+
+class _Page:
+    """Answers with a page of messages once it is its turn."""
+
+    def __init__(self, unread: Unread, app: ASGIApp) -> None:
+        self._unread = unread
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._unread.pages:
+            await self._unread.page_now(self._app)(scope, receive, send)

@@ -1,0 +1,77 @@
+"""Defines the states of a part of a bridge, which is a loop or a server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from bridge.model.durations import format_instant
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """Nothing is known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ok:
+    """The part works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A server is away, and the part tries again. `since_ms`: a Unix moment, as in `Failed`."""
+
+    reason: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The bridge has a bug, or met what it can't read. `error`: the name of the latest error, without its text, which
+    may hold what clients sent. `count`: errors since then."""
+
+    error: str
+    since_ms: int
+    count: int
+
+    @property
+    def times(self) -> str:
+        return "once" if self.count == 1 else f"{self.count:,} times"
+
+
+PartState = Starting | Ok | Waiting | Failed
+
+STARTING: Final = Starting()
+OK: Final = Ok()
+
+
+def text_of(state: PartState) -> str:
+    """The state as health shows it: "ok", or the reason why not."""
+    match state:
+        case Starting():
+            return "starting"
+        case Ok():
+            return "ok"
+        case Waiting(reason):
+            return f"waiting: {reason}"
+        case Failed(error, since_ms):
+            return f"failed: {error} {state.times} since {format_instant(since_ms)}"
+
+
+def worst(states: Iterable[PartState]) -> PartState:
+    """The state that a part of several such parts is in; `Starting` if there is none."""
+    return max(states, key=_badness, default=STARTING)
+
+
+def _badness(state: PartState) -> int:
+    match state:
+        case Ok():
+            return 0
+        case Starting():
+            return 1
+        case Waiting():
+            return 2
+        case Failed():
+            return 3

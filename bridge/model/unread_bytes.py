@@ -1,0 +1,60 @@
+"""Counts the bytes of answers that a process makes, and of those that its clients have not read."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Final
+
+from bridge.model.errors import TooManyUnread
+
+_RESERVED: Final = 4  # a quarter of the limit
+
+
+class UnreadBytes:
+    """The bytes of all these answers together. `limit_bytes`: from then on the process begins no further page or pull.
+    A quarter more is reserved for other answers, which are small, so that slow readers of large ones harm no others."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._total_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether pages and pulls are refused."""
+        return self._total_bytes >= self._limit_bytes
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all requests are refused."""
+        return self._total_bytes >= self._limit_bytes + self._limit_bytes // _RESERVED
+
+    def add(self, size_bytes: int) -> None:
+        """Counts bytes. A negative size: no longer."""
+        self._total_bytes += size_bytes
+
+    def refusal(self) -> TooManyUnread:
+        return TooManyUnread(self._limit_bytes)
+
+
+class Making:
+    """The answer to one request, until it is written. It counts the bodies that were taken for it."""
+
+    __slots__ = ("_ended", "_held_bytes", "unread")
+
+    def __init__(self, unread: UnreadBytes) -> None:
+        self.unread = unread
+        self._held_bytes = 0
+        self._ended = False
+
+    def hold(self, size_bytes: int) -> None:
+        if not self._ended:
+            self._held_bytes += size_bytes
+            self.unread.add(size_bytes)
+
+    def end(self) -> None:
+        self._ended = True
+        self.unread.add(-self._held_bytes)
+
+
+MAKING: Final[ContextVar[Making | None]] = ContextVar("making", default=None)
+"""The answer that a request's task makes. None: nobody waits for one, as in a callback."""

@@ -1,0 +1,64 @@
+"""Waits until copies have reached their ready queues, which a checkpoint of any process notes.
+
+A send to a new topic and a replay lead through the checkpoint. Their callers expect that the next pull finds the
+message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from bridge.model import background
+from bridge.model.errors import StoreUnavailable
+from bridge.model.message import Copy, CopyKind, Record
+from bridge.service.context import Context
+from bridge.store.arrivals import StoredArrivals
+
+WITHIN_S: Final = 1.0
+FIRST_PAUSE_S: Final = 0.005
+LONGEST_PAUSE_S: Final = 0.05
+
+
+def is_awaited(copy: Copy, kind: CopyKind) -> bool:
+    """Whether the caller of a send or a replay may wait until this released copy is in its ready queue."""
+    return copy.attempt == 1 and (kind is CopyKind.RETRY or copy.due_ms <= copy.created_ms)
+
+
+class Arrivals:
+    def __init__(self, context: Context) -> None:
+        self._stored = StoredArrivals(context.store, context.records.keys)
+        self._arrived: list[Copy] = []
+        self._noting: asyncio.Task[None] | None = None
+
+    def note(self, copy: Copy) -> None:
+        """Notes in the background that the copy is in its ready queue."""
+        self._arrived.append(copy)
+        if self._noting is None or self._noting.done():
+            self._noting = background.begin(self._note_all(), "note arrivals")
+
+    async def noted(self, copies: Sequence[Copy | Record]) -> list[bool]:
+        """Returns for each copy, or for the one that a record names, whether it is noted.
+
+        Raises:
+            StoreUnavailable
+        """
+        return await self._stored.noted(copies)
+
+    async def until_noted(self, copies: Sequence[Copy]) -> None:
+        """Waits until the copies are noted, but a second at most."""
+        left, until_s, pause_s = list(copies), monotonic() + WITHIN_S, FIRST_PAUSE_S
+        with suppress(StoreUnavailable):
+            while left and monotonic() < until_s:
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                left = [copy for copy, noted in zip(left, await self.noted(left), strict=True) if not noted]
+
+    async def _note_all(self) -> None:
+        while self._arrived:
+            arrived, self._arrived = self._arrived, []
+            with suppress(StoreUnavailable):  # nobody depends on a note
+                await self._stored.note(arrived)

@@ -1,0 +1,40 @@
+"""Logs when a server goes away, and when it is back."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+HOLD_S: Final = 5.0
+"""How long a server must work before its outage has ended. A server that comes and goes logs no more often."""
+
+
+class Outage:
+    """What is known of one server's outage. Moments are seconds of a monotonic clock."""
+
+    def __init__(self, part: str) -> None:
+        """`part`: the server's name in `/health/ready`."""
+        self._part = part
+        self._since_s = self._works_since_s = inf
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the server is away, or has come back too lately."""
+        return self._since_s < inf
+
+    def seen(self, state: str, now_s: float) -> None:
+        """Notes the result of a probe, as `Probe.state` has it."""
+        if state != "ok":
+            self._works_since_s = inf
+            if not self.lasts:
+                self._since_s = now_s
+                log.warning("server.away", part=self._part, reason=state)
+            return
+        self._works_since_s = min(self._works_since_s, now_s)
+        if self.lasts and now_s >= self._works_since_s + HOLD_S:
+            log.info("server.back", part=self._part, away_s=round(self._works_since_s - self._since_s, 1))
+            self._since_s = inf

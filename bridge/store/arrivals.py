@@ -1,0 +1,39 @@
+"""Notes that copies have reached their ready queues, for callers of any process who wait for that.
+
+A note is a hint of two seconds. Without it nothing is lost: the message is accepted, and a pull finds it a moment
+later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from bridge.model.message import Copy, Record
+from bridge.store import replies
+from bridge.store.client import Store
+from bridge.store.keys import Keys
+
+_KEPT_MS: Final = 2_000  # longer than anybody waits
+
+
+class StoredArrivals:
+    """Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._keys = keys
+
+    async def note(self, copies: Sequence[Copy]) -> None:
+        """Notes that these copies are in their ready queues."""
+        await self._store.commands(
+            [("SET", self._keys.arrival(copy.topic, copy.id), copy.epoch, "PX", _KEPT_MS) for copy in copies]
+        )
+
+    async def noted(self, copies: Sequence[Copy | Record]) -> list[bool]:
+        """Returns for each copy, or for the one that a record names, whether it is noted."""
+        if not copies:
+            return []
+        answers = await self._store.commands([("GET", self._keys.arrival(copy.topic, copy.id)) for copy in copies])
+        epochs = [0 if answer is None else replies.number(answer) for answer in answers]
+        return [epoch == copy.epoch for epoch, copy in zip(epochs, copies, strict=True)]

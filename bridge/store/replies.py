@@ -1,0 +1,121 @@
+"""Reads the answers of Redis. Its protocols shape some of them in their own ways: each reader takes both forms.
+
+A string is bytes, and a missing one is None. Under RESP3 a hash is a map, members with scores are pairs, and a double
+is a float. Under RESP2 hashes and members with scores are flat arrays, and a double is a string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+Reply = object
+"""An answer as it came, or the error with which Redis refused the command. Only the readers below know its shape."""
+
+Item = TypeVar("Item")
+
+
+class UnexpectedReply(Exception):
+    """Redis gave an answer that the command never has."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(f"Redis gave an answer that its command never has: {reply!r:.100}")
+
+
+def binary(reply: Reply) -> bytes:
+    """Reads a string."""
+    if isinstance(reply, bytes):
+        return reply
+    raise UnexpectedReply(reply)
+
+
+def text(reply: Reply) -> str:
+    """Reads a string of UTF-8."""
+    return binary(reply).decode()
+
+
+def whole(reply: Reply) -> int:
+    """Reads an integer, or a string of one."""
+    if isinstance(reply, int | bytes):
+        return int(reply)
+    raise UnexpectedReply(reply)
+
+
+def number(reply: Reply) -> float:
+    """Reads a double."""
+    if isinstance(reply, int | float | bytes):
+        return float(reply)
+    raise UnexpectedReply(reply)
+
+
+def flag(reply: Reply) -> bool:
+    """Reads an integer that is 0 for no."""
+    return whole(reply) != 0
+
+
+def maybe(read: Callable[[Reply], Item], reply: Reply) -> Item | None:
+    """Reads what may be missing."""
+    return None if reply is None else read(reply)
+
+
+def several(reply: Reply) -> Sequence[Reply]:
+    """Reads an array or a set."""
+    if isinstance(reply, list):
+        return reply
+    if isinstance(reply, set | frozenset):
+        return list(reply)
+    raise UnexpectedReply(reply)
+
+
+def wholes(reply: Reply) -> list[int]:
+    """Reads an array of integers."""
+    return [whole(item) for item in several(reply)]
+
+
+def flags(reply: Reply) -> list[bool]:
+    """Reads an array of integers that are 0 for no."""
+    return [flag(item) for item in several(reply)]
+
+
+def nothing(_: Reply) -> None:
+    """Reads an answer that says nothing to its caller."""
+
+
+def binaries(reply: Reply) -> list[bytes]:
+    """Reads an array or a set of strings."""
+    return [binary(item) for item in several(reply)]
+
+
+def texts(reply: Reply) -> list[str]:
+    """Reads an array or a set of strings of UTF-8."""
+    return [text(item) for item in several(reply)]
+
+
+def values(reply: Reply) -> list[bytes | None]:
+    """Reads the values of fields or keys, of which some may be missing."""
+    return [maybe(binary, item) for item in several(reply)]
+
+
+def pairs(reply: Reply) -> list[tuple[Reply, Reply]]:
+    """Reads a map, an array of pairs, or a flat array."""
+    if isinstance(reply, Mapping):
+        return list(reply.items())
+    items = several(reply)
+    if items and isinstance(items[0], list):
+        return [(one, other) for one, other in map(several, items)]
+    return list(zip(items[::2], items[1::2], strict=True))
+
+
+def raw_fields(reply: Reply) -> dict[bytes, bytes]:
+    """Reads a hash whose fields may be of any bytes."""
+    return {binary(name): binary(value) for name, value in pairs(reply)}
+
+
+def fields(reply: Reply) -> dict[str, bytes]:
+    """Reads a hash."""
+    return {name.decode(): value for name, value in raw_fields(reply).items()}
+
+
+def scored(reply: Reply) -> list[tuple[str, float]]:
+    """Reads members of a sorted set with their scores."""
+    return [(text(member), number(score)) for member, score in pairs(reply)]

@@ -1,0 +1,56 @@
+"""Makes what unchanged clients behind the door need in a new environment, where no exchange of the plugin ever was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, get_args
+
+from topology import plan
+from topology.definitions import export
+from topology.errors import TopologyError
+from topology.management import Management, quoted
+from topology.migration.facts import DELAYED, PLAIN_TYPE, without_vhost
+from topology.migration.steps import refusal_of_name
+from topology.migration.survey import exchange_of
+from topology.names import Names
+
+PlainType = Literal["direct", "fanout", "headers", "topic"]
+PLAIN_TYPES: Final[tuple[str, ...]] = get_args(PlainType)
+
+
+class NotPrepared(TopologyError):
+    """The exchange can't be as its clients would declare it."""
+
+
+async def prepare(management: Management, names: Names, vhost: str, exchange: str, kind: PlainType) -> Sequence[str]:
+    """Declares the exchange with its plain type, and the exchange of its ingress with its binding. What exists stays.
+    Returns what exists then.
+
+    The exchange has the argument `x-delayed-type`, as one that was migrated.
+
+    Raises:
+        NotPrepared: its name can't be, it has another type, or no bridge has declared its ingress yet.
+        ManagementRefused: RabbitMQ refused the import.
+        httpx2.HTTPError: RabbitMQ refused a question, or did not answer.
+    """
+    if refused := refusal_of_name(exchange, names):
+        raise NotPrepared(f"{exchange!r}: {refused}")
+    place = quoted(vhost)
+    if not any(row["name"] == names.ingress for row in await management.get(f"queues/{place}")):
+        raise NotPrepared(f"the virtual host {vhost} has no queue {names.ingress}: run a bridge there first")
+    found = await exchange_of(management, vhost, exchange)
+    if found is not None and found["type"] not in {DELAYED, kind}:
+        raise NotPrepared(f"{exchange!r} exists, and is of type {found['type']}, not {kind}")
+    own = {
+        "name": exchange,
+        "type": kind,
+        "durable": True,
+        "auto_delete": False,
+        "internal": False,
+        "arguments": {PLAIN_TYPE: kind},
+    }
+    ingress = export(plan.ingress_of(names, exchange), vhost)
+    made = {part: [*map(without_vhost, rows)] for part, rows in ingress.items()}
+    made["exchanges"] += [] if found is not None else [own]
+    await management.change("POST", f"definitions/{place}", made)
+    return [f"{exchange} ({kind if found is None else found['type']})", names.ingress_of(exchange)]
