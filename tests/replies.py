@@ -13,7 +13,7 @@ from bridge.store.client import Store
 from bridge.store.eviction import evicting
 from bridge.store.given_names import GivenNames
 from bridge.store.inspection import inspect
-from bridge.store.intents import Intent, StoredIntents
+from bridge.store.intents import Found, Intent, Note, StoredIntents
 from bridge.store.kept_fields import Field, KeptFields
 from bridge.store.keys import Keys
 from bridge.store.lmstfy import LmstfyStore
@@ -71,11 +71,12 @@ async def _read_loops(store: Store, keys: Keys) -> None:
     await schedules.remove(taken[1])
 
     own, other = (StoredIntents(store, keys, session) for session in ("own", "other"))
-    assert await own.others({"print-1"}, T0_MS) == []
-    await own.begin({"o-1 1": Intent("print-1", 5)}, T0_MS)
-    await other.begin({"o-2 1": Intent("print-1", 7), "o-3 2": Intent("print-3", 7)}, T0_MS)
-    (intent,) = await own.others({"print-1"}, T0_MS + 1)
-    assert (intent.session, intent.id, intent.intent, intent.ended) == ("other", "o-2", Intent("print-1", 7), False)
+    assert await own.others(["of-1"], {"print-1"}, T0_MS) == []
+    await own.begin({Note("of-1", "o-1", 1): Intent("print-1", 5)}, T0_MS)
+    wanted = Note("of-1", "o-2", 1)
+    await other.begin({wanted: Intent("print-1", 7), Note("of-1", "o-3", 2): Intent("print-3", 7)}, T0_MS)
+    (intent,) = await own.others(["of-1", "of-2"], {"print-1"}, T0_MS + 1)
+    assert intent == Found("other", wanted, Intent("print-1", 7), ended=False)
     assert (await own.take(intent), await own.take(intent)) == (True, False)
 
     operations = StoredOperations(store, keys)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final, NoReturn
 
 import structlog
@@ -122,8 +121,7 @@ class Ingress:
             try:
                 await work(consumer, self.run_once, at_once=_AT_ONCE, beside=[forgetting])
             finally:
-                with suppress(Unavailable):
-                    await self._acceptance.end()
+                await self._acceptance.end()
 
 
 def _put(queue: asyncio.Queue[_Arrival], arrivals: Sequence[_Arrival]) -> None:

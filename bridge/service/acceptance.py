@@ -34,7 +34,7 @@ from bridge.model.ulids import new_ulid
 from bridge.model.values import Draft, Sent
 from bridge.service.context import Context
 from bridge.service.sending import Sending
-from bridge.store.intents import Found, Intent, StoredIntents, note
+from bridge.store.intents import Found, Intent, Note, StoredIntents
 
 _FORGET_EVERY_S: Final = 1.0
 
@@ -49,9 +49,9 @@ class _Item:
     tried: bool = False
 
     @property
-    def note(self) -> str:
+    def note(self) -> Note:
         """The name of its intent."""
-        return note(self.id, self.submission.tag)
+        return Note(self.submission.topic, self.id, self.submission.tag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,12 @@ class Accepted:
     later: list[Submission] = field(default_factory=list)
     errors: list[Unavailable] = field(default_factory=list)
 
+    def add(self, other: Accepted) -> None:
+        self.done.extend(other.done)
+        self.refused.extend(other.refused)
+        self.later.extend(other.later)
+        self.errors.extend(other.errors)
+
 
 class Acceptance:
     """Accepts the deliveries of one channel. Their tags tell them apart."""
@@ -74,20 +80,31 @@ class Acceptance:
         self._sending = Sending(context)
         self._intents = StoredIntents(context.store, context.records.keys, new_ulid())
         self._items: dict[int, _Item] = {}
-        self._left: list[str] = []  # intents of acknowledged messages, which are to be forgotten
+        self._left: list[Note] = []  # intents of acknowledged messages, which are to be forgotten
         self._ids: dict[tuple[str, str], int] = {}  # the tags of the ids that it is accepting now
 
     async def accept(self, submissions: Sequence[Submission]) -> Accepted:
-        """Accepts messages. The caller acknowledges those that are done, and gives the others again."""
+        """Accepts messages. The caller acknowledges those that are done, and gives the others again.
+
+        A Redis server that is away holds up only the messages whose topics it has.
+        """
+        accepted = Accepted()
+        for indexes in self._intents.apart([one.topic for one in submissions]):
+            accepted.add(await self._accept([submissions[at] for at in indexes]))
+        return accepted
+
+    async def _accept(self, submissions: Sequence[Submission]) -> Accepted:
+        """Accepts messages whose intents one server has."""
         items = [self._items.setdefault(one.tag, _Item(one)) for one in submissions]
         accepted = Accepted()
         try:
             waiting = await self._name(items)
             ready = [item for item in items if item.submission.tag not in waiting]
             await self._note(ready)
-            known = await self._known([item for item in ready if item.tried])
+            known, unread = await self._known([item for item in ready if item.tried], accepted.errors)
+            waiting |= unread
             done = [item for item in ready if item.submission.tag in known]
-            sent = [item for item in ready if item.submission.tag not in known]
+            sent = [item for item in ready if item.submission.tag not in known | unread]
             taken = await self._send(sent, accepted, done)
             refused = [self._items[submission.tag] for submission, _ in accepted.refused]
             nameless = [item for item in done if not item.submission.message_id]
@@ -115,17 +132,17 @@ class Acceptance:
             if left := [*self._left]:
                 with suppress(Unavailable):  # the next round tries again
                     await until_taken()
-                    await self._forget(left)
-                    del self._left[: len(left)]
+                    self._left = [*await self._forget_each(left), *self._left[len(left) :]]
 
     async def end(self) -> None:
         """Ends the session, and lets others take its messages over. After it no message may be given.
 
-        Raises:
-            StoreUnavailable
+        They can't at once where Redis does not answer.
         """
-        if self._items or self._left:
-            await self._intents.end(int(self._store.clock.now_ms()))
+        topics = list({note.topic for note in (*self._left, *(item.note for item in self._items.values()))})
+        for indexes in self._intents.apart(topics):
+            with suppress(Unavailable):
+                await self._intents.end([topics[at] for at in indexes], self._now_ms())
 
     async def _name(self, items: Sequence[_Item]) -> set[int]:
         """Gives each message an id. Returns the tags of those that wait until another session has ended, or until it
@@ -134,7 +151,9 @@ class Acceptance:
         waiting: set[int] = set()
         if again:
             await self._learn_clock()
-            found = await self._intents.others({item.submission.fingerprint for item in again}, self._now_ms())
+            topics = list({item.submission.topic for item in again})
+            fingerprints = {item.submission.fingerprint for item in again}
+            found = await self._intents.others(topics, fingerprints, self._now_ms())
             for item in again:
                 waiting |= await self._take_over(item, found)
         for item in items:
@@ -146,15 +165,15 @@ class Acceptance:
         """Takes an intent for the message over, if an ended session left one. Returns the message's tag if it waits."""
         its_own = [one for one in found if one.intent.fingerprint == item.submission.fingerprint]
         for one in its_own:
-            if not one.ended or (item.submission.topic, one.id) in self._ids:
+            if not one.ended or (item.submission.topic, one.note.id) in self._ids:
                 continue
             found.remove(one)
             # First our own intent: a crash in between leaves two, and none is lost.
-            own = note(one.id, item.submission.tag)
+            own = one.note._replace(tag=item.submission.tag)
             await self._intents.begin({own: one.intent}, self._now_ms())
             if await self._intents.take(one):
-                item.id, item.intent, item.tried = one.id, one.intent, True
-                self._ids[item.submission.topic, one.id] = item.submission.tag
+                item.id, item.intent, item.tried = own.id, one.intent, True
+                self._ids[own.topic, own.id] = own.tag
                 return set()
             await self._intents.done([own])
         return {item.submission.tag} if any(not one.ended for one in its_own) else set()
@@ -177,26 +196,32 @@ class Acceptance:
         for item in new:
             item.intent = intents[item.note]
 
-    async def _known(self, items: Sequence[_Item]) -> set[int]:
-        """Returns the tags of those messages that were accepted, by their records."""
-        if not items:
-            return set()
+    async def _known(self, items: Sequence[_Item], errors: list[Unavailable]) -> tuple[set[int], set[int]]:
+        """Returns the tags of those messages that were accepted, by their records, and of those whose records can't be
+        read now. Adds the errors."""
         calls = [self._records.look(item.submission.topic, item.id) for item in items]
         known: set[int] = set()
-        for item, looked in zip(items, await self._store.run(calls), strict=True):
-            record = looked.record
-            if record is not None and record.state is not State.UNCONFIRMED and _is_of(item, record.created_ms):
-                known.add(item.submission.tag)
-        return known
+        unread: set[int] = set()
+        for indexes in self._store.apart([call.keys[0] for call in calls]):
+            try:
+                looked = await self._store.run([calls[at] for at in indexes])
+            except Unavailable as error:
+                errors.append(error)
+                unread |= {items[at].submission.tag for at in indexes}
+                continue
+            for item, record in zip([items[at] for at in indexes], [one.record for one in looked], strict=True):
+                if record is not None and record.state is not State.UNCONFIRMED and _is_of(item, record.created_ms):
+                    known.add(item.submission.tag)
+        return known, unread
 
-    async def _send(self, items: Sequence[_Item], accepted: Accepted, done: list[_Item]) -> list[str]:
+    async def _send(self, items: Sequence[_Item], accepted: Accepted, done: list[_Item]) -> list[Note]:
         """Sends messages, and adds each to those that are done, refused or left for later. Returns the intents of
         ids that other messages had."""
         before = [item.tried for item in items]
         for item in items:
             item.tried = True
         results = await self._sending.send_many([_draft(item) for item in items])
-        taken: list[str] = []
+        taken: list[Note] = []
         for item, was_tried, result in zip(items, before, results, strict=True):
             if isinstance(result, Sent):
                 its_own = was_tried and _is_of(item, result.message.record.created_ms)
@@ -216,9 +241,20 @@ class Acceptance:
             accepted.later.append(item.submission)
         return taken
 
-    async def _forget(self, notes: Sequence[str]) -> None:
+    async def _forget(self, notes: Sequence[Note]) -> None:
         if notes:
             await self._intents.done(notes)
+
+    async def _forget_each(self, notes: Sequence[Note]) -> list[Note]:
+        """Forgets intents, and returns those that are on a server that is away."""
+        left: list[Note] = []
+        for indexes in self._intents.apart([note.topic for note in notes]):
+            of_server = [notes[at] for at in indexes]
+            try:
+                await self._intents.done(of_server)
+            except Unavailable:
+                left += of_server
+        return left
 
     def _drop(self, item: _Item) -> None:
         self._items.pop(item.submission.tag, None)

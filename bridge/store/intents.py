@@ -1,14 +1,15 @@
 """Keeps the ids that the ingress gives to messages, from before it accepts them until it acknowledges them.
 
 RabbitMQ redelivers a message that a bridge accepted and did not acknowledge. The next bridge finds here by which id it
-was accepted. Without that it could not tell the message from another one with the same content.
+was accepted. Without that it could not tell the message from another one with the same content. What is kept for a
+topic is where its messages are. So a Redis server that is away holds up its own topics alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridge.store.client import Store
 from bridge.store.keys import Keys
@@ -27,26 +28,33 @@ class Intent:
     since_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The intent of a session for a message. `note`: its name. `ended`: the session has ended, so the message may be
-    any redelivered one of the same fingerprint."""
+class Note(NamedTuple):
+    """Names a message's intent: the id by which it is accepted, and its tag. One id may be noted for two messages of a
+    session, which their tags tell apart."""
 
-    session: str
-    note: str
-    intent: Intent
-    ended: bool
+    topic: str
+    id: str
+    tag: int
 
     @property
-    def id(self) -> str:
-        """The id by which the message was accepted."""
-        return self.note.partition(" ")[0]
+    def name(self) -> str:
+        return f"{self.id} {self.tag}"
+
+    @classmethod
+    def named(cls, topic: str, name: str) -> Note:
+        message_id, _, tag = name.partition(" ")
+        return cls(topic, message_id, int(tag))
 
 
-def note(message_id: str, tag: int) -> str:
-    """The name of a message's intent. One id may be noted for two messages of a session, which their tags tell
-    apart."""
-    return f"{message_id} {tag}"
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The intent of a session for a message. `ended`: the session has ended, so the message may be any redelivered one
+    of the same fingerprint."""
+
+    session: str
+    note: Note
+    intent: Intent
+    ended: bool
 
 
 class StoredIntents:
@@ -56,51 +64,72 @@ class StoredIntents:
         self._store = store
         self._keys = keys
         self._session = session
-        self._own = keys.ingress_intents(session)
 
-    async def begin(self, intents: Mapping[str, Intent], now_ms: int) -> None:
-        """Notes intents by their names."""
-        words = [word for name, intent in intents.items() for word in (name, _written(intent))]
-        sessions = self._keys.ingress_sessions
-        await self._store.commands(
-            [
-                ("HSET", self._own, *words),
-                ("PEXPIRE", self._own, _LIFE_MS),
+    def apart(self, topics: Sequence[str]) -> list[list[int]]:
+        """Groups the indexes of the topics by the server that has their intents."""
+        return self._store.apart([self._keys.ingress_sessions(topic) for topic in topics])
+
+    async def begin(self, intents: Mapping[Note, Intent], now_ms: int) -> None:
+        """Notes intents."""
+        written: dict[str, list[str]] = {}
+        for note, intent in intents.items():
+            written.setdefault(note.topic, []).extend((note.name, f"{intent.since_ms} {intent.fingerprint}"))
+        commands: list[tuple[object, ...]] = []
+        for topic, words in written.items():
+            own, sessions = self._own(topic), self._keys.ingress_sessions(topic)
+            commands += [
+                ("HSET", own, *words),
+                ("PEXPIRE", own, _LIFE_MS),
                 ("ZREMRANGEBYSCORE", sessions, "-inf", now_ms - _LIFE_MS),
                 ("ZADD", sessions, now_ms, self._session),
                 ("PEXPIRE", sessions, _LIFE_MS),
             ]
+        await self._store.commands(commands)
+
+    async def done(self, notes: Collection[Note]) -> None:
+        """Forgets intents."""
+        names: dict[str, list[str]] = {}
+        for note in notes:
+            names.setdefault(note.topic, []).append(note.name)
+        await self._store.commands([("HDEL", self._own(topic), *of_topic) for topic, of_topic in names.items()])
+
+    async def end(self, topics: Iterable[str], now_ms: int) -> None:
+        """Lets others take the intents of the topics over at once."""
+        ended_ms = now_ms - _ALIVE_MS - 1
+        await self._store.commands(
+            [("ZADD", self._keys.ingress_sessions(topic), "XX", ended_ms, self._session) for topic in topics]
         )
 
-    async def done(self, notes: Collection[str]) -> None:
-        """Forgets intents."""
-        await self._store.command("HDEL", self._own, *notes)
-
-    async def end(self, now_ms: int) -> None:
-        """Lets others take the intents over at once."""
-        await self._store.command("ZADD", self._keys.ingress_sessions, "XX", now_ms - _ALIVE_MS - 1, self._session)
-
-    async def others(self, fingerprints: Collection[str], now_ms: int) -> list[Found]:
-        """Returns the intents of other sessions for messages with these fingerprints."""
-        listed = await self._store.command("ZRANGE", self._keys.ingress_sessions, 0, -1, "WITHSCORES")
-        others = {name: at_ms for name, at_ms in scored(listed) if name != self._session}
+    async def others(self, topics: Collection[str], fingerprints: Collection[str], now_ms: int) -> list[Found]:
+        """Returns the intents of other sessions for messages to the topics with these fingerprints."""
+        listed = await self._store.commands(
+            [("ZRANGE", self._keys.ingress_sessions(topic), 0, -1, "WITHSCORES") for topic in topics]
+        )
+        others = [
+            (topic, session, at_ms)
+            for topic, sessions in zip(topics, listed, strict=True)
+            for session, at_ms in scored(sessions)
+            if session != self._session
+        ]
         if not others:
             return []
-        hashes = await self._store.commands([("HGETALL", self._keys.ingress_intents(name)) for name in others])
+        hashes = await self._store.commands(
+            [("HGETALL", self._keys.ingress_intents(topic, session)) for topic, session, _ in others]
+        )
         return [
-            Found(name, its_note, intent, ended=at_ms < now_ms - _ALIVE_MS)
-            for (name, at_ms), intents in zip(others.items(), hashes, strict=True)
-            for its_note, written in fields(intents).items()
+            Found(session, Note.named(topic, name), intent, ended=at_ms < now_ms - _ALIVE_MS)
+            for (topic, session, at_ms), intents in zip(others, hashes, strict=True)
+            for name, written in fields(intents).items()
             if (intent := _read(written.decode())).fingerprint in fingerprints
         ]
 
     async def take(self, found: Found) -> bool:
         """Takes an intent over from a session that has ended. False: another session was first."""
-        return flag(await self._store.command("HDEL", self._keys.ingress_intents(found.session), found.note))
+        key = self._keys.ingress_intents(found.note.topic, found.session)
+        return flag(await self._store.command("HDEL", key, found.note.name))
 
-
-def _written(intent: Intent) -> str:
-    return f"{intent.since_ms} {intent.fingerprint}"
+    def _own(self, topic: str) -> str:
+        return self._keys.ingress_intents(topic, self._session)
 
 
 def _read(written: str) -> Intent:

@@ -12,6 +12,8 @@
     <prefix>/{<topic>}/policy       string  the topic's policy, JSON
     <prefix>/{<topic>}/push/<id>    hash    counters of a subscription, and its latest failure
     <prefix>/{<topic>}/hold/<id>    string  exists while callbacks to a receiver are on hold
+    <prefix>/{<topic>}/ingress      zset    the sessions of the ingress, by when each last wrote
+    <prefix>/{<topic>}/ingress/<id> hash    the ids that a session gave to messages it has not acknowledged yet
     <prefix>/subscriptions          hash    subscriptions by topic, JSON; when each ended, and `/version`
     <prefix>/task-id                string  the next id of a task
     <prefix>/topics                 set     all topics that were used and not removed
@@ -23,9 +25,6 @@
     <prefix>/{:bulk}/leases         zset    those that run, by the ends of their leases
     <prefix>/{:bulk}/operations/<id>
                                     hash    a bulk operation: what is asked, its counts, and where to go on
-    <prefix>/{:ingress}/sessions    zset    the sessions of the ingress, by when each last wrote
-    <prefix>/{:ingress}/intents/<id>
-                                    hash    the ids that a session gave to messages it has not acknowledged yet
     <prefix>/{:schedules}/names     zset    schedules by name
     <prefix>/{:schedules}/wakes     zset    their names by the moment when each is to be planned next
     <prefix>/{:schedules}/leases    hash    the end of the lease of each that is planned or changed now
@@ -122,12 +121,11 @@ class Keys:
     def operation(self, operation_id: str) -> str:
         return f"{self.operations}/{operation_id}"
 
-    @property
-    def ingress_sessions(self) -> str:
-        return f"{self.prefix}/{{:ingress}}/sessions"
+    def ingress_sessions(self, topic: str) -> str:
+        return f"{self.prefix}/{{{topic}}}/ingress"
 
-    def ingress_intents(self, session: str) -> str:
-        return f"{self.prefix}/{{:ingress}}/intents/{session}"
+    def ingress_intents(self, topic: str, session: str) -> str:
+        return f"{self.ingress_sessions(topic)}/{session}"
 
     @property
     def schedules(self) -> str:

@@ -206,6 +206,31 @@ async def test_killed_master_stops_only_its_topics_until_it_is_back(own: Own, cl
     assert {dead.name, *(topic.name for topic in living)} <= set(names)
 
 
+@IN_FOUR_BUCKETS
+async def test_killed_master_of_a_bucket_holds_up_no_amqp_messages_of_others(own: Own, cluster: RedisCluster) -> None:
+    topic = topic_on_all(own, cluster)
+    await topic.put_policy()
+    needed = [cluster.holder(topic.name), cluster.holder(f"{prefix(own)}/topics")]
+    victim = next(node for node in cluster.nodes if node not in needed)
+    buckets = Keys(prefix(own), 4)
+    living: list[str] = []
+    waiting: list[str] = []
+    for number in range(40):
+        one = f"m-{number}"
+        holder = cluster.holder(f"{topic.name}:{buckets.bucket(one)}")
+        (waiting if holder is victim else living).append(one)
+    assert waiting
+    await asyncio.to_thread(victim.kill)
+    for one in (*waiting, *living):
+        await own.amqp.publish("delay.in", topic.name, headers={"x-delay": 3_600_000}, message_id=one)
+    for one in living:
+        await topic.until_found(one)
+    await topic.look(waiting[0], expect=503)
+    await asyncio.to_thread(cluster.start)
+    while (await topic.info())["counts"]["waiting"] < len(living) + len(waiting):
+        await pause()
+
+
 async def test_call_of_a_moved_slot_is_run_by_its_new_master(own: Own, cluster: RedisCluster) -> None:
     name = topic_on(cluster.nodes[0], own, cluster).name
     records = Records(keys=Keys("moved"), retention_ms=1_000, tombstone_ms=1_000)

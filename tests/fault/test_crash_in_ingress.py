@@ -115,16 +115,15 @@ async def test_notes_of_acknowledged_messages_are_forgotten(stage: Stage) -> Non
         async with asyncio.timeout(30):
             while None in await service.lookup.get_many("forgotten", [f"m-{at}" for at in range(50)]):
                 await pause()
-            # A bridge that stops leaves the notes of its last messages, so those of other tests may be there.
-            while any(note.startswith("m-") for note in await notes(service)):
+            while await notes(service, "forgotten"):
                 await pause()
 
 
-async def notes(service: Service) -> list[str]:
-    """The names of the intents of all sessions."""
+async def notes(service: Service, topic: str) -> list[str]:
+    """The names of the intents of all sessions for messages to the topic."""
     store, keys = service.context.store, service.context.records.keys
-    sessions = texts(await store.command("ZRANGE", keys.ingress_sessions, 0, -1))
-    of_sessions = [await store.command("HKEYS", keys.ingress_intents(name)) for name in sessions]
+    sessions = texts(await store.command("ZRANGE", keys.ingress_sessions(topic), 0, -1))
+    of_sessions = [await store.command("HKEYS", keys.ingress_intents(topic, name)) for name in sessions]
     return [note for names in of_sessions for note in texts(names)]
 
 
