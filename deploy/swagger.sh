@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-folder=bridge/http/v1/swagger
+folder=bridge/http/v1/document/swagger
 version=${1:-$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$folder/package.json")}
 if ! expr "$version" : '[0-9]*\.[0-9]*\.[0-9]*$' >/dev/null; then
     echo "swagger: the version is '$version': name one, such as 5.35.0" >&2

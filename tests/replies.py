@@ -7,28 +7,28 @@ from uuid import uuid4
 from bridge.model.action import Action
 from bridge.model.lmstfy import LmstfyToken, TokenLimit
 from bridge.model.values import Policy
-from bridge.store.actions import StoredActions
-from bridge.store.answers import Progress, StoredAnswers
 from bridge.store.client import Store
 from bridge.store.eviction import evicting
-from bridge.store.given_names import GivenNames
 from bridge.store.inspection import inspect
-from bridge.store.intents import Found, Intent, Note, StoredIntents
-from bridge.store.kept_fields import Field, KeptFields
+from bridge.store.kept.actions import StoredActions
+from bridge.store.kept.answers import Progress, StoredAnswers
+from bridge.store.kept.given_names import GivenNames
+from bridge.store.kept.intents import Found, Intent, Note, StoredIntents
+from bridge.store.kept.kept_fields import Field, KeptFields
+from bridge.store.kept.lmstfy import LmstfyStore
+from bridge.store.kept.made_topics import MadeTopics
+from bridge.store.kept.operations import StoredOperations
+from bridge.store.kept.policies import StoredPolicies, read_policy
+from bridge.store.kept.rates import Rate, Rates
+from bridge.store.kept.schedules import StoredSchedules
+from bridge.store.kept.sessions import StoredSessions
+from bridge.store.kept.subscriptions import StoredSubscriptions
+from bridge.store.kept.task_ids import TaskIds
+from bridge.store.kept.tokens import StoredTokens
+from bridge.store.kept.topic_list import TopicList
+from bridge.store.kept.topics_by_id import TopicsById
 from bridge.store.keys import Keys
-from bridge.store.lmstfy import LmstfyStore
-from bridge.store.made_topics import MadeTopics
-from bridge.store.operations import StoredOperations
-from bridge.store.policies import StoredPolicies, read_policy
-from bridge.store.rates import Rate, Rates
 from bridge.store.replies import text
-from bridge.store.schedules import StoredSchedules
-from bridge.store.sessions import StoredSessions
-from bridge.store.subscriptions import StoredSubscriptions
-from bridge.store.task_ids import TaskIds
-from bridge.store.tokens import StoredTokens
-from bridge.store.topic_list import TopicList
-from bridge.store.topics_by_id import TopicsById
 
 T0_MS = 1_700_000_000_123
 

@@ -13,10 +13,10 @@ from bridge.access.sessions import Sessions
 from bridge.access.sources import FileSource, StoreSource
 from bridge.access.token import Token
 from bridge.access.tokens import Tokens
-from bridge.service.pools import Pools
+from bridge.service.pools.pools import Pools
 from bridge.settings.settings import Settings
-from bridge.store.rates import Rate, Rates
-from bridge.store.tokens import StoredTokens
+from bridge.store.kept.rates import Rate, Rates
+from bridge.store.kept.tokens import StoredTokens
 
 
 class Undecided(Exception):

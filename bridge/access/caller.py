@@ -18,7 +18,7 @@ _LOOK: Final = Need(scope=Scope.LOOK)
 
 @dataclass(frozen=True, slots=True)
 class TopicMaker:
-    """A token with a limit of topics: a `bridge.service.maker.Maker`."""
+    """A token with a limit of topics: a `bridge.service.topics.maker.Maker`."""
 
     token_id: str
     max_topics: int

@@ -13,7 +13,7 @@ from typing import Final
 
 from bridge.access.errors import InvalidToken
 from bridge.access.token import Token, new_secret, sha256_of
-from bridge.store.sessions import StoredSessions
+from bridge.store.kept.sessions import StoredSessions
 
 COOKIE: Final = "delaybridge_session"
 _VALUE: Final = re.compile(r"([0-9a-f]{12})_([0-9a-f]{64})")

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bridge.access.token import Token
 from bridge.model.errors import Unavailable
-from bridge.store.tokens import StoredTokens
+from bridge.store.kept.tokens import StoredTokens
 
 log = structlog.get_logger(__name__)
 

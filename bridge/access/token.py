@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bridge.model.globs import matches
 from bridge.model.reach import Reach
 from bridge.model.values import LARGEST_BODY
-from bridge.store.made_topics import MOST as MOST_TOPICS
+from bridge.store.kept.made_topics import MOST as MOST_TOPICS
 
 NAMESPACE_PATTERN: Final = r"^[A-Za-z0-9_.-]{1,100}$"
 NAME_PATTERN: Final = r"^[!-~]([ -~]{0,98}[!-~])?$"

@@ -17,7 +17,7 @@ from bridge.access.sources import Source
 from bridge.access.token import Token, presented
 from bridge.model import log_scope
 from bridge.model.part_state import OK
-from bridge.service.supervisor import Status, retrying
+from bridge.service.health.supervisor import Status, retrying
 
 _EVERY_S = 1.0
 _PACE_S = 0.05

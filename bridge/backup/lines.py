@@ -18,10 +18,10 @@ from bridge.model.labels import NO_LABELS, packed, unpacked, valid_key, valid_va
 from bridge.model.message import SHOWN_STATES, Envelope, Message, Record, Target, valid_id, valid_topic
 from bridge.model.schedule_names import valid_schedule
 from bridge.model.values import Policy
-from bridge.service.schedules.schedule import Schedule, read_schedule
-from bridge.store.kept_fields import Field, is_kept
-from bridge.store.policies import read_policy
-from bridge.store.schedules import StoredSchedule
+from bridge.service.schedules.definition import Schedule, read_schedule
+from bridge.store.kept.kept_fields import Field, is_kept
+from bridge.store.kept.policies import read_policy
+from bridge.store.kept.schedules import StoredSchedule
 
 FORMAT: Final = 2
 """Format 1 had no targets. A version that reads it alone would restore a message without its target."""

@@ -25,14 +25,14 @@ from bridge.backup.lines import (
 from bridge.backup.taking import needs_body
 from bridge.model.errors import StoreUnavailable
 from bridge.model.message import CopyKind, Envelope, Message, Record, State, new_nonce
-from bridge.service.schedules.schedule import Schedule, Template, progress_json, spec_json, template_json
+from bridge.service.protocol.succession import Step, Succession, named
+from bridge.service.protocol.successors import dead, later, successor
+from bridge.service.schedules.definition import Schedule, Template, progress_json, spec_json, template_json
 from bridge.service.service import Service
-from bridge.service.succession import Step, Succession, named
-from bridge.service.successors import dead, later, successor
-from bridge.store.kept_fields import KeptFields
-from bridge.store.policies import StoredPolicies
-from bridge.store.schedules import MOST, Full, StoredSchedules
-from bridge.store.verdicts import RestoreVerdict
+from bridge.store.kept.kept_fields import KeptFields
+from bridge.store.kept.policies import StoredPolicies
+from bridge.store.kept.schedules import MOST, Full, StoredSchedules
+from bridge.store.messages.verdicts import RestoreVerdict
 
 _GROUP: Final = 256
 _GROUP_BYTES: Final = 8 << 20

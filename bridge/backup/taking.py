@@ -13,9 +13,9 @@ from bridge.backup.lines import FORMAT, Kind, message_line, schedule_line, writt
 from bridge.model.durations import format_instant
 from bridge.model.message import Message
 from bridge.service.service import Service
-from bridge.store.kept_fields import KeptFields
-from bridge.store.policies import StoredPolicies
-from bridge.store.schedules import StoredSchedules
+from bridge.store.kept.kept_fields import KeptFields
+from bridge.store.kept.policies import StoredPolicies
+from bridge.store.kept.schedules import StoredSchedules
 
 _PAGE: Final = 500
 

@@ -16,9 +16,9 @@ from bridge.loops.watch import Watch
 from bridge.metrics.process import CERTIFICATE
 from bridge.metrics.topics import LABELS
 from bridge.model.tls import expires_s
-from bridge.service.pools import Pools, Routes
+from bridge.service.pools.pools import Pools, Routes
+from bridge.service.pools.worker_rpc import WorkerRpc
 from bridge.service.service import Service
-from bridge.service.worker_rpc import WorkerRpc
 from bridge.settings.pools import DEFAULT
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from bridge.cli.schedule_documents import BadScheduleFile, schedule_documents
 from bridge.http.errors import TooLarge
 from bridge.http.fields import parse
-from bridge.http.v1.schedule import ScheduleRequest
+from bridge.http.v1.schedules.definition import ScheduleRequest
 from bridge.model.errors import BridgeError, InvalidRequest, WrongSettings
-from bridge.service.schedules.schedule import Spec
+from bridge.service.schedules.definition import Spec
 from bridge.settings.settings import Settings
-from bridge.store.schedules import MOST
+from bridge.store.kept.schedules import MOST
 
 _SETTING = "BRIDGE_SCHEDULES_FILE"
 

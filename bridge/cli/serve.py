@@ -28,8 +28,8 @@ from bridge.http.server.pulse import Pulse
 from bridge.http.server.server import DrainingServer
 from bridge.http.server.sweep import Limits
 from bridge.model.errors import WrongSettings
+from bridge.service.pools.worker_rpc import WorkerRpc
 from bridge.service.systemd import Notices, Reporter
-from bridge.service.worker_rpc import WorkerRpc
 from bridge.settings.reading import read
 from bridge.settings.roles import Process, Role, processes
 from bridge.settings.settings import Settings

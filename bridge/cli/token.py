@@ -37,8 +37,8 @@ from bridge.model.errors import Unavailable
 from bridge.model.values import LARGEST_BODY
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
-from bridge.store.made_topics import MOST as MOST_TOPICS
-from bridge.store.tokens import StoredTokens
+from bridge.store.kept.made_topics import MOST as MOST_TOPICS
+from bridge.store.kept.tokens import StoredTokens
 
 app = App(help="Create, list and revoke the tokens of HTTP clients.")
 Result = TypeVar("Result")

@@ -23,27 +23,24 @@ from bridge.http.server.limits import BodyLimit
 from bridge.http.server.raw_path import RawPath
 from bridge.http.v1 import (
     actions,
-    bulk,
     dead,
-    docs_page,
     health,
     messages,
-    openapi,
-    operations,
     overview,
     pulling,
-    scheduling,
     searching,
-    sending,
     session,
     settling,
-    subscribing,
-    ticking,
     timeline,
-    topics,
 )
+from bridge.http.v1.bulk import bulk, operations
+from bridge.http.v1.document import docs_page, openapi
 from bridge.http.v1.home import home
-from bridge.http.v1.operation import TOPIC, add, in_both_forms
+from bridge.http.v1.operation.operation import TOPIC, add, in_both_forms
+from bridge.http.v1.schedules import changes as schedule_changes
+from bridge.http.v1.schedules import ticks as schedule_ticks
+from bridge.http.v1.sending import sending
+from bridge.http.v1.topics import subscribing, topics
 from bridge.http.wires.camellia import wire as camellia
 from bridge.http.wires.jobs import changsongl, ouqiang, youzan
 from bridge.http.wires.lmstfy.mount import mount as mount_lmstfy
@@ -51,7 +48,7 @@ from bridge.http.wires.tasks import wire as tasks
 from bridge.settings.roles import Role
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 _TAGS = {
     "messages": "Send messages that are delivered later. Look them up, list, move and delete them.",
@@ -80,8 +77,8 @@ OPERATIONS = (
     *bulk.OPERATIONS,
     *operations.OPERATIONS,
     *topics.OPERATIONS,
-    *scheduling.OPERATIONS,
-    *ticking.OPERATIONS,
+    *schedule_changes.OPERATIONS,
+    *schedule_ticks.OPERATIONS,
     *subscribing.OPERATIONS,
     *overview.OPERATIONS,
     *actions.OPERATIONS,

@@ -18,13 +18,13 @@ from bridge.access.same_site import check_same_site
 from bridge.access.sessions import cookie_in
 from bridge.http.scope_keys import TOKEN_ID
 from bridge.http.v1.actions import recorded
-from bridge.http.v1.call import ApiCall
-from bridge.http.v1.idempotency import answered_once
-from bridge.http.v1.operation import Operation
+from bridge.http.v1.operation.call import ApiCall
+from bridge.http.v1.operation.idempotency import answered_once
+from bridge.http.v1.operation.operation import Operation
 from bridge.model import log_scope
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 Handler = Callable[[ApiCall], Awaitable[Response]]
 

@@ -25,14 +25,14 @@ from bridge.model.message import CopyKind, Envelope, Record, State, new_nonce
 from bridge.model.part_state import OK, Starting, Waiting
 from bridge.model.values import Release
 from bridge.service.context import Context
-from bridge.service.portions import portions
-from bridge.service.succession import Step, Succession
-from bridge.service.successors import later, successor
-from bridge.service.supervisor import Loop, Status, retrying
+from bridge.service.health.supervisor import Loop, Status, retrying
+from bridge.service.protocol.succession import Step, Succession
+from bridge.service.protocol.successors import later, successor
+from bridge.service.reading.portions import portions
 from bridge.store import pages
 from bridge.store.calls import Call
-from bridge.store.outcomes import Looked, Outcome, read_envelope
-from bridge.store.verdicts import ChangeVerdict, LookVerdict, NackVerdict, ReturnedVerdict
+from bridge.store.messages.outcomes import Looked, Outcome, read_envelope
+from bridge.store.messages.verdicts import ChangeVerdict, LookVerdict, NackVerdict, ReturnedVerdict
 
 Asked = TypeVar("Asked", bound=Outcome[LookVerdict])
 

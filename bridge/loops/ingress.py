@@ -21,9 +21,9 @@ from bridge.broker.copies.submissions import Submission
 from bridge.loops.consuming import consuming, work
 from bridge.metrics.loops import REFUSED
 from bridge.model.errors import Unavailable
-from bridge.service.acceptance import Acceptance
 from bridge.service.context import Context
-from bridge.service.supervisor import Status, retrying
+from bridge.service.health.supervisor import Status, retrying
+from bridge.service.sending.acceptance import Acceptance
 
 log = structlog.get_logger(__name__)
 

@@ -28,10 +28,10 @@ from bridge.model.bulk import OperationState
 from bridge.model.errors import NotFound, Unavailable
 from bridge.model.part_state import OK
 from bridge.service.bulk.operations import MOST_TRIES, Work
-from bridge.service.bulk_actions import PORTION, BulkActions
-from bridge.service.pools import Pools
-from bridge.service.supervisor import Status, retrying
-from bridge.store.operations import Lost
+from bridge.service.health.supervisor import Status, retrying
+from bridge.service.pools.bulk_actions import PORTION, BulkActions
+from bridge.service.pools.pools import Pools
+from bridge.store.kept.operations import Lost
 
 log = structlog.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from bridge.model.errors import StoreUnavailable, UnnamedVerdict
 from bridge.model.message import valid_id, valid_topic
 from bridge.model.values import AckVerdict
 from bridge.service.context import Context
-from bridge.service.supervisor import Status, retrying
+from bridge.service.health.supervisor import Status, retrying
 
 log = structlog.get_logger(__name__)
 

@@ -15,14 +15,14 @@ import structlog
 from bridge.metrics.schedules import LAG
 from bridge.model.errors import BridgeError, Unavailable
 from bridge.model.part_state import OK
-from bridge.service.schedules.leased_schedules import stored_schedules
+from bridge.service.health.supervisor import Status, retrying
+from bridge.service.schedules.changes import Schedules as Stored
+from bridge.service.schedules.definition import Spec
+from bridge.service.schedules.leases import stored_schedules
 from bridge.service.schedules.planner import Planner
-from bridge.service.schedules.schedule import Spec
-from bridge.service.schedules.schedules import Schedules as Stored
-from bridge.service.supervisor import Status, retrying
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 log = structlog.get_logger(__name__)
 

@@ -14,8 +14,8 @@ from bridge.broker.declared.findings import Finding
 from bridge.metrics.loops import FINDINGS, LAST_RUN
 from bridge.model.errors import StoreUnfit
 from bridge.service.context import Context
-from bridge.service.queueless_letters import QueuelessLetters
-from bridge.service.supervisor import Status, retrying
+from bridge.service.dead.queueless_letters import QueuelessLetters
+from bridge.service.health.supervisor import Status, retrying
 from bridge.store.clock import ClockStep
 from bridge.store.eviction import evicting, evicts
 from bridge.store.unnamed import Kind

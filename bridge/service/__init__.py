@@ -1,1 +1,1 @@
-"""Implements the operations on messages and topics, one module each, with the pure decisions next to them."""
+"""Implements the calls on messages and topics, one room for each kind, with the pure decisions next to them."""

@@ -12,9 +12,9 @@ import structlog
 from bridge.model import log_scope
 from bridge.model.action import Action, ActionPage, Recorded
 from bridge.model.errors import Unavailable
-from bridge.service.cursors import make_cursor, not_a_cursor, read_cursor
-from bridge.store.actions import StoredActions
+from bridge.service.reading.cursors import make_cursor, not_a_cursor, read_cursor
 from bridge.store.client import Store
+from bridge.store.kept.actions import StoredActions
 from bridge.store.keys import Keys
 
 log = structlog.get_logger(__name__)

@@ -15,13 +15,13 @@ from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, Stat
 from bridge.model.values import Change, Policy, Release
 from bridge.service.context import Context
 from bridge.service.horizon import check_horizon
-from bridge.service.kept_bodies import keep_body_max
-from bridge.service.succession import Step, Succession
-from bridge.service.successors import later, successor
-from bridge.store import envelopes
-from bridge.store.outcomes import Looked, Outcome, read_envelope
-from bridge.store.records import Records
-from bridge.store.verdicts import ChangeVerdict, DeleteVerdict
+from bridge.service.protocol.kept_bodies import keep_body_max
+from bridge.service.protocol.succession import Step, Succession
+from bridge.service.protocol.successors import later, successor
+from bridge.store.messages import envelopes
+from bridge.store.messages.outcomes import Looked, Outcome, read_envelope
+from bridge.store.messages.records import Records
+from bridge.store.messages.verdicts import ChangeVerdict, DeleteVerdict
 
 _OVERDUE_MS = 1_000  # a copy that is this late may have been lost with its queue
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bridge.broker.broker import Broker
-from bridge.service.topics import Topics
+from bridge.service.topics.topics import Topics
 from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
-from bridge.store.records import Records
+from bridge.store.messages.records import Records
 
 if TYPE_CHECKING:
     from bridge.tracing.deliveries import Deliveries

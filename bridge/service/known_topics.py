@@ -14,7 +14,7 @@ from bridge.model import background, log_scope
 from bridge.model.errors import StoreUnavailable
 from bridge.model.recent import Recent
 from bridge.service.context import Context
-from bridge.store.topic_list import TopicList
+from bridge.store.kept.topic_list import TopicList
 
 _LOOK_EVERY_S = 0.02
 _IDLE_SHARE = 9  # after a look that took a while, pauses this many times as long

@@ -21,38 +21,38 @@ from bridge.service.actions import Actions
 from bridge.service.bulk.changes import Changes
 from bridge.service.changing import Changing
 from bridge.service.context import Context
-from bridge.service.dead import Dead
-from bridge.service.health import NOT_WATCHED, Health, Watching, failures, serves
+from bridge.service.dead.dead import Dead
+from bridge.service.health.health import NOT_WATCHED, Health, Watching, failures, serves
+from bridge.service.health.lookout import Lookout
+from bridge.service.health.probed import Probed
+from bridge.service.health.scraped import Figures, Scraped
+from bridge.service.health.supervisor import Loop, Reported
 from bridge.service.known_topics import KnownTopics
-from bridge.service.lookout import Lookout
-from bridge.service.lookup import Lookup
-from bridge.service.policies import Policies
-from bridge.service.probed import Probed
-from bridge.service.pulling import Pulling
-from bridge.service.repeats import Repeats
-from bridge.service.replacing import Replacing
-from bridge.service.scraped import Figures, Scraped
-from bridge.service.sending import Sending
+from bridge.service.pulling.pulling import Pulling
+from bridge.service.pulling.unacked_leases import UnackedLeases
+from bridge.service.reading.lookup import Lookup
+from bridge.service.reading.timelines import Timelines
+from bridge.service.sending.repeats import Repeats
+from bridge.service.sending.replacing import Replacing
+from bridge.service.sending.sending import Sending
+from bridge.service.sending.upserting import Upserting
 from bridge.service.settling import Settling
-from bridge.service.subscriptions import Subscriptions
-from bridge.service.supervisor import Loop, Reported
-from bridge.service.timelines import Timelines
-from bridge.service.topics import Topics
-from bridge.service.unacked_leases import UnackedLeases
-from bridge.service.unroutable import Unroutable
-from bridge.service.upserting import Upserting
+from bridge.service.topics.policies import Policies
+from bridge.service.topics.subscriptions import Subscriptions
+from bridge.service.topics.topics import Topics
+from bridge.service.topics.unroutable import Unroutable
 from bridge.settings.pools import DEFAULT
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
 from bridge.store.clock import StoreClock
-from bridge.store.given_names import GivenNames
+from bridge.store.kept.given_names import GivenNames
+from bridge.store.kept.lmstfy import LmstfyStore
+from bridge.store.kept.sessions import StoredSessions
+from bridge.store.kept.task_ids import TaskIds
+from bridge.store.kept.topic_list import TopicList
+from bridge.store.kept.topics_by_id import TopicsById
 from bridge.store.keys import Keys
-from bridge.store.lmstfy import LmstfyStore
-from bridge.store.records import Records
-from bridge.store.sessions import StoredSessions
-from bridge.store.task_ids import TaskIds
-from bridge.store.topic_list import TopicList
-from bridge.store.topics_by_id import TopicsById
+from bridge.store.messages.records import Records
 from bridge.store.unnamed import Unnamed
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from bridge.metrics.messages import DEAD, acked
 from bridge.model.errors import Conflict, InvalidRequest, LeaseEnded, NotFound
 from bridge.model.message import CopyKind, Message, Record, State, new_nonce
 from bridge.model.values import AckResult, AckVerdict, Effective, Leased
-from bridge.service import receipts
 from bridge.service.context import Context
-from bridge.service.lookup import Lookup
-from bridge.service.succession import Step, Succession
-from bridge.service.successors import dead, later, successor
-from bridge.service.unacked_leases import UnackedLeases
-from bridge.store.outcomes import Outcome, read_envelope
-from bridge.store.records import Records
-from bridge.store.verdicts import BuryVerdict, ExtendVerdict, NackVerdict
+from bridge.service.protocol import receipts
+from bridge.service.protocol.succession import Step, Succession
+from bridge.service.protocol.successors import dead, later, successor
+from bridge.service.pulling.unacked_leases import UnackedLeases
+from bridge.service.reading.lookup import Lookup
+from bridge.store.messages.outcomes import Outcome, read_envelope
+from bridge.store.messages.records import Records
+from bridge.store.messages.verdicts import BuryVerdict, ExtendVerdict, NackVerdict
 
 _GROUP = 256
 _Lease = tuple[str, int | Literal["delivered"] | None, int | None]

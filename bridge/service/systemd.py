@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from bridge.model import background
 from bridge.model.part_state import OK
-from bridge.service.supervisor import Status, retrying
+from bridge.service.health.supervisor import Status, retrying
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 _LONGEST_STATUS: Final = 500  # characters
 _NO_WATCHDOG_S: Final = 30.0

@@ -19,7 +19,7 @@ from bridge.model.errors import StoreRefused, StoreUnavailable, StoreUnfit, Unna
 from bridge.store.calls import Call, answers_of, as_one, is_late, plain, together
 from bridge.store.clock import StoreClock
 from bridge.store.keys import Keys
-from bridge.store.outcomes import NoRule
+from bridge.store.messages.outcomes import NoRule
 from bridge.store.replies import Reply, whole
 from bridge.store.scripts import SCRIPTS
 from bridge.store.servers.connect import connect

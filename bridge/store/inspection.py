@@ -11,9 +11,9 @@ from typing import Final
 from bridge.model.errors import StoreRefused, StoreUnavailable
 from bridge.store.client import Store
 from bridge.store.eviction import fields_of
+from bridge.store.kept.topic_list import TopicList
 from bridge.store.keys import Keys
 from bridge.store.replies import Reply, binary, fields, maybe, whole
-from bridge.store.topic_list import TopicList
 
 _PARAMETERS: Final = ("appendfsync", "save")
 _LOGIN_CODES: Final = ("NOAUTH", "WRONGPASS")

@@ -9,8 +9,8 @@ from itertools import islice
 
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES
-from bridge.store.parts import Entry
-from bridge.store.records import Records
+from bridge.store.messages.parts import Entry
+from bridge.store.messages.records import Records
 
 _AGES = 2
 

@@ -12,7 +12,7 @@ import structlog
 
 from bridge.metrics.store import UNNAMED
 from bridge.model.errors import UnnamedVerdict
-from bridge.store.outcomes import NoRule
+from bridge.store.messages.outcomes import NoRule
 
 log = structlog.get_logger(__name__)
 

@@ -16,8 +16,8 @@ from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
+from bridge.store.kept.tokens import StoredTokens
 from bridge.store.keys import Keys
-from bridge.store.tokens import StoredTokens
 from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.matrix.servers import Servers
 from tests.shared_servers import SharedRabbit

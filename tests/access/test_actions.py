@@ -13,8 +13,8 @@ import pytest_asyncio
 from bridge.http.app import OPERATIONS
 from bridge.model.action import Action
 from bridge.model.durations import parse_instant_ms
-from bridge.store.actions import MOST, StoredActions
 from bridge.store.client import Store
+from bridge.store.kept.actions import MOST, StoredActions
 from bridge.store.keys import Keys
 from bridge.store.replies import whole
 from tests.access.conftest import Mint, id_of

@@ -14,8 +14,8 @@ from bridge.model.message import State
 from bridge.model.reach import Reach
 from bridge.model.ulids import new_ulid
 from bridge.store.client import Store
+from bridge.store.kept.operations import StoredOperations
 from bridge.store.keys import Keys
-from bridge.store.operations import StoredOperations
 from tests.access.conftest import Mint, id_of
 
 

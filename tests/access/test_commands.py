@@ -16,8 +16,8 @@ from typer.testing import Result
 from bridge.access.token import Token, sha256_of
 from bridge.local.redis import RedisNode
 from bridge.model.action import Action, What
-from bridge.store.actions import StoredActions
 from bridge.store.client import Store
+from bridge.store.kept.actions import StoredActions
 from bridge.store.keys import Keys
 from tests.access.conftest import Mint
 from tests.command import command, run_command

@@ -16,8 +16,8 @@ import pytest_asyncio
 
 from bridge.local.rabbitmq import RabbitNode
 from bridge.store.client import Store
+from bridge.store.kept.made_topics import MadeTopics
 from bridge.store.keys import Keys
-from bridge.store.made_topics import MadeTopics
 from bridge.store.replies import binaries, texts, whole
 from tests.access.conftest import Mint, id_of
 from tests.integration.amqp import Amqp

@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 
 from bridge.store.client import Store
+from bridge.store.kept.rates import Rate, Rates
 from bridge.store.keys import Keys
-from bridge.store.rates import Rate, Rates
 from bridge.store.replies import whole
 
 NOW_US = 1_796_115_600_000_000

@@ -11,7 +11,7 @@ import pytest
 
 from bridge.http.app import OPERATIONS
 from bridge.http.guard import Guard
-from bridge.http.v1.operation import Operation, in_both_forms
+from bridge.http.v1.operation.operation import Operation, in_both_forms
 from bridge.http.wires.camellia import wire as camellia
 from tests.access.conftest import Mint
 from tests.access.table import CAMELLIA_NEEDS, NEEDS, NEEDS_TOO, NOTHING, SCOPES, allowed

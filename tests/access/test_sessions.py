@@ -8,9 +8,9 @@ from uuid import uuid4
 import httpx2
 
 from bridge.store.client import Store
+from bridge.store.kept.sessions import LIFE_MS, MOST, StoredSessions
 from bridge.store.keys import Keys
 from bridge.store.replies import whole
-from bridge.store.sessions import LIFE_MS, MOST, StoredSessions
 from tests.access.conftest import Mint, id_of
 
 PATH = "/v1/session"

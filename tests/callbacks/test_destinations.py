@@ -18,7 +18,7 @@ from bridge.loops.callbacks.destinations import (
 from bridge.model.addresses import parse_url
 from bridge.model.message import Envelope
 from bridge.model.webhooks import key_of
-from bridge.service.subscriptions import Subscription
+from bridge.service.topics.subscriptions import Subscription
 from bridge.settings.task_services import parse_task_services
 from tests.wires.camellia_service import message
 

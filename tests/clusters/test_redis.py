@@ -23,7 +23,7 @@ from bridge.local.redis import RedisNode
 from bridge.local.redis_cluster import RedisCluster
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.records import Claim, Records
+from bridge.store.messages.records import Claim, Records
 from tests.forked_bridge import ForkedBridge
 from tests.integration.dead_letters import dead_ids, make_dead
 from tests.integration.own import Own, own_bridge

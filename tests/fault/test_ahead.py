@@ -13,9 +13,9 @@ from bridge.model.durations import format_instant
 from bridge.model.errors import Conflict
 from bridge.model.message import State
 from bridge.model.values import IfExists
-from bridge.service import replacing
+from bridge.service.sending import replacing
 from bridge.service.service import Service
-from bridge.store import records
+from bridge.store.messages import records
 from tests.fault.api import now_ms
 from tests.fault.crash import draft
 from tests.fault.inside import fire_answered, running

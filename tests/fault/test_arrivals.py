@@ -38,7 +38,7 @@ async def test_send_to_a_new_topic_is_answered_once_a_pull_finds_its_message(
 
     monkeypatch.setattr(CopyPublisher, "publish", held)
     monkeypatch.setattr(StoredArrivals, "noted", looking)
-    monkeypatch.setattr("bridge.service.detours.WITHIN_S", PATIENCE_S)
+    monkeypatch.setattr("bridge.service.sending.detours.WITHIN_S", PATIENCE_S)
     async with running(stage, **PATIENCE) as sender, running(stage, **PATIENCE) as other:
         sending = asyncio.create_task(send(sender, draft("at-once")))
         # The checkpoint of either process is about to publish the message, and its record says that it is ready.

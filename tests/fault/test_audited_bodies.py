@@ -12,10 +12,10 @@ from bridge.broker.publications import Publication
 from bridge.loops.audit import Audit, Overdue
 from bridge.model.message import Envelope
 from bridge.model.values import Draft
-from bridge.service.portions import PORTION_BYTES
+from bridge.service.reading.portions import PORTION_BYTES
 from bridge.service.service import Service
 from bridge.store.calls import Call
-from bridge.store.outcomes import Looked
+from bridge.store.messages.outcomes import Looked
 from tests.fault.crash import draft, pull, send
 from tests.fault.inside import running
 from tests.fault.stage import Stage

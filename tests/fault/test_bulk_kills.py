@@ -15,7 +15,7 @@ import pytest_asyncio
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
-from bridge.service.bulk_actions import AT_ONCE
+from bridge.service.pools.bulk_actions import AT_ONCE
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from tests.forked_bridge import ForkedBridge

@@ -12,7 +12,7 @@ import pytest
 from bridge.loops.watch import Watch
 from bridge.model.message import Envelope, State
 from bridge.model.values import Draft, Policy, Release
-from bridge.service import lease_copies
+from bridge.service.pulling import lease_copies
 from bridge.service.service import Service
 from tests.fault.inside import fire_answered, running
 from tests.fault.stage import Stage

@@ -11,7 +11,7 @@ import pytest
 from bridge.broker.client.consumer import Consumer
 from bridge.broker.publications import Route
 from bridge.service.service import Service
-from bridge.store import intents
+from bridge.store.kept import intents
 from bridge.store.replies import texts
 from tests.fault.api import now_ms
 from tests.fault.crash import ABSENCE_MS, DyingAt, after, before, comes_once, dies_in, dying, on_way, pull, restarted

@@ -14,7 +14,7 @@ from bridge.http.wires.jobs.global_jobs import GlobalJobs
 from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import Unavailable
 from bridge.model.message import CopyKind, State
-from bridge.service.pools import Pools
+from bridge.service.pools.pools import Pools
 from bridge.service.service import Service
 from bridge.settings.pools import DEFAULT
 from tests.fault.api import now_ms

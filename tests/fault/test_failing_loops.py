@@ -34,13 +34,13 @@ from bridge.loops.watch import Watch
 from bridge.metrics.loops import FAILURES
 from bridge.model.message import Envelope
 from bridge.model.values import Draft
-from bridge.service import supervisor
-from bridge.service.lookout import Lookout
-from bridge.service.pools import Pools
-from bridge.service.subscriptions import Subscription
-from bridge.service.unacked_leases import UnackedLeases
+from bridge.service.health import supervisor
+from bridge.service.health.lookout import Lookout
+from bridge.service.pools.pools import Pools
+from bridge.service.pulling.unacked_leases import UnackedLeases
+from bridge.service.topics.subscriptions import Subscription
 from bridge.settings.settings import Settings
-from bridge.store.tokens import StoredTokens
+from bridge.store.kept.tokens import StoredTokens
 from tests.fault.stage import Stage
 from tests.waiting import pause
 

@@ -15,8 +15,8 @@ from redis.asyncio import Redis
 from bridge.broker.publications import Publication
 from bridge.model.errors import BrokerUnavailable, Conflict, NotFound, StoreUnavailable
 from bridge.model.message import CopyKind, State
-from bridge.service import policies
 from bridge.service.service import Service
+from bridge.service.topics import policies
 from bridge.store.scripts import SCRIPTS
 from tests.fault.crash import change as changed
 from tests.fault.crash import dies_in, draft, dying, of_kind, pull, send

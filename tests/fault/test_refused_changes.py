@@ -15,9 +15,9 @@ from bridge.broker import publications
 from bridge.loops.checkpoint import batches, moments
 from bridge.model.errors import Conflict, StoreUnavailable
 from bridge.model.message import Envelope, State
-from bridge.service import replacing
+from bridge.service.sending import replacing
 from bridge.service.service import Service
-from bridge.store import records
+from bridge.store.messages import records
 from tests.fault.crash import change, draft, pull, send
 from tests.fault.inside import running
 from tests.fault.stage import Stage

@@ -17,7 +17,7 @@ from bridge.broker.ready.feed import Feed
 from bridge.model.errors import BrokerUnavailable, StoreUnavailable, Unavailable
 from bridge.model.message import Envelope
 from bridge.model.values import Draft, Leased, Policy
-from bridge.service import dealing, dispatcher
+from bridge.service.pulling import dealing, dispatcher
 from bridge.service.service import Service
 from bridge.store.calls import Call
 from tests.fault.inside import running

@@ -13,7 +13,7 @@ from bridge.broker.publications import Publication
 from bridge.model.errors import BrokerUnavailable
 from bridge.model.message import CopyKind, Envelope, State
 from bridge.model.values import Draft, Leased
-from bridge.service import unacked_leases
+from bridge.service.pulling import unacked_leases
 from bridge.service.service import Service
 from tests.fault.api import now_ms
 from tests.fault.crash import DyingAt, Publish, after, comes_once, dies_in, draft, dying, of_kind, pull, restarted, send

@@ -16,7 +16,7 @@ from bridge.model.errors import UnnamedVerdict
 from bridge.service.service import Service
 from bridge.store.calls import Call
 from bridge.store.client import Store
-from bridge.store.outcomes import NoRule
+from bridge.store.messages.outcomes import NoRule
 from tests.fault.crash import draft, pull, send
 from tests.fault.inside import running
 from tests.fault.stage import Stage

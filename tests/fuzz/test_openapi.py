@@ -13,7 +13,7 @@ import schemathesis
 from schemathesis.core.failures import Failure
 from schemathesis.engine import events, from_schema
 
-from bridge.http.v1.scalars import ID_FORM, SCHEDULE_FORM
+from bridge.http.v1.contract.scalars import ID_FORM, SCHEDULE_FORM
 from bridge.model.durations import parse_duration_ms
 from bridge.model.message import valid_topic
 from tests.examples import TIMES

@@ -15,12 +15,12 @@ from bridge.broker.copies.copies import from_properties, to_properties
 from bridge.broker.copies.properties import Properties
 from bridge.broker.copies.submissions import Submission
 from bridge.http import exact_json
-from bridge.http.v1 import queries
+from bridge.http.v1.contract import queries
 from bridge.model.durations import LATEST_INSTANT_MS, parse_duration_ms, parse_instant_ms
 from bridge.model.errors import InvalidRequest
 from bridge.model.message import Copy, Envelope, valid_id
-from bridge.service import receipts
-from bridge.store.envelopes import pack, unpack
+from bridge.service.protocol import receipts
+from bridge.store.messages.envelopes import pack, unpack
 from tests.examples import examples
 from topology.deaths import deaths, latest_death, strip
 from topology.names import Names

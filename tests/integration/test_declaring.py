@@ -18,11 +18,11 @@ from bridge.broker.declared.topic_queues import everything
 from bridge.local.rabbitmq import RabbitNode
 from bridge.model.breaker import Breaker
 from bridge.model.errors import BrokerUnavailable, BrokerUnfit, NotPublished
-from bridge.service.policies import Policies
-from bridge.service.topics import Topics
+from bridge.service.topics.policies import Policies
+from bridge.service.topics.topics import Topics
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.records import Records
+from bridge.store.messages.records import Records
 from tests.effective import DEFAULTS
 from tests.integration.amqp import Amqp
 from topology import declare, plan

@@ -15,9 +15,9 @@ import pytest_asyncio
 from bridge.local.ports import free_ports
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
-from bridge.service.repeats import digest
-from bridge.store.answers import BYTES_A_KEY, MOST_BYTES, Progress, StoredAnswers
+from bridge.service.sending.repeats import digest
 from bridge.store.client import Store
+from bridge.store.kept.answers import BYTES_A_KEY, MOST_BYTES, Progress, StoredAnswers
 from bridge.store.keys import Keys
 from bridge.store.replies import raw_fields, whole
 from tests.forked_bridge import PATIENT, ForkedBridge

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bridge.service import receipts
+from bridge.service.protocol import receipts
 from bridge.store.client import Store
 from bridge.store.keys import Keys
 from tests.integration.topic import Json, Topic, due_ms

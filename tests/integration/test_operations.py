@@ -24,19 +24,19 @@ from bridge.model.message import Envelope, State
 from bridge.model.reach import EVERYWHERE
 from bridge.model.values import Change
 from bridge.service.bulk.operations import MOST_TRIES, Work
-from bridge.service.bulk.results import Results
 from bridge.service.bulk.wanted import NO_MOMENT, Moment, bulk_of
-from bridge.service.bulk_actions import AT_ONCE, BulkActions
-from bridge.service.pools import Pools
-from bridge.service.succession import Step, Succession
-from bridge.service.successors import first_copy
+from bridge.service.pools.bulk_actions import AT_ONCE, BulkActions
+from bridge.service.pools.pools import Pools
+from bridge.service.protocol.succession import Step, Succession
+from bridge.service.protocol.successors import first_copy
+from bridge.service.results import Results
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
 from bridge.store.client import Store
+from bridge.store.kept.operations import MOST, MOST_RUNNING, Lease, Lost, StoredOperations
 from bridge.store.keys import Keys
-from bridge.store.operations import MOST, MOST_RUNNING, Lease, Lost, StoredOperations
+from bridge.store.messages.verdicts import FireVerdict
 from bridge.store.replies import binaries
-from bridge.store.verdicts import FireVerdict
 from tests.forked_bridge import PATIENCE
 from tests.integration.bulk import act, operation, send_numbered
 from tests.integration.own import Own, own_bridge

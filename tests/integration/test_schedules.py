@@ -24,17 +24,17 @@ from bridge.loops.schedules import Schedules as Loop
 from bridge.model.durations import format_instant, parse_instant_ms
 from bridge.model.errors import StoreUnavailable
 from bridge.model.part_state import OK, Failed
-from bridge.service.pools import Pools
-from bridge.service.schedules.plan import Missed, Rules
+from bridge.service.health.supervisor import Status
+from bridge.service.pools.pools import Pools
+from bridge.service.schedules.changes import Schedules
+from bridge.service.schedules.definition import Spec, Template, progress_json, read_schedule
 from bridge.service.schedules.planner import Planner
-from bridge.service.schedules.schedule import Spec, Template, progress_json, read_schedule
-from bridge.service.schedules.schedules import Schedules
+from bridge.service.schedules.ticks import Missed, Rules
 from bridge.service.schedules.timing import Timing, tick_id
-from bridge.service.supervisor import Status
 from bridge.settings.roles import Role
 from bridge.settings.settings import Settings
+from bridge.store.kept.schedules import MOST, Lease, Lost
 from bridge.store.replies import binaries
-from bridge.store.schedules import MOST, Lease, Lost
 from tests.forked_bridge import PATIENCE
 from tests.integration.own import Own, own_bridge
 from tests.integration.schedules import Schedule

@@ -9,8 +9,8 @@ import pytest
 
 from bridge.broker.declared.findings import Finding
 from bridge.model.errors import InvalidRequest
-from bridge.service.health import Health
-from bridge.service.pools import Pools, Routes
+from bridge.service.health.health import Health
+from bridge.service.pools.pools import Pools, Routes
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
 

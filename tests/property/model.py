@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bridge.model.message import Copy, Record, State
 from bridge.model.timeline import MOST, What
-from bridge.store.records import AHEAD_MS
+from bridge.store.messages.records import AHEAD_MS
 from tests.property.world import Broker, Kept
 
 TAKE_OVER_AFTER_MS = 10_000

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from bridge.local.redis import RedisNode
 from bridge.model.message import Copy, Envelope
 from bridge.store.calls import Call
-from bridge.store.outcomes import Outcome
-from bridge.store.records import Claim, Confirmation, Records
+from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.records import Claim, Confirmation, Records
 from bridge.store.scripts import SCRIPTS
 from tests.examples import examples
 from tests.property.test_transitions import (

@@ -10,9 +10,9 @@ import pytest
 from bridge.local.redis import RedisNode
 from bridge.model.message import Copy, Envelope, State
 from bridge.model.timeline import What
-from bridge.service.successors import successor
-from bridge.store.records import AHEAD_MS
-from bridge.store.timelines import transitions
+from bridge.service.protocol.successors import successor
+from bridge.store.messages.records import AHEAD_MS
+from bridge.store.messages.timelines import transitions
 from tests.property.test_transitions import DAY_MS, HOUR_MS, Transitions, connected_store
 
 

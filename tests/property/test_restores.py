@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import Envelope, Record, State
-from bridge.service.successors import successor
-from bridge.store.outcomes import Looked, read_envelope
-from bridge.store.verdicts import FireVerdict, RestoreVerdict
+from bridge.service.protocol.successors import successor
+from bridge.store.messages.outcomes import Looked, read_envelope
+from bridge.store.messages.verdicts import FireVerdict, RestoreVerdict
 from tests.property.test_transitions import connected_store
 from tests.property.world import BORN_MS, World
 

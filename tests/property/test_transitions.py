@@ -37,19 +37,19 @@ from bridge.model.message import Copy, CopyKind, Envelope, Message, Record, Stat
 from bridge.model.timeline import MOST, What
 from bridge.model.values import Backoff, Change, Policy
 from bridge.service.changing import change_step
-from bridge.service.lease_copies import LATE_MS, late_step, missing_step
-from bridge.service.leasing import AHEAD_PARKED_MS
+from bridge.service.protocol.succession import Step
+from bridge.service.protocol.successors import first_copy, in_its_own_life, later, lease_copy, replay_copy, successor
+from bridge.service.pulling.lease_copies import LATE_MS, late_step, missing_step
+from bridge.service.pulling.leasing import AHEAD_PARKED_MS
 from bridge.service.settling import nack_step
-from bridge.service.succession import Step
-from bridge.service.successors import first_copy, in_its_own_life, later, lease_copy, replay_copy, successor
-from bridge.store import envelopes as envelopes_kept
 from bridge.store.calls import Call
 from bridge.store.client import Store
-from bridge.store.outcomes import Outcome
-from bridge.store.records import Claim as Asked
-from bridge.store.records import Confirmation, Entry
-from bridge.store.timelines import transitions
-from bridge.store.verdicts import FireVerdict, LeaseVerdict, ReplaceVerdict, RetryVerdict
+from bridge.store.messages import envelopes as envelopes_kept
+from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.records import Claim as Asked
+from bridge.store.messages.records import Confirmation, Entry
+from bridge.store.messages.timelines import transitions
+from bridge.store.messages.verdicts import FireVerdict, LeaseVerdict, ReplaceVerdict, RetryVerdict
 from tests.effective import effective
 from tests.examples import TIMES
 from tests.property import model

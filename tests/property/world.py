@@ -13,7 +13,7 @@ from bridge.model.message import Copy, Record, State
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.keys import INDEXES, Keys
-from bridge.store.records import Records
+from bridge.store.messages.records import Records
 
 Answer = TypeVar("Answer")
 Found = TypeVar("Found")

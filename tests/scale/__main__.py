@@ -24,11 +24,11 @@ from ulid import ULID
 
 from bridge.local.redis import RedisNode
 from bridge.model.message import Envelope, Record, new_nonce
-from bridge.service.successors import first_copy
+from bridge.service.protocol.successors import first_copy
 from bridge.store.calls import MOST, Call
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.records import Claim, Confirmation, Records
+from bridge.store.messages.records import Claim, Confirmation, Records
 from bridge.store.replies import binary
 
 TOPIC: Final = "orders"

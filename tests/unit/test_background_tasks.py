@@ -23,12 +23,12 @@ from bridge.model.errors import BrokerUnavailable, StoreUnavailable
 from bridge.model.group_commit import GroupCommit
 from bridge.model.message import Copy, Envelope
 from bridge.model.recent import Recent
-from bridge.service.arrivals import Arrivals
-from bridge.service.dispatcher import Tools
 from bridge.service.known_topics import KnownTopics
+from bridge.service.pools.worker_rpc import WorkerRpc
+from bridge.service.protocol.arrivals import Arrivals
+from bridge.service.pulling.dispatcher import Tools
 from bridge.service.service import Service
 from bridge.service.systemd import Reporter
-from bridge.service.worker_rpc import WorkerRpc
 from bridge.store.keys import Keys
 
 COPY = Copy(

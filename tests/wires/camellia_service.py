@@ -8,7 +8,7 @@ from typing import Any, cast
 from bridge.model.errors import BridgeError, NotFound
 from bridge.model.message import Envelope, Message, Record, State
 from bridge.model.values import AckResult, AckVerdict, Draft, Leased, Sent, TopicInfo
-from bridge.service.pools import Pools
+from bridge.service.pools.pools import Pools
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
 from tests.effective import effective

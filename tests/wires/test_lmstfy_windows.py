@@ -12,8 +12,8 @@ import pytest_asyncio
 from bridge.local.redis import RedisNode
 from bridge.model.lmstfy import LmstfyToken
 from bridge.store.client import Store
+from bridge.store.kept.lmstfy import LmstfyStore
 from bridge.store.keys import Keys
-from bridge.store.lmstfy import LmstfyStore
 from tests.waiting import pause
 
 LONG_MS = 600_000

@@ -17,8 +17,8 @@ import pytest_asyncio
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
+from bridge.store.kept.topics_by_id import TopicsById
 from bridge.store.keys import Keys
-from bridge.store.topics_by_id import TopicsById
 from tests.forked_bridge import ForkedBridge
 from tests.integration.amqp import Amqp
 from tests.wires.jobs import Caller, Json, lines_of

@@ -16,9 +16,9 @@ import pytest_asyncio
 
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
+from bridge.store.kept.task_ids import TaskIds
 from bridge.store.keys import Keys
 from bridge.store.replies import whole
-from bridge.store.task_ids import TaskIds
 from tests.integration.topic import Topic
 from tests.waiting import pause
 

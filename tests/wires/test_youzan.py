@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from bridge.http.app import create_app
 from bridge.settings.settings import Settings
-from bridge.store.records import AHEAD_MS
+from bridge.store.messages.records import AHEAD_MS
 from tests.forked_bridge import ForkedBridge
 from tests.wires.camellia_service import StandIn
 from tests.wires.jobs import Caller, Json, exchange_with_expect, lines_of

@@ -20,7 +20,7 @@ from bridge.http.v1.overview import overview_json
 from bridge.model.errors import Unavailable
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 MOST_STREAMS: Final = 64
 _LIFE_S: Final = 300.0  # then the browser opens another one, and its token is checked again

@@ -20,7 +20,7 @@ from bridge.http.console.live import Live
 from bridge.http.guard import Guard
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 _FOLDER: Final = Path(__file__).parent / "page"
 _MEDIA_TYPES: Final = {

@@ -23,7 +23,7 @@ from bridge.http.guard import Handler
 from bridge.http.server.body_budget import SMALL_BYTES
 from bridge.http.server.counted import counted
 from bridge.http.server.raw_path import as_written
-from bridge.http.v1.call import ApiCall
+from bridge.http.v1.operation.call import ApiCall
 from bridge.metrics.http import Requests, requests
 from bridge.model.errors import BridgeError, Unavailable
 

@@ -11,7 +11,7 @@ import uvicorn
 from bridge.http.server.pulse import Pulse
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
     from bridge.service.systemd import Reporter
 
 

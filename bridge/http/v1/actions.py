@@ -10,16 +10,16 @@ from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http.v1 import examples
-from bridge.http.v1.call import About, ApiCall, json_answer
-from bridge.http.v1.operation import Operation, ResponseDoc
-from bridge.http.v1.queries import ActionsQuery
-from bridge.http.v1.scalars import ShownInstant
+from bridge.http.v1.contract.queries import ActionsQuery
+from bridge.http.v1.contract.scalars import ShownInstant
+from bridge.http.v1.document import examples
+from bridge.http.v1.operation.call import About, ApiCall, json_answer
+from bridge.http.v1.operation.operation import Operation, ResponseDoc
 from bridge.model.action import Action, Recorded
 from bridge.model.durations import format_instant
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 Run = Callable[["Pools", ApiCall], Awaitable[Response]]
 

@@ -8,12 +8,9 @@ from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http.v1 import examples
-from bridge.http.v1.call import ApiCall, JsonAnswer, json_answer
-from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
-from bridge.http.v1.queries import DropQuery, PageQuery
-from bridge.http.v1.requests import ManyRequest
-from bridge.http.v1.results import (
+from bridge.http.v1.contract.queries import DropQuery, PageQuery
+from bridge.http.v1.contract.requests import ManyRequest
+from bridge.http.v1.contract.results import (
     DroppedOut,
     MessageOut,
     PageOut,
@@ -21,9 +18,12 @@ from bridge.http.v1.results import (
     message_json,
     page_json,
 )
+from bridge.http.v1.document import examples
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer, json_answer
+from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 _DEAD = f"{TOPIC}/dead"
 

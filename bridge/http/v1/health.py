@@ -11,13 +11,13 @@ from starlette.responses import Response
 from bridge.access.decision import Need
 from bridge.access.token import Scope
 from bridge.http import problems
-from bridge.http.v1.call import ApiCall, json_answer
-from bridge.http.v1.operation import Operation, ResponseDoc
-from bridge.http.v1.results import FindingOut
+from bridge.http.v1.contract.results import FindingOut
+from bridge.http.v1.operation.call import ApiCall, json_answer
+from bridge.http.v1.operation.operation import Operation, ResponseDoc
 from bridge.model.unread_bytes import MAKING
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 
 class LiveOut(BaseModel):

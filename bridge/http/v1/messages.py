@@ -8,20 +8,20 @@ from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http.v1 import examples
-from bridge.http.v1.call import ApiCall, JsonAnswer
-from bridge.http.v1.content import changed_envelope
-from bridge.http.v1.operation import TOPIC, HeaderDoc, Operation, ResponseDoc
-from bridge.http.v1.preconditions import ETAG, IF_MATCH, LONGEST, Precondition, etag_header
-from bridge.http.v1.queries import DeleteQuery, ListQuery
-from bridge.http.v1.requests import ChangeRequest
-from bridge.http.v1.results import MessageOut, PageOut, message_json, page_json
+from bridge.http.v1.contract.content import changed_envelope
+from bridge.http.v1.contract.queries import DeleteQuery, ListQuery
+from bridge.http.v1.contract.requests import ChangeRequest
+from bridge.http.v1.contract.results import MessageOut, PageOut, message_json, page_json
+from bridge.http.v1.document import examples
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer
+from bridge.http.v1.operation.operation import TOPIC, HeaderDoc, Operation, ResponseDoc
+from bridge.http.v1.operation.preconditions import ETAG, IF_MATCH, LONGEST, Precondition, etag_header
 from bridge.model.labels import packed
 from bridge.model.message import Message
 from bridge.model.values import Change
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 _MESSAGE = f"{TOPIC}/messages/{{id}}"
 

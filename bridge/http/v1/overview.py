@@ -11,19 +11,19 @@ from starlette.responses import Response
 from bridge.access.caller import Caller
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http.v1 import examples
-from bridge.http.v1.call import ApiCall, json_answer
-from bridge.http.v1.operation import Operation, ResponseDoc
-from bridge.http.v1.queries import NoQuery
-from bridge.http.v1.results import FindingOut
-from bridge.http.v1.scalars import ShownInstant
+from bridge.http.v1.contract.queries import NoQuery
+from bridge.http.v1.contract.results import FindingOut
+from bridge.http.v1.contract.scalars import ShownInstant
+from bridge.http.v1.document import examples
+from bridge.http.v1.operation.call import ApiCall, json_answer
+from bridge.http.v1.operation.operation import Operation, ResponseDoc
 from bridge.metrics.topics import OTHER
 from bridge.model.durations import format_instant
-from bridge.service.due_bins import summed
-from bridge.service.overview import Sample, TopicFigures
+from bridge.service.pools.due_bins import summed
+from bridge.service.pools.overview import Sample, TopicFigures
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 _WORST: Final = 10
 

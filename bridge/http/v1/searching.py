@@ -8,15 +8,15 @@ from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http.v1 import examples
-from bridge.http.v1.call import ApiCall, JsonAnswer
-from bridge.http.v1.operation import Operation, ResponseDoc
-from bridge.http.v1.queries import SearchQuery
-from bridge.http.v1.results import PageOut, page_json
-from bridge.service.search import Search
+from bridge.http.v1.contract.queries import SearchQuery
+from bridge.http.v1.contract.results import PageOut, page_json
+from bridge.http.v1.document import examples
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer
+from bridge.http.v1.operation.operation import Operation, ResponseDoc
+from bridge.service.pools.search import Search
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 
 async def search(pools: Pools, call: ApiCall) -> Response:

@@ -13,15 +13,15 @@ from bridge.access.decision import Need
 from bridge.access.sessions import COOKIE, Sessions
 from bridge.access.token import Scope
 from bridge.http import exact_json
-from bridge.http.v1 import examples
-from bridge.http.v1.call import ApiCall, JsonAnswer, json_answer
-from bridge.http.v1.operation import Operation, ResponseDoc
-from bridge.http.v1.queries import NoQuery
-from bridge.http.v1.scalars import ShownInstant
+from bridge.http.v1.contract.queries import NoQuery
+from bridge.http.v1.contract.scalars import ShownInstant
+from bridge.http.v1.document import examples
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer, json_answer
+from bridge.http.v1.operation.operation import Operation, ResponseDoc
 from bridge.model.durations import format_instant
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 log = structlog.get_logger(__name__)
 

@@ -8,14 +8,14 @@ from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http.v1 import examples
-from bridge.http.v1.call import ApiCall, JsonAnswer
-from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
-from bridge.http.v1.requests import AckManyRequest, AckRequest, ExtendRequest, NackRequest
-from bridge.http.v1.results import AckedOut, MessageOut, acked_json, message_json
+from bridge.http.v1.contract.requests import AckManyRequest, AckRequest, ExtendRequest, NackRequest
+from bridge.http.v1.contract.results import AckedOut, MessageOut, acked_json, message_json
+from bridge.http.v1.document import examples
+from bridge.http.v1.operation.call import ApiCall, JsonAnswer
+from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 _MESSAGE = f"{TOPIC}/messages/{{id}}"
 _PROBLEMS = (400, 404, 409, 413, 422, 503)

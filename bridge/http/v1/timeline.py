@@ -9,15 +9,15 @@ from starlette.responses import Response
 
 from bridge.access.decision import Need
 from bridge.access.token import Scope
-from bridge.http.v1 import examples
-from bridge.http.v1.call import ApiCall, json_answer
-from bridge.http.v1.operation import TOPIC, Operation, ResponseDoc
-from bridge.http.v1.scalars import ShownInstant
+from bridge.http.v1.contract.scalars import ShownInstant
+from bridge.http.v1.document import examples
+from bridge.http.v1.operation.call import ApiCall, json_answer
+from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
 from bridge.model.durations import format_instant
 from bridge.model.timeline import Transition, What
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 
 class TransitionOut(BaseModel):

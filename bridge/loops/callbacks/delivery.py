@@ -30,7 +30,7 @@ from bridge.model.errors import Conflict, NotFound, Unavailable
 from bridge.model.message import Message
 from bridge.model.values import Leased
 from bridge.service.settling import Settling
-from bridge.service.subscriptions import Subscription, Subscriptions
+from bridge.service.topics.subscriptions import Subscription, Subscriptions
 from bridge.store.clock import StoreClock
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from bridge.loops.callbacks.request import Destination
 from bridge.model.addresses import Url, parse_url
 from bridge.model.message import Message
 from bridge.model.webhooks import key_of
-from bridge.service.subscriptions import Subscription
+from bridge.service.topics.subscriptions import Subscription
 from bridge.settings.task_services import TaskService
 
 URL_HEADER: Final = "callback-url"

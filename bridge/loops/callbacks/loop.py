@@ -14,9 +14,9 @@ from bridge.loops.callbacks.delivery import Delivery
 from bridge.loops.callbacks.destinations import Destinations
 from bridge.loops.callbacks.resolver import Resolver
 from bridge.loops.callbacks.worker import Worker
+from bridge.service.health.supervisor import Joined, Status, retrying
 from bridge.service.service import Service
-from bridge.service.subscriptions import Subscription
-from bridge.service.supervisor import Joined, Status, retrying
+from bridge.service.topics.subscriptions import Subscription
 
 log = structlog.get_logger(__name__)
 

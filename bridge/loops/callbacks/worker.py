@@ -11,9 +11,9 @@ import structlog
 from bridge.loops.callbacks.delivery import Delivery
 from bridge.model.part_state import OK
 from bridge.model.values import Leased
-from bridge.service.pulling import Pulling
-from bridge.service.subscriptions import Subscription
-from bridge.service.supervisor import Status
+from bridge.service.health.supervisor import Status
+from bridge.service.pulling.pulling import Pulling
+from bridge.service.topics.subscriptions import Subscription
 
 # After a call has ended or timed out, its message must be settled before the lease expires.
 _LEASE_BEYOND_CALL_MS = 5_000

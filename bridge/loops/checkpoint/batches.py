@@ -39,17 +39,17 @@ from bridge.model.errors import (
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind
 from bridge.model.values import Effective
-from bridge.service.arrivals import Arrivals, is_awaited
 from bridge.service.context import Context
-from bridge.service.kept_bodies import keep_body_max
-from bridge.service.succession import Result, Succession
-from bridge.service.successors import completed
-from bridge.service.superseded import superseded
-from bridge.store import envelopes
+from bridge.service.protocol.arrivals import Arrivals, is_awaited
+from bridge.service.protocol.kept_bodies import keep_body_max
+from bridge.service.protocol.succession import Result, Succession
+from bridge.service.protocol.successors import completed
+from bridge.service.protocol.superseded import superseded
 from bridge.store.calls import Call
-from bridge.store.outcomes import Outcome
-from bridge.store.records import AHEAD_MS
-from bridge.store.verdicts import FireVerdict, KeepVerdict, ReturnedVerdict
+from bridge.store.messages import envelopes
+from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.records import AHEAD_MS
+from bridge.store.messages.verdicts import FireVerdict, KeepVerdict, ReturnedVerdict
 
 log = structlog.get_logger(__name__)
 

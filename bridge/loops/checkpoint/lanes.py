@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from bridge.loops.checkpoint.loop import Checkpoint
 from bridge.service.context import Context
-from bridge.service.supervisor import Joined, Status, retrying
+from bridge.service.health.supervisor import Joined, Status, retrying
 
 
 class Checkpoints:

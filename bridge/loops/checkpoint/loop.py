@@ -10,7 +10,7 @@ from bridge.loops.checkpoint.batches import RETRY_MS
 from bridge.loops.checkpoint.session import Session
 from bridge.metrics.loops import holding
 from bridge.service.context import Context
-from bridge.service.supervisor import Status, retrying
+from bridge.service.health.supervisor import Status, retrying
 
 
 class Checkpoint:

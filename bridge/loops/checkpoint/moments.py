@@ -5,7 +5,7 @@ from __future__ import annotations
 from bridge.broker.copies.classify import Arrival, Bundle, Due
 from bridge.loops.checkpoint.verdicts import HELD_AT_MOST_MS
 from bridge.model.message import CopyKind
-from bridge.store.records import AHEAD_MS
+from bridge.store.messages.records import AHEAD_MS
 
 
 def ahead_ms(kind: CopyKind) -> int:

@@ -26,9 +26,9 @@ from bridge.loops.consuming import consuming
 from bridge.metrics.loops import BATCH, PARKED_AGAIN, REFUSED
 from bridge.model.errors import BrokerUnavailable, Unavailable
 from bridge.model.message import Copy
-from bridge.service.acceptance import Acceptance
 from bridge.service.context import Context
-from bridge.service.supervisor import Status
+from bridge.service.health.supervisor import Status
+from bridge.service.sending.acceptance import Acceptance
 
 log = structlog.get_logger(__name__)
 

@@ -10,13 +10,13 @@ from bridge.broker.publications import Publication, Route
 from bridge.model.fast_dataclass import fast_dataclass
 from bridge.model.message import Copy, CopyKind, Record, new_nonce
 from bridge.model.values import AckVerdict, Effective
-from bridge.service.lease_copies import missing_step
-from bridge.service.leasing import AHEAD_PARKED_MS
-from bridge.service.succession import Step
-from bridge.service.successors import as_recorded, dead, in_its_own_life, later, left_at_most
-from bridge.store.outcomes import Outcome
-from bridge.store.records import Records
-from bridge.store.verdicts import BuryVerdict, FireVerdict, LeaseCopyVerdict, RetryVerdict, ReturnedVerdict
+from bridge.service.protocol.succession import Step
+from bridge.service.protocol.successors import as_recorded, dead, in_its_own_life, later, left_at_most
+from bridge.service.pulling.lease_copies import missing_step
+from bridge.service.pulling.leasing import AHEAD_PARKED_MS
+from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.records import Records
+from bridge.store.messages.verdicts import BuryVerdict, FireVerdict, LeaseCopyVerdict, RetryVerdict, ReturnedVerdict
 
 ADOPT_AFTER_ASKED = 60
 """The checkpoint asks every second about a copy that is newer than its record, and believes it after this many answers.

@@ -15,15 +15,15 @@ from bridge.model.bulk import Bulk, BulkAction, Failure, Target
 from bridge.model.errors import BodyNotKept
 from bridge.model.message import Message, Record, State
 from bridge.model.values import Change
-from bridge.service.bulk.dead_letters import DeadLetters
-from bridge.service.bulk.results import BURST, Check, Results, failure, is_of
 from bridge.service.changing import change_step
 from bridge.service.context import Context
-from bridge.service.portions import portions
-from bridge.service.succession import Step, Succession, named
+from bridge.service.dead.batches import DeadLetters
+from bridge.service.protocol.succession import Step, Succession, named
+from bridge.service.reading.portions import portions
+from bridge.service.results import BURST, Check, Results, failure, is_of
 from bridge.store.calls import Call
-from bridge.store.outcomes import Looked, Outcome, read_envelope
-from bridge.store.verdicts import ChangeVerdict, DeleteVerdict, LookVerdict
+from bridge.store.messages.outcomes import Looked, Outcome, read_envelope
+from bridge.store.messages.verdicts import ChangeVerdict, DeleteVerdict, LookVerdict
 
 
 class Changes:

@@ -14,8 +14,8 @@ from bridge.model.errors import NotFound
 from bridge.model.message import State
 from bridge.model.ulids import new_ulid
 from bridge.service.context import Context
-from bridge.service.cursors import make_cursor, read_cursor
-from bridge.store.operations import Lease, Stored, StoredOperations
+from bridge.service.reading.cursors import make_cursor, read_cursor
+from bridge.store.kept.operations import Lease, Stored, StoredOperations
 
 log = structlog.get_logger(__name__)
 

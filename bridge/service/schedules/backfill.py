@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Final
 
 from bridge.model.errors import BridgeError, Conflict, InvalidRequest
-from bridge.service.schedules.leased_schedules import Check, LeasedSchedules
-from bridge.service.schedules.plan import is_decided
-from bridge.service.schedules.schedule import Schedule
+from bridge.service.schedules.definition import Schedule
+from bridge.service.schedules.leases import Check, LeasedSchedules
 from bridge.service.schedules.spans import Span, added, covered
+from bridge.service.schedules.ticks import is_decided
 from bridge.service.schedules.timing import Tick, between, tick_id
 
 MOST_BACKFILLED: Final = 1_000

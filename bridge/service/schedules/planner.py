@@ -20,15 +20,15 @@ import structlog
 from bridge.metrics.schedules import TICKS
 from bridge.model import log_scope
 from bridge.model.errors import BridgeError, Unavailable, Unpublishable
-from bridge.service.schedules.leased_schedules import former_lives
-from bridge.service.schedules.plan import is_decided, latest_position_ms, plan
-from bridge.service.schedules.schedule import Schedule, progress_json, read_schedule
+from bridge.service.health.supervisor import Status
+from bridge.service.schedules.definition import Schedule, progress_json, read_schedule
+from bridge.service.schedules.leases import former_lives
+from bridge.service.schedules.ticks import is_decided, latest_position_ms, plan
 from bridge.service.schedules.timing import tick_id
-from bridge.service.supervisor import Status
-from bridge.store.schedules import Full, Lease, Lost, StoredSchedules
+from bridge.store.kept.schedules import Full, Lease, Lost, StoredSchedules
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 log = structlog.get_logger(__name__)
 

@@ -15,8 +15,8 @@ import pytest_asyncio
 from bridge.local.rabbitmq import RabbitNode
 from bridge.local.redis import RedisNode
 from bridge.store.client import Store
+from bridge.store.kept.tokens import StoredTokens
 from bridge.store.keys import Keys
-from bridge.store.tokens import StoredTokens
 from tests.access.conftest import Mint
 from tests.integration.own import own_bridge
 from tests.tools.console.browser import Browser, programs

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from bridge.store import transitions
-from bridge.store.transitions import Transition
-from bridge.store.verdicts import AbandonVerdict, AnnounceVerdict, KeepVerdict
+from bridge.store.messages import transitions
+from bridge.store.messages.transitions import Transition
+from bridge.store.messages.verdicts import AbandonVerdict, AnnounceVerdict, KeepVerdict
 from tests.waiting import HUNG_AFTER_S
 
 pytestmark = pytest.mark.timeout(HUNG_AFTER_S)
 
 PROJECT = Path(__file__).parents[3]
-HOMES = ("bridge/store/verdicts.py", "bridge/model/values.py")
+HOMES = ("bridge/store/messages/verdicts.py", "bridge/model/values.py")
 MEMBER = re.compile(r"^class (\w+Verdict)\(StrEnum\):\n", re.MULTILINE)
 
 ALL = [one.verdicts for one in vars(transitions).values() if isinstance(one, Transition)]
@@ -70,10 +70,10 @@ def test_a_verdict_that_no_rule_names_fails_the_type_check(
         ("FireVerdict", "bridge/loops/checkpoint/verdicts.py"),
         ("ReturnedVerdict", "bridge/loops/checkpoint/verdicts.py"),
         ("ReturnedVerdict", "bridge/loops/audit.py"),
-        ("LeaseVerdict", "bridge/service/leasing.py"),
-        ("ConfirmVerdict", "bridge/service/send_groups.py"),
-        ("EnterVerdict", "bridge/service/send_groups.py"),
-        ("DropVerdict", "bridge/service/taken_ids.py"),
+        ("LeaseVerdict", "bridge/service/pulling/leasing.py"),
+        ("ConfirmVerdict", "bridge/service/sending/send_groups.py"),
+        ("EnterVerdict", "bridge/service/sending/send_groups.py"),
+        ("DropVerdict", "bridge/service/dead/taken_ids.py"),
         ("DeleteVerdict", "bridge/service/changing.py"),
         ("DeleteVerdict", "bridge/service/bulk/changes.py"),
         ("AckVerdict", "bridge/loops/recorded_acks.py"),

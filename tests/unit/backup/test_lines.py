@@ -18,7 +18,7 @@ from bridge.backup.lines import (
 )
 from bridge.model.message import Envelope, Message, Record, State, Target
 from bridge.model.values import Policy, Release
-from bridge.store.kept_fields import Field
+from bridge.store.kept.kept_fields import Field
 
 RECORD = Record(
     "shop/orders", "a-1", State.LEASED, 3, 7, 1_000, 2_000, 0, 1, 5, 2_000, 9_000, 8_000, 0, 0, "busy", "a=1"

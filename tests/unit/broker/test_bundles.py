@@ -27,7 +27,7 @@ from bridge.broker.copies.properties import Properties
 from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.message import Copy, Envelope
 from bridge.model.values import MAX_DELAY_MS
-from bridge.service.successors import completed
+from bridge.service.protocol.successors import completed
 from tests.effective import effective
 
 NOW_MS = 1_769_850_000_000

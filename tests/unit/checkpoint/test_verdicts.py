@@ -9,11 +9,11 @@ from bridge.broker.publications import Publication, Route
 from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
 from bridge.model.message import Copy, CopyKind, Envelope, Record, State
 from bridge.model.values import Backoff, Policy
-from bridge.service.succession import Step
+from bridge.service.protocol.succession import Step
 from bridge.store.keys import Keys
-from bridge.store.outcomes import Outcome
-from bridge.store.records import Records
-from bridge.store.verdicts import FireVerdict, ReturnedVerdict
+from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.records import Records
+from bridge.store.messages.verdicts import FireVerdict, ReturnedVerdict
 from tests.effective import effective
 
 NOW_MS = 1_769_850_000_000

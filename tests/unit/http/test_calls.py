@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from bridge.broker.declared.findings import Finding
-from bridge.http.v1.policy import policy_json
+from bridge.http.v1.topics.policy import policy_json
 from bridge.model.durations import DURATION_FORMS
 from bridge.model.message import State
 from bridge.model.values import (

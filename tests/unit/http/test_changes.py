@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from bridge.http.v1.preconditions import LONGEST, Precondition, etag
+from bridge.http.v1.operation.preconditions import LONGEST, Precondition, etag
 from bridge.model.errors import InvalidRequest, NotAsSeen
 from bridge.model.message import Envelope, State
 from bridge.model.values import Change

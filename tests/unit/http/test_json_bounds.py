@@ -9,8 +9,8 @@ import pytest
 from bridge.http import exact_json
 from bridge.http.errors import BrokenJSON, TooManyValues
 from bridge.http.json_bounds import LARGE_BYTES, weigh
-from bridge.http.v1 import batch_json
-from bridge.http.v1.batch_json import Unread
+from bridge.http.v1.sending import batch_json
+from bridge.http.v1.sending.batch_json import Unread
 from bridge.model.errors import InvalidRequest
 
 MIB = 1024 * 1024

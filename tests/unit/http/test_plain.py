@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from bridge.http import exact_json
 from bridge.http.fields import parse
-from bridge.http.v1.content import envelope_of
-from bridge.http.v1.plain import plain_draft
-from bridge.http.v1.requests import SendRequest
+from bridge.http.v1.contract.content import envelope_of
+from bridge.http.v1.contract.requests import SendRequest
+from bridge.http.v1.sending.plain import plain_draft
 from bridge.model.errors import BridgeError
 from bridge.model.message import Envelope
 from bridge.model.values import MAX_DELAY_MS, Draft, IfExists

@@ -7,7 +7,7 @@ from zoneinfo import TZPATH, available_timezones
 import pytest
 
 from bridge.http.fields import parse
-from bridge.http.v1.schedule import ScheduleRequest
+from bridge.http.v1.schedules.definition import ScheduleRequest
 from bridge.model.errors import InvalidRequest
 
 CRON = {"topic": "orders", "message": {"body": "x"}, "cron": "0 9 * * *"}

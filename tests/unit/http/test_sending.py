@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from bridge.http.v1.scalars import PATH_STEP
+from bridge.http.v1.contract.scalars import PATH_STEP
 from bridge.model.durations import DURATION_FORMS, INSTANT_FORMS, of_seconds
 from bridge.model.errors import Conflict, InvalidRequest, StoreUnavailable
 from bridge.model.message import TOPIC_PATTERN, Envelope

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.http import exact_json
-from bridge.http.v1 import sent_json
+from bridge.http.v1.sending import sent_json
 
 LONG = b" " * 1_024  # makes a document long enough; behind it, so that the body's bytes are unchanged
 

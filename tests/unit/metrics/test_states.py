@@ -5,7 +5,7 @@ from __future__ import annotations
 from bridge.metrics.states import States, TopicState
 from bridge.metrics.topics import OTHER, Labels
 from bridge.model.values import Policy, Release
-from bridge.service.topic_state import topic_state
+from bridge.service.topics.topic_state import topic_state
 from bridge.store.pages import Counts
 
 COUNTED = Counts(

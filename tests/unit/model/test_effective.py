@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from bridge.model.message import Envelope
 from bridge.model.values import Backoff, Defaults, Draft, Effective, Policy
 from bridge.settings.settings import Settings
-from bridge.store.policies import read_policy
+from bridge.store.kept.policies import read_policy
 
 DEFAULTS = Defaults(
     max_retry=3, ttl_ms=60_000, lease_ms=30_000, backoff=Backoff(first_ms=1_000, factor=2.0, max_ms=300_000)

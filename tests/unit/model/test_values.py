@@ -6,9 +6,9 @@ import pytest
 
 from bridge.model.errors import InvalidRequest
 from bridge.model.values import Backoff
-from bridge.service import receipts
-from bridge.service.cursors import make_cursor, read_cursor
-from bridge.service.receipts import Receipt
+from bridge.service.protocol import receipts
+from bridge.service.protocol.receipts import Receipt
+from bridge.service.reading.cursors import make_cursor, read_cursor
 
 
 def encoded(text: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bridge.model.durations import parse_instant_ms
 from bridge.model.message import Message, Record, State
-from bridge.service.schedules.plan import (
+from bridge.service.schedules.ticks import (
     GRACE_MS,
     LEAD_MS,
     LOOK_MS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.service.dealing import LOOK_EVERY_S, MOST, Demand, deal, serves_all, window_for
+from bridge.service.pulling.dealing import LOOK_EVERY_S, MOST, Demand, deal, serves_all, window_for
 
 
 @pytest.mark.parametrize(

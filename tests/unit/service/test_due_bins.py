@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.service.due_bins import BINS, EDGES_MS, DueBins, due_bins, summed
+from bridge.service.pools.due_bins import BINS, EDGES_MS, DueBins, due_bins, summed
 
 
 def test_edges_ascend_and_end_each_span() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bridge.broker.declared.findings import Finding
 from bridge.model.part_state import OK, STARTING, Failed, PartState, Waiting
-from bridge.service.health import Health, failures, merge_workers, serves
+from bridge.service.health.health import Health, failures, merge_workers, serves
 
 LATE, LOST = Finding("warning", "comes late"), Finding("error", "is lost")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.model.values import Policy
-from bridge.service.kept_bodies import keep_body_max
+from bridge.service.protocol.kept_bodies import keep_body_max
 from bridge.settings.settings import Settings
 
 

@@ -9,7 +9,7 @@ from bridge.broker.copies.copies import from_properties
 from bridge.broker.copies.properties import Properties
 from bridge.broker.publications import Route
 from bridge.broker.ready.taken import Taken
-from bridge.service.leasing import _Candidate
+from bridge.service.pulling.leasing import _Candidate
 from bridge.tracing.context import OF_RELEASE
 
 

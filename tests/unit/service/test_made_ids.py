@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.service.made_ids import unclaimed
-from bridge.store.records import Claim
+from bridge.service.sending.made_ids import unclaimed
+from bridge.store.messages.records import Claim
 
 LEAST_MS = 3_000
 NOW_MS = 1_000_000.5

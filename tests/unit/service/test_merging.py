@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from bridge.model.filter import Found, Order
 from bridge.model.message import State
-from bridge.service.merging import A_ROUND, CALL_COST, MOST_COST, Ask, Index, Merge, Position, position_of
-from bridge.store.parts import Part
+from bridge.service.pools.merging import A_ROUND, CALL_COST, MOST_COST, Ask, Index, Merge, Position, position_of
+from bridge.store.messages.parts import Part
 
 Stored = dict[Index, list[Found]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from bridge.service.outage import HOLD_S, Outage
+from bridge.service.health.outage import HOLD_S, Outage
 
 SILENT = "Redis did not answer"
 AWAY = {"event": "server.away", "part": "store", "reason": SILENT, "log_level": "warning"}

@@ -9,11 +9,11 @@ import pytest
 
 from bridge.model.errors import BrokerUnavailable, Conflict, StoreUnavailable
 from bridge.model.values import Policy
-from bridge.service import policies as module
-from bridge.service.policies import Policies
+from bridge.service.topics import policies as module
+from bridge.service.topics.policies import Policies
 from bridge.store.calls import Call
+from bridge.store.kept.policies import write_policy
 from bridge.store.keys import Keys
-from bridge.store.policies import write_policy
 from tests.effective import DEFAULTS, effective
 
 KEYS = Keys("delay")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from bridge.model.values import Release
-from bridge.service.policies import Policies
+from bridge.service.topics.policies import Policies
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
 from tests.effective import DEFAULTS

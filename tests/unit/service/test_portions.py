@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.service.portions import portions
+from bridge.service.reading.portions import portions
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from bridge.broker.publications import Publication, Route
 from bridge.model.errors import SendUnderWay, StoreUnavailable
 from bridge.model.message import CopyKind, Envelope, State
 from bridge.model.values import Draft, Effective, Policy, Release, Sent
-from bridge.service.sending import Sending
+from bridge.service.sending.sending import Sending
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
-from bridge.store.records import Records
+from bridge.store.messages.records import Records
 from tests.effective import effective
 
 VERDICTS = {
@@ -124,7 +124,7 @@ async def test_first_sends_to_a_new_topic_go_through_the_checkpoint(
     release: Release,
     ways: list[tuple[Route, CopyKind]],
 ) -> None:
-    monkeypatch.setattr("bridge.service.detours.WITHIN_S", 0.0)
+    monkeypatch.setattr("bridge.service.sending.detours.WITHIN_S", 0.0)
     servers.policy = effective(Policy(release=release))
     drafts = [replace(draft(f"o-{number}"), topic=topic) for number in range(3)]
     await sending(servers, answer_within_s=2).send_many(drafts)
@@ -139,7 +139,7 @@ async def test_a_batch_waits_for_a_busy_id_as_long_as_a_single_send(
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("bridge.service.sending.asyncio.sleep", pause)
+    monkeypatch.setattr("bridge.service.sending.sending.asyncio.sleep", pause)
     servers.busy = {"o-1"}
     with pytest.raises(SendUnderWay):
         await sending(servers, answer_within_s=2).send(draft())
@@ -158,7 +158,7 @@ async def test_a_batch_with_a_busy_id_is_answered_once_the_other_send_ends(
     async def end_other_send(_: float) -> None:
         servers.busy.clear()
 
-    monkeypatch.setattr("bridge.service.sending.asyncio.sleep", end_other_send)
+    monkeypatch.setattr("bridge.service.sending.sending.asyncio.sleep", end_other_send)
     servers.busy = {"o-1", "o-3"}
     results = await sending(servers, answer_within_s=2).send_many([draft(), draft("o-2"), draft("o-3")])
 

@@ -10,12 +10,12 @@ import pytest
 
 from bridge.model.errors import Conflict, LeaseEnded, NotFound
 from bridge.model.message import State
-from bridge.service import receipts
+from bridge.service.protocol import receipts
+from bridge.service.pulling.unacked_leases import UnackedLeases
 from bridge.service.settling import Settling
-from bridge.service.unacked_leases import UnackedLeases
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
-from bridge.store.records import Records
+from bridge.store.messages.records import Records
 
 RECEIPT = receipts.make(receipts.Receipt("o-1", 3, 3))
 

@@ -10,12 +10,12 @@ import pytest
 from bridge.broker.publications import Publication, Route
 from bridge.model.errors import BrokerUnavailable, StoreUnavailable, UnnamedVerdict
 from bridge.model.message import Copy, Envelope
-from bridge.service.succession import Step, Succession, named
+from bridge.service.protocol.succession import Step, Succession, named
 from bridge.store.calls import Call
 from bridge.store.keys import Keys
-from bridge.store.outcomes import NoRule, Outcome
-from bridge.store.records import Records
-from bridge.store.verdicts import LeaseVerdict, LookVerdict
+from bridge.store.messages.outcomes import NoRule, Outcome
+from bridge.store.messages.records import Records
+from bridge.store.messages.verdicts import LeaseVerdict, LookVerdict
 
 UNNAMED = UnnamedVerdict("defer")
 AWAY = StoreUnavailable("away")

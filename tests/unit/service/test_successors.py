@@ -8,7 +8,7 @@ import pytest
 
 from bridge.model.message import UNSET, Copy, Envelope
 from bridge.model.values import Policy
-from bridge.service.successors import completed
+from bridge.service.protocol.successors import completed
 from tests.effective import effective
 
 CLIENTS = Copy(

@@ -13,8 +13,8 @@ from bridge.broker.client.connection import translated
 from bridge.metrics.loops import FAILURES
 from bridge.model.errors import BrokerUnavailable, StoreUnavailable
 from bridge.model.part_state import OK, STARTING, Failed, PartState, Waiting, text_of
-from bridge.service import supervisor
-from bridge.service.supervisor import HOLD_S, Joined, Status, retrying
+from bridge.service.health import supervisor
+from bridge.service.health.supervisor import HOLD_S, Joined, Status, retrying
 
 
 def cancelled() -> asyncio.Future[None]:

@@ -12,8 +12,8 @@ import pytest
 
 from bridge.cli.joined_notices import JoinedNotices
 from bridge.model.part_state import OK
+from bridge.service.health.supervisor import Status
 from bridge.service.service import Service
-from bridge.service.supervisor import Status
 from bridge.service.systemd import Notices
 from bridge.settings.settings import Settings
 

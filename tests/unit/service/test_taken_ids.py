@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from bridge.model.message import Copy, Envelope, Record, State, aside_id, may_be_sent, taken_id, valid_id
-from bridge.service.succession import Step
-from bridge.service.taken_ids import LetterVerdict, followed, names, sought
+from bridge.service.dead.taken_ids import LetterVerdict, followed, names, sought
+from bridge.service.protocol.succession import Step
 from bridge.store.keys import Keys
-from bridge.store.outcomes import Outcome
-from bridge.store.records import Records
-from bridge.store.verdicts import DropVerdict, LookVerdict
+from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.records import Records
+from bridge.store.messages.verdicts import DropVerdict, LookVerdict
 
 RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
 DELIVERY: Any = object()

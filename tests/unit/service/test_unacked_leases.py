@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bridge.model.message import Copy, Envelope
-from bridge.service import unacked_leases
-from bridge.service.unacked_leases import LARGEST, UnackedLeases
+from bridge.service.pulling import unacked_leases
+from bridge.service.pulling.unacked_leases import LARGEST, UnackedLeases
 
 AFTER_MS = 2_000
 

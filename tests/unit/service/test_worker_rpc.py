@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridge.service.worker_rpc import WorkerRpc
+from bridge.service.pools.worker_rpc import WorkerRpc
 
 NAMES = ("api-1", "api-2", "checkpoint-1")
 

@@ -9,7 +9,7 @@ import pytest
 from bridge.model.message import Copy, Envelope
 from bridge.store.calls import MOST, Call, as_one, together
 from bridge.store.keys import Keys
-from bridge.store.records import Records
+from bridge.store.messages.records import Records
 
 RECORDS = Records(keys=Keys("delay", 16), retention_ms=1, tombstone_ms=2)
 HERE, ALSO_HERE, ELSEWHERE = "o-1", "o-32", "o-2"  # HERE and ALSO_HERE share an index bucket

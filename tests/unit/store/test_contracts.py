@@ -10,25 +10,25 @@ from redis.cluster import key_slot  # type: ignore[attr-defined]
 
 from bridge.model.lmstfy import LmstfyToken
 from bridge.model.message import Copy, Envelope, Record, State
-from bridge.store import transitions
-from bridge.store.answers import StoredAnswers
 from bridge.store.calls import Call
 from bridge.store.client import Store, probe_call
+from bridge.store.kept.answers import StoredAnswers
+from bridge.store.kept.lmstfy import LmstfyStore
+from bridge.store.kept.made_topics import MadeTopics
+from bridge.store.kept.operations import Lease, StoredOperations
+from bridge.store.kept.policies import StoredPolicies
+from bridge.store.kept.rates import Rate, Rates
+from bridge.store.kept.schedules import Lease as ScheduleLease
+from bridge.store.kept.schedules import StoredSchedules
+from bridge.store.kept.task_ids import TaskIds
+from bridge.store.kept.tokens import StoredTokens
+from bridge.store.kept.topics_by_id import TopicsById
 from bridge.store.keys import INDEXES, Keys
-from bridge.store.lmstfy import LmstfyStore
-from bridge.store.made_topics import MadeTopics
-from bridge.store.operations import Lease, StoredOperations
-from bridge.store.outcomes import NoRule
-from bridge.store.policies import StoredPolicies
-from bridge.store.rates import Rate, Rates
-from bridge.store.records import Claim, Confirmation, Entry, Records
-from bridge.store.schedules import Lease as ScheduleLease
-from bridge.store.schedules import StoredSchedules
+from bridge.store.messages import transitions
+from bridge.store.messages.outcomes import NoRule
+from bridge.store.messages.records import Claim, Confirmation, Entry, Records
+from bridge.store.messages.transitions import Transition
 from bridge.store.scripts import SCRIPTS, Script
-from bridge.store.task_ids import TaskIds
-from bridge.store.tokens import StoredTokens
-from bridge.store.topics_by_id import TopicsById
-from bridge.store.transitions import Transition
 
 CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, fresh=1, labels="", by="-")
 CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, answer_by_ms=0, envelope=b"")

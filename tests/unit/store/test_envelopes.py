@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from bridge.model.message import Envelope, Target
-from bridge.store.envelopes import digest, pack, unpack
+from bridge.store.messages.envelopes import digest, pack, unpack
 
 LIMIT = 16
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bridge.store import given_names
-from bridge.store.given_names import GivenNames
+from bridge.store.kept import given_names
+from bridge.store.kept.given_names import GivenNames
 from bridge.store.keys import Keys
 
 KEYS = Keys("delay")

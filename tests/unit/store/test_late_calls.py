@@ -13,7 +13,7 @@ from bridge.model.errors import StoreUnavailable
 from bridge.store.calls import Call
 from bridge.store.client import Store
 from bridge.store.keys import Keys
-from bridge.store.records import Records
+from bridge.store.messages.records import Records
 from bridge.store.servers.servers import PackedCommand
 
 TIMEOUT_MS = 1_500

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from bridge.model.values import Backoff, Policy, Release
-from bridge.store.policies import read_policy, write_policy
+from bridge.store.kept.policies import read_policy, write_policy
 
 GROWING = Backoff(first_ms=1_000, factor=3.0, max_ms=60_000)
 STEPS = Backoff(steps_ms=(400, 200))

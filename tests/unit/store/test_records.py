@@ -6,7 +6,7 @@ import pytest
 
 from bridge.model.message import Copy, Envelope
 from bridge.store.keys import Keys
-from bridge.store.records import Records
+from bridge.store.messages.records import Records
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_000_000

@@ -19,7 +19,7 @@ from bridge.model.values import MAX_DELAY_MS, Draft, Leased
 from bridge.service.horizon import check_horizon
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 Answer = dict[str, Any]
 

@@ -47,7 +47,7 @@ from bridge.model.action import Action, What
 from bridge.model.errors import BridgeError, Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 _ANY_VERB: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 _LOOK: Final = Need(scope=Scope.LOOK)

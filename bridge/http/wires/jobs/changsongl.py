@@ -37,7 +37,7 @@ from bridge.model.errors import BridgeError, Conflict, NotFound
 from bridge.model.message import Message, State, id_of
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 _ANY_VERB: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _PATH: Final = re.compile(r"(?P<topic>[^/]*)/job(?:/(?P<id>[^/]*))?", re.DOTALL)

@@ -28,7 +28,7 @@ from bridge.model.errors import Conflict, NotFound, Unavailable
 from bridge.model.message import Message, id_of
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 _NOTED_MS: Final = 30 * 86_400_000  # after the due time, or after the last pop
 

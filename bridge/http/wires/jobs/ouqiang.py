@@ -32,7 +32,7 @@ from bridge.http.wires.jobs.job_messages import Job
 from bridge.model.errors import BridgeError, InvalidRequest
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 Answer = tuple[str, Any]
 Handler = Callable[[Request, Caller], Awaitable[Answer]]

@@ -31,7 +31,7 @@ from bridge.model.errors import BridgeError, InvalidRequest, NotFound
 from bridge.model.message import State
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 Given = Mapping[str, Any]
 Answer = tuple[str | None, str | None]

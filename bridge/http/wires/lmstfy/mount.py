@@ -14,7 +14,7 @@ from bridge.http.wires.lmstfy.wire import Wire
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
     from bridge.settings.settings import Settings
 
 

@@ -14,7 +14,7 @@ from bridge.settings.pools import DEFAULT
 if TYPE_CHECKING:
     from bridge.model.values import TopicInfo
     from bridge.service.actions import Actions
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
     from bridge.service.service import Service
 
 

@@ -13,8 +13,8 @@ from starlette.requests import Request
 
 from bridge.access.caller import Caller
 from bridge.http import exact_json, trace_context
-from bridge.http.v1.content import body_json
-from bridge.http.v1.scalars import TOPIC_FORM, whole
+from bridge.http.v1.contract.content import body_json
+from bridge.http.v1.contract.scalars import TOPIC_FORM, whole
 from bridge.loops.callbacks.destinations import (
     SERVICE_HEADER,
     URL_HEADER,
@@ -26,10 +26,10 @@ from bridge.model.durations import LATEST_INSTANT_MS
 from bridge.model.errors import InvalidRequest, NotFound, Unavailable
 from bridge.model.message import JSON_TYPE, TOPIC_PATTERN, Envelope, Message, State, valid_topic
 from bridge.model.values import Draft
-from bridge.service.subscriptions import Subscription
+from bridge.service.topics.subscriptions import Subscription
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 Params = dict[str, Any]
 Answer = dict[str, Any]

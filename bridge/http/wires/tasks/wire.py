@@ -27,7 +27,7 @@ from bridge.http.wires.tasks.calls import Answer, Calls, NotDue, Params
 from bridge.model.errors import BridgeError, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from bridge.service.pools import Pools
+    from bridge.service.pools.pools import Pools
 
 _MAX_FIELDS: Final = 100
 _SUCCESS: Final = "操作成功"

@@ -1,0 +1,1 @@
+"""Changes all messages that a filter matches."""

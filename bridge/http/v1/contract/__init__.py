@@ -1,0 +1,1 @@
+"""Defines what requests and answers hold."""

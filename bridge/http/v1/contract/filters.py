@@ -1,0 +1,84 @@
+"""Defines how requests describe messages: as query parameters for a search, as an object for an action on many."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+from pydantic import Field, PlainValidator, StrictStr, WithJsonSchema
+
+from bridge.http.v1.contract.labels import GivenLabels
+from bridge.http.v1.contract.requests import Request
+from bridge.http.v1.contract.scalars import TOPIC_FORM, Instant, listed, refused
+from bridge.model.filter import Filter
+from bridge.model.labels import NO_LABELS
+from bridge.model.message import SHOWN_STATES, TOPIC_PATTERN, State
+
+_STATES = {state.label: state for state in SHOWN_STATES}
+_GLOB_PATTERN: Final = rf"^(?:{TOPIC_PATTERN[1:-1]}|[A-Za-z0-9_./-]*\*[A-Za-z0-9_.*/-]*)$"
+_LONGEST_GLOB: Final = 201
+_GLOB = re.compile(_GLOB_PATTERN[:-1] + r"\Z")
+_PREFIX_PATTERN: Final = r"^[ -.0-~]{0,216}$"  # printable ASCII without "/"; as long as the longest id
+
+
+def _states(value: Any) -> tuple[State, ...]:
+    names = [] if value is None else listed(value)
+    names = [name for text in names for name in (text.split(",") if isinstance(text, str) else [text]) if name != ""]
+    for name in names:
+        if not isinstance(name, str) or name not in _STATES:
+            raise refused(list(_STATES), f"has no state {str(name)[:100]!r}; the states are {', '.join(_STATES)}")
+    return tuple(dict.fromkeys(_STATES[name] for name in names))
+
+
+def _topic_glob(value: Any) -> str:
+    if isinstance(value, str) and len(value) <= _LONGEST_GLOB and _GLOB.match(value):
+        return value
+    raise refused(_GLOB_PATTERN, f"{TOPIC_FORM}; or a pattern of these characters, in which * is any text")
+
+
+States = Annotated[
+    tuple[State, ...],
+    PlainValidator(_states),
+    WithJsonSchema({"type": "array", "items": {"type": "string", "enum": list(_STATES)}}),
+]
+TopicGlob = Annotated[
+    str,
+    PlainValidator(_topic_glob),
+    WithJsonSchema({"type": "string", "pattern": _GLOB_PATTERN, "maxLength": _LONGEST_GLOB}),
+]
+IdPrefix = Annotated[StrictStr, Field(pattern=_PREFIX_PATTERN)]
+WholeReason = Annotated[StrictStr, Field(max_length=500)]
+ReasonGlob = Annotated[StrictStr, Field(max_length=500)]
+
+
+class FilterFields(Request):
+    """Which messages a request is about. All fields must match. A field that is left out matches every message."""
+
+    topic: Annotated[
+        TopicGlob | None, Field(description="A topic, or a pattern in which `*` is any text: `shop/*`")
+    ] = None
+    state: Annotated[States, Field(description="Any of these states; without it, all")] = ()
+    due_after: Instant | None = None
+    due_before: Instant | None = None
+    id_prefix: Annotated[IdPrefix | None, Field(description="How the id begins")] = None
+    labels: Annotated[GivenLabels | None, Field(description="All of these labels")] = None
+    reason: Annotated[
+        WholeReason | None,
+        Field(description="The whole reason of expired and dead messages. Other states must be asked for"),
+    ] = None
+    reason_pattern: Annotated[
+        ReasonGlob | None, Field(description="As `reason`, but a pattern in which `*` is any text: `card *`")
+    ] = None
+
+    def filter(self) -> Filter:
+        """The same as a value."""
+        return Filter(
+            topic=self.topic,
+            states=self.state,
+            due_after_ms=self.due_after,
+            due_before_ms=self.due_before,
+            id_prefix=self.id_prefix or "",
+            labels=self.labels or NO_LABELS,
+            reason=self.reason,
+            reason_pattern=self.reason_pattern,
+        )

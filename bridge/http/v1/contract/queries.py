@@ -1,0 +1,135 @@
+"""Defines the query parameters. An unknown parameter is refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote_plus
+
+from pydantic import BeforeValidator, Field, StrictStr, WithJsonSchema
+
+from bridge.http.v1.contract.filters import IdPrefix, ReasonGlob, States, TopicGlob, WholeReason
+from bridge.http.v1.contract.labels import QueriedLabels
+from bridge.http.v1.contract.requests import Request
+from bridge.http.v1.contract.scalars import QueryInstant, Topic, listed, whole_number
+from bridge.model.filter import Filter, Order
+from bridge.model.labels import NO_LABELS
+
+
+def read(query: bytes) -> dict[str, Any]:
+    """The parameters by name: a text, or a list of texts for a parameter that is repeated.
+
+    A plus sign is a space, as in forms. `QueryInstant` takes one in an offset for a plus sign.
+    """
+    params: dict[str, Any] = {}
+    for part in query.decode("latin-1").split("&") if query else ():
+        name, _, value = (unquote_plus(piece) for piece in part.partition("="))
+        params[name] = value if name not in params else [*listed(params[name]), value]
+    return params
+
+
+# `Field` follows the validator, so that pydantic's error has the text the client sent. The schema then needs the limits
+# explicitly.
+Count = Annotated[
+    int,
+    BeforeValidator(whole_number),
+    Field(strict=True, ge=1, le=1_000),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 1_000}),
+]
+TopicPrefix = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_./-]{0,201}$")]
+Flag = Annotated[Literal["true", "false"], Field()]
+QueryStates = Annotated[
+    States, Field(description="Repeat the parameter or separate states by commas. Without it: all states")
+]
+
+
+class NoQuery(Request):
+    """No parameters."""
+
+
+class PageQuery(Request):
+    limit: Annotated[Count, Field(description="The most items of the page")] = 100
+    cursor: Annotated[
+        StrictStr | None, Field(description="`next_cursor` of the page before; without it, the first page")
+    ] = None
+
+
+class ActionsQuery(PageQuery):
+    topic: Annotated[Topic | None, Field(description="Only actions on this topic, which may be gone")] = None
+
+
+class ListQuery(PageQuery):
+    state: QueryStates = ()
+    due_after: QueryInstant | None = None
+    due_before: QueryInstant | None = None
+
+
+class SearchQuery(ListQuery):
+    topic: Annotated[
+        TopicGlob | None,
+        Field(description="A topic, or a pattern in which `*` is any text: `shop/*`. Without it: all topics"),
+    ] = None
+    id_prefix: Annotated[IdPrefix | None, Field(description="How the id begins")] = None
+    label: Annotated[
+        QueriedLabels,
+        Field(description="`customer:42`. Repeat the parameter for up to four labels, which all must match"),
+    ] = NO_LABELS
+    reason: Annotated[
+        WholeReason | None,
+        Field(description="The whole reason of expired and dead messages. Other states must be asked for"),
+    ] = None
+    reason_pattern: Annotated[
+        ReasonGlob | None, Field(description="As `reason`, but a pattern in which `*` is any text: `card *`")
+    ] = None
+    order: Annotated[
+        Literal["asc", "desc"], Field(description="By due time: `asc` from the earliest on, `desc` from the latest on")
+    ] = "asc"
+    cursor: Annotated[
+        StrictStr | None,
+        Field(
+            description="`next_cursor` of the page before; without it, the first page",
+            json_schema_extra={"example": "MTc5NjExNTYwMDAwMCBvcmRlcnMgby0xMDAx"},
+        ),
+    ] = None
+
+    def filter(self) -> Filter:
+        """Which messages the search is about."""
+        return Filter(
+            topic=self.topic,
+            states=self.state,
+            due_after_ms=self.due_after,
+            due_before_ms=self.due_before,
+            id_prefix=self.id_prefix or "",
+            labels=self.label,
+            reason=self.reason,
+            reason_pattern=self.reason_pattern,
+        )
+
+    @property
+    def wanted_order(self) -> Order:
+        return Order(self.order)
+
+
+class TopicsQuery(Request):
+    prefix: Annotated[TopicPrefix, Field(description="How the names begin, such as `shop/` for a namespace")] = ""
+    limit: Annotated[Count, Field(description="The most topics of the page")] = 1_000
+    cursor: Annotated[
+        StrictStr | None,
+        Field(
+            description="`next_cursor` of the page before; without it, the first page",
+            json_schema_extra={"example": "b3JkZXJz"},
+        ),
+    ] = None
+
+
+class DeleteQuery(Request):
+    release: Annotated[
+        Flag, Field(description="`true`: also delete the stored body and headers; only a tombstone is left")
+    ] = "false"
+
+
+class DropQuery(Request):
+    max: Annotated[Count, Field(description="The most dead letters to delete")] = 100
+
+
+class RemoveQuery(Request):
+    force: Annotated[Flag, Field(description="`true`: also delete the topic's messages")] = "false"

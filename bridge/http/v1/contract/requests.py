@@ -1,0 +1,216 @@
+"""Defines the request bodies. An unknown field is refused. Null counts as not given, except in `body`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from bridge.http.v1.contract.headers import Headers
+from bridge.http.v1.contract.labels import GivenLabels
+from bridge.http.v1.contract.scalars import (
+    Base64,
+    Delay,
+    DueInstant,
+    ExchangeName,
+    Lease,
+    MediaType,
+    MessageId,
+    NewId,
+    Reason,
+    Retries,
+    RoutingKey,
+    Topic,
+    Ttl,
+    Wait,
+    whole,
+)
+from bridge.model.message import JSON_TYPE
+
+MAX_BATCH = 1_000
+
+
+class Request(BaseModel):
+    """The base of all request bodies and queries."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def exclusive(*fields: str, message: str) -> PydanticCustomError:
+    context = {"fields": list(fields), "limit": "exactly one", "message": message}
+    return PydanticCustomError("exclusive", "{message}", context)
+
+
+def one_of_delay_and_deliver_at(delay: int | None, deliver_at: int | None) -> None:
+    """Refuses both and none, for a validator of a model."""
+    if (delay is None) == (deliver_at is None):
+        raise exclusive("delay", "deliver_at", message="give exactly one of delay and deliver_at")
+
+
+class TargetRequest(Request):
+    """An exchange of another application, to which the message goes when it is due. The default exchange and the
+    bridge's own exchanges are refused."""
+
+    exchange: ExchangeName
+    routing_key: RoutingKey = ""
+
+
+def not_both(delay: int | None, deliver_at: int | None) -> None:
+    """Refuses both, for a validator of a model."""
+    if delay is not None and deliver_at is not None:
+        raise exclusive("delay", "deliver_at", message="give delay or deliver_at, not both")
+
+
+def _about(field: str, limit: Any, message: str) -> PydanticCustomError:
+    """The error about one field, or about the whole request, for a validator of a model."""
+    context = {"fields": [field], "limit": limit, "message": message} if field else {"limit": limit, "message": message}
+    return PydanticCustomError("refused", "{message}", context)
+
+
+class SendRequest(Request):
+    """A message to send. Give exactly one of `body` and `body_base64`. Give at most one of `delay` and `deliver_at`;
+    with neither the message is due now."""
+
+    body: Annotated[Any, Field(description="Any JSON value; with a text content type a string")] = None
+    body_base64: Base64 | None = None
+    content_type: MediaType | None = JSON_TYPE
+    headers: Headers | None = None
+    id: NewId | None = None
+    delay: Delay | None = None
+    deliver_at: DueInstant | None = None
+    ttl: Annotated[
+        Ttl | None,
+        Field(description="Time to live, counted from the due time; by default the topic's"),
+    ] = None
+    max_retry: Retries | None = None
+    labels: Annotated[
+        GivenLabels | None,
+        Field(description="Up to four names with values, for searches. AMQP consumers do not get them"),
+    ] = None
+    to: Annotated[
+        TargetRequest | None,
+        Field(description="Where the message goes when it is due, in place of the topic's ready queue"),
+    ] = None
+    if_exists: Annotated[
+        Literal["keep", "replace", "extend", "error"] | None,
+        Field(
+            description="What to do if a live message has the id. `keep`: answer with it. `replace`: send this one in "
+            "its place. `extend`: give it this content, and a later due time, within `max_wait`. `error`: answer 409. "
+            "By default: answer with it if it has the same body, else 422"
+        ),
+    ] = None
+    max_wait: Annotated[
+        Ttl | None,
+        Field(description="With `extend`: the longest time from the first send to the due time"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        not_both(self.delay, self.deliver_at)
+        if ("body" in self.model_fields_set) == (self.body_base64 is not None):
+            raise exclusive("body", "body_base64", message="give exactly one of body and body_base64")
+        return self
+
+    @model_validator(mode="after")
+    def _if_exists_is_whole(self) -> Self:
+        if self.if_exists is not None and self.id is None:
+            raise _about("id", "a string", "give the id that if_exists is about")
+        if (self.if_exists == "extend") != (self.max_wait is not None):
+            raise _about("max_wait", "only with extend", "give max_wait with if_exists extend, and only then")
+        if self.max_wait is not None and self.max_wait < (self.delay or 0):
+            raise _about("max_wait", self.delay, "must be at least the delay")
+        return self
+
+
+class BatchRequest(Request):
+    """1 to 1000 messages. Each is accepted or refused alone."""
+
+    messages: Annotated[list[Any], Field(min_length=1, max_length=MAX_BATCH)]
+
+
+class ChangeRequest(Request):
+    """What to change; what is not given stays. Give at most one of `delay`, counted from now (0: due now), and
+    `deliver_at`, and at most one of `body` and `body_base64`. `headers` and `labels` replace all that there are."""
+
+    body: Annotated[Any, Field(description="Any JSON value; with a text content type a string")] = None
+    body_base64: Base64 | None = None
+    content_type: MediaType | None = None
+    headers: Headers | None = None
+    delay: Delay | None = None
+    deliver_at: DueInstant | None = None
+    ttl: Annotated[Ttl | None, Field(description="Time to live, counted from the due time")] = None
+    max_retry: Retries | None = None
+    labels: GivenLabels | None = None
+
+    @property
+    def has_body(self) -> bool:
+        return "body" in self.model_fields_set or self.body_base64 is not None
+
+    @property
+    def has_content(self) -> bool:
+        return self.has_body or self.content_type is not None or self.headers is not None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        not_both(self.delay, self.deliver_at)
+        if "body" in self.model_fields_set and self.body_base64 is not None:
+            raise exclusive("body", "body_base64", message="give body or body_base64, not both")
+        given = (self.delay, self.deliver_at, self.ttl, self.max_retry, self.labels)
+        if not self.has_content and all(value is None for value in given):
+            raise _about("", list(type(self).model_fields), "give at least one field to change")
+        return self
+
+
+class PullRequest(Request):
+    """`max`: the most messages to take. `wait`: how long to wait for the first. `lease`: how long the caller has to ack
+    them; by default as long as the topic's policy says."""
+
+    max: Annotated[int, Field(strict=True, ge=1, le=100), BeforeValidator(whole)] = 1
+    wait: Wait | None = None
+    lease: Lease | None = None
+
+
+class PullManyRequest(PullRequest):
+    """The same from several topics, the most urgent first."""
+
+    topics: Annotated[list[Topic], Field(min_length=1, max_length=32)]
+
+
+class AckManyRequest(Request):
+    """Give exactly one of `receipts`, each good for its own lease, and `ids`, good from the first delivery on."""
+
+    receipts: Annotated[list[StrictStr] | None, Field(min_length=1, max_length=1_000)] = None
+    ids: Annotated[list[MessageId] | None, Field(min_length=1, max_length=1_000)] = None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        if (self.receipts is None) == (self.ids is None):
+            raise exclusive("receipts", "ids", message="give exactly one of receipts and ids")
+        return self
+
+
+class AckRequest(Request):
+    """`receipt`: from the pull that leased the message. Without it, an ack works in any live state; a nack or an extend
+    applies to the current lease."""
+
+    receipt: StrictStr | None = None
+
+
+class NackRequest(AckRequest):
+    """`delay`: until the next delivery, instead of the topic's back-off. `reason`: kept with the message."""
+
+    delay: Delay | None = None
+    reason: Reason | None = None
+
+
+class ExtendRequest(AckRequest):
+    """`lease`: how long the lease lasts at least, from now."""
+
+    lease: Lease
+
+
+class ManyRequest(Request):
+    """`max`: the most dead letters to replay."""
+
+    max: Annotated[int, Field(strict=True, ge=1, le=1_000), BeforeValidator(whole)] = 100

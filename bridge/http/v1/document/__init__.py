@@ -1,0 +1,1 @@
+"""Describes the API: the OpenAPI document, its examples and its page."""

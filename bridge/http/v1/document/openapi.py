@@ -1,0 +1,175 @@
+"""Writes the OpenAPI document: every operation's parameters, request and answers, with an example of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from bridge.access.decision import Need
+from bridge.access.token import Scope
+from bridge.http import problems
+from bridge.http.v1.contract.results import ProblemOut
+from bridge.http.v1.document import examples
+from bridge.http.v1.operation import idempotency
+from bridge.model.message import ID_PATTERN, TOPIC_PATTERN
+from bridge.model.schedule_names import SCHEDULE_PATTERN
+from bridge.model.ulids import ULID_PATTERN
+
+if TYPE_CHECKING:
+    from bridge.http.v1.operation.operation import HeaderDoc, Operation, ResponseDoc
+
+_REF = "#/components/schemas/{model}"
+_PART = "^[A-Za-z0-9_.-]{1,100}$"
+# Relative to the document's own address, so it is right behind proxies that serve the bridge below a path.
+_SERVER: Final = {"url": ".", "description": "The bridge that served this document"}
+_CONTACT: Final = {"name": "The maintainers of delaybridge"}
+_LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
+_PATH_PARAMETERS = {
+    "topic": ({"type": "string", "pattern": TOPIC_PATTERN}, "The topic: `name`, or `namespace%2Fname`", "orders"),
+    "namespace": ({"type": "string", "pattern": _PART}, "The first part of the topic's name", "shop"),
+    "name": ({"type": "string", "pattern": _PART}, "The second part of the topic's name", "orders"),
+    "id": ({"type": "string", "pattern": ID_PATTERN}, "The message's id", "o-1001"),
+    "schedule": ({"type": "string", "pattern": SCHEDULE_PATTERN}, "The schedule's name", "nightly-report"),
+    "operation_id": ({"type": "string", "pattern": ULID_PATTERN}, "The operation's id", examples.BULK_OPERATION["id"]),
+}
+_TOKEN = "token"
+_REQUEST_ID = {
+    "description": "The request's `X-Request-ID`, or a new id",
+    "schema": {"type": "string"},
+}
+
+
+def document(app: FastAPI, operations: Sequence[Operation], *, tokens: bool) -> dict[str, Any]:
+    """The document of the application with these operations. `tokens`: whether they require one."""
+    whole = get_openapi(
+        title=app.title,
+        version=app.version,
+        description=app.description,
+        routes=app.routes,
+        tags=app.openapi_tags,
+        servers=[dict(_SERVER)],
+        contact=dict(_CONTACT),
+        license_info=dict(_LICENSE),
+    )
+    # Added after FastAPI has written the document: it drops null values, also from examples.
+    for operation in operations:
+        described = whole["paths"][operation.path][operation.method.lower()]
+        described.update(_described(operation))
+        if tokens and operation.need is not None:
+            described["security"] = [{_TOKEN: [operation.need.scope]}]
+            described["description"] += f"\n\n{_needed(operation.need)}"
+            described["responses"] |= {str(status): _problem(status) for status in _refusals(operation.need)}
+    models: set[type[BaseModel]] = {ProblemOut}
+    for operation in operations:
+        models.update(model for model in (operation.takes, *_answered(operation)) if model is not None)
+    named = sorted(models, key=lambda model: model.__name__)
+    _, definitions = models_json_schema([(model, "validation") for model in named], ref_template=_REF)
+    components = whole.setdefault("components", {})
+    components.setdefault("schemas", {}).update(definitions["$defs"])
+    if tokens:
+        description = "A token as `delaybridge token create` prints it"
+        components["securitySchemes"] = {_TOKEN: {"type": "http", "scheme": "bearer", "description": description}}
+    return whole
+
+
+def _described(operation: Operation) -> dict[str, Any]:
+    """The operation's parameters, request and answers as an OpenAPI Operation Object."""
+    statuses = {*operation.problems, 500, *((409,) if operation.is_keyed else ()), *((415,) if operation.takes else ())}
+    description: dict[str, Any] = {
+        "responses": {str(status): _answer(answer) for status, answer in operation.answers.items()}
+        | {str(status): _problem(status) for status in sorted(statuses)}
+    }
+    parameters = [
+        *_path_parameters(operation.path),
+        *_query_parameters(operation.query),
+        *_header_parameters((*operation.headers, idempotency.DOC) if operation.is_keyed else operation.headers),
+    ]
+    if parameters:
+        description["parameters"] = parameters
+    if operation.takes is not None:
+        request_examples = {name: {"summary": name, "value": value} for name, value in operation.examples.items()}
+        content = {"application/json": {"schema": _ref(operation.takes), "examples": request_examples}}
+        description["requestBody"] = {"content": content, "required": _needs_body(operation.takes)}
+    return description
+
+
+def _answered(operation: Operation) -> Iterable[type[BaseModel] | None]:
+    return (answer.model for answer in operation.answers.values())
+
+
+def _answer(answer: ResponseDoc) -> dict[str, Any]:
+    schema = _ref(answer.model) if answer.model else {"type": "string"}
+    headers = {
+        name: {"description": description, "schema": {"type": "string"}} for name, description in answer.headers.items()
+    }
+    content = {answer.media_type: {"schema": schema, "examples": {"answer": {"value": answer.example}}}}
+    return {"description": answer.description, "headers": {"X-Request-ID": _REQUEST_ID, **headers}, "content": content}
+
+
+def _problem(status: int) -> dict[str, Any]:
+    shown = examples.PROBLEMS[status]
+    headers: dict[str, Any] = {"X-Request-ID": _REQUEST_ID}
+    if status in {429, 503}:
+        headers["Retry-After"] = {"description": "Seconds to wait before the next try", "schema": {"type": "integer"}}
+    if status in {401, 403}:
+        headers["WWW-Authenticate"] = {"description": "As RFC 6750 defines it", "schema": {"type": "string"}}
+    content = {problems.MEDIA_TYPE: {"schema": _ref(ProblemOut), "examples": {"problem": {"value": shown}}}}
+    return {"description": shown["title"], "headers": headers, "content": content}
+
+
+def _needed(need: Need) -> str:
+    scope = "any scope" if need.scope is Scope.LOOK else f"the scope `{need.scope}`"
+    return f"Requires a token with {scope}{' for every topic' if need.every_topic else ''}."
+
+
+def _refusals(need: Need) -> tuple[int, ...]:
+    return (401, 403, 429, 503) if need.rated else (401, 403, 503)
+
+
+def _path_parameters(path: str) -> Iterable[dict[str, Any]]:
+    for name in re.findall(r"\{(\w+)\}", path):
+        schema, description, example = _PATH_PARAMETERS[name]
+        yield {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": schema,
+            "description": description,
+            "example": example,
+        }
+
+
+def _query_parameters(query: type[BaseModel] | None) -> Iterable[dict[str, Any]]:
+    for name, schema in query.model_json_schema()["properties"].items() if query else ():
+        yield {"name": name, "in": "query", "schema": schema, "example": schema.pop("example", examples.QUERY[name])}
+
+
+def _header_parameters(headers: Iterable[HeaderDoc]) -> Iterable[dict[str, Any]]:
+    for header in headers:
+        yield {
+            "name": header.name,
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string", "minLength": 1, "maxLength": header.longest},
+            "description": header.description,
+            "example": header.example,
+        }
+
+
+def _needs_body(model: type[BaseModel]) -> bool:
+    """Whether the model refuses an empty body."""
+    try:
+        model()
+    except ValueError:
+        return True
+    return False
+
+
+def _ref(model: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": _REF.format(model=model.__name__)}

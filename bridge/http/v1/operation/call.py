@@ -1,0 +1,206 @@
+"""Reads one API request (path, query, body, checked) and writes its JSON answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import unquote
+
+from pydantic import BaseModel
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope
+
+from bridge.access.caller import ANYBODY, Caller
+from bridge.http import exact_json, off_loop, request_id
+from bridge.http.errors import BrokenJSON, EncodedBody
+from bridge.http.fields import parse
+from bridge.http.json_bounds import weigh
+from bridge.http.problems import ProblemType, answer_of
+from bridge.http.v1.contract import queries
+from bridge.http.v1.contract.scalars import ID_FORM, PATH_STEP, SCHEDULE_FORM, TOPIC_FORM
+from bridge.model.errors import InvalidRequest
+from bridge.model.message import TOPIC_PATTERN, is_path_step, valid_id, valid_topic
+from bridge.model.schedule_names import SCHEDULE_PATTERN, valid_schedule
+from bridge.model.ulids import ULID_PATTERN, valid_ulid
+
+if TYPE_CHECKING:
+    from bridge.service.sending.repeats import Try
+
+Model = TypeVar("Model", bound=BaseModel)
+Result = TypeVar("Result")
+
+
+class About(NamedTuple):
+    """What an operator's action is about, if its path does not say it. `target`: an id. `is_dry_run`: it changes
+    nothing, so nobody records it."""
+
+    topic: str | None = None
+    target: str | None = None
+    is_dry_run: bool = False
+
+
+class ApiCall:
+    """One request. `scope`: the ASGI scope with `path_params`. `caller`: whose request it is. `changed`: how many
+    messages an operator's action has changed; None if it is not about messages. `about`: None if the path says it.
+    `tried`: the try of a request with an idempotency key. `is_final`: False if that should be tried again.
+
+    Raises:
+        InvalidRequest: `topic`, `message_id`, `operation_id`, `schedule`, `query` and `body`, if the value breaks a
+            limit.
+        TooManyValues: `body` and `read`, if reading the JSON would take too much memory.
+        BrokenJSON: `body` and `read`, if the body is not JSON.
+        EncodedBody: `body`, `read` and `document`, if the body has a content coding.
+        ClientDisconnect: `body`, `read` and `document`, if the client closed the connection.
+    """
+
+    __slots__ = ("_read", "_receive", "about", "caller", "changed", "is_final", "scope", "tried")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope = scope
+        self._receive = receive
+        self.caller: Caller = ANYBODY
+        self.changed: int | None = None
+        self.about: About | None = None
+        self.tried: Try | None = None
+        self.is_final = True
+        self._read: bytes | None = None
+
+    @property
+    def request_id(self) -> str:
+        return request_id.of(self.scope)
+
+    @property
+    def topic(self) -> str:
+        params = self.scope["path_params"]
+        topic = unquote(params["topic"] if "topic" in params else f"{params['namespace']}/{params['name']}")
+        if not valid_topic(topic):
+            raise InvalidRequest.of("topic", topic, TOPIC_PATTERN, TOPIC_FORM)
+        return _no_step("topic", topic)
+
+    @property
+    def message_id(self) -> str:
+        message_id = unquote(self.scope["path_params"]["id"])
+        if not valid_id(message_id):
+            raise InvalidRequest.of("id", message_id, ID_FORM.removeprefix("must be "), ID_FORM)
+        return message_id
+
+    @property
+    def operation_id(self) -> str:
+        operation_id = unquote(self.scope["path_params"]["operation_id"])
+        if not valid_ulid(operation_id):
+            form = "must be 26 characters from 0-9 and A-Z without I, L, O and U"
+            raise InvalidRequest.of("operation_id", operation_id, ULID_PATTERN, form)
+        return operation_id
+
+    @property
+    def schedule(self) -> str:
+        name = unquote(self.scope["path_params"]["schedule"])
+        if not valid_schedule(name):
+            raise InvalidRequest.of("schedule", name, SCHEDULE_PATTERN, SCHEDULE_FORM)
+        return _no_step("schedule", name)
+
+    def query(self, model: type[Model]) -> Model:
+        """The query, checked by the model."""
+        return parse(model, queries.read(self.scope["query_string"]))
+
+    async def body(self, model: type[Model]) -> Model:
+        """The body, checked by the model."""
+        return await self.read(partial(parse, model))
+
+    async def read(
+        self,
+        understand: Callable[[Any], Result],
+        loads: Callable[[bytes], Any] | None = None,
+    ) -> Result:
+        """What `understand` returns for the body, parsed as JSON by `loads`. An empty body counts as `{}`.
+
+        A large body is parsed and understood in a thread.
+        """
+        return await off_loop.parsed(
+            lambda document: understand(_value(document, loads or _loads)), await self.document()
+        )
+
+    def problem(
+        self, problem_type: ProblemType, detail: str, *, headers: Mapping[str, str], **members: Any
+    ) -> Response:
+        """A response with a problem. `members`: added to the problem's."""
+        return answer_of(Request(self.scope), problem_type, detail, headers=headers, **members)
+
+    async def document(self) -> bytes:
+        """The bytes of the body."""
+        if self._read is None:
+            self._read = await self._received()
+        return self._read
+
+    async def _received(self) -> bytes:
+        for name, value in self.scope["headers"]:
+            if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
+                raise EncodedBody(value.decode("latin-1"))
+        # uvicorn hands over nearly every body as one message.
+        message = await self._receive()
+        parts = [] if message["type"] == "http.disconnect" else [message.get("body", b"")]
+        while message["type"] == "http.request" and message.get("more_body"):
+            message = await self._receive()
+            parts.append(message.get("body", b""))
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def while_connected(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of the work. Cancels the work when the client disconnects. Read the body first.
+
+        Raises:
+            ClientDisconnect: the client disconnected.
+        """
+        working = asyncio.ensure_future(work)
+        gone = asyncio.ensure_future(self._gone())
+        try:
+            await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            raise ClientDisconnect
+        finally:
+            working.cancel()
+            gone.cancel()
+            await asyncio.wait((working, gone))
+
+    async def _gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def _no_step(field: str, name: str) -> str:
+    if is_path_step(name):
+        raise InvalidRequest.of(field, name, PATH_STEP.removeprefix("must be "), PATH_STEP)
+    return name
+
+
+def _loads(document: bytes) -> Any:
+    return exact_json.loads(weigh(document))
+
+
+def _value(document: bytes, loads: Callable[[bytes], Any]) -> Any:
+    try:
+        return loads(document or b"{}")
+    except ValueError as error:
+        raise BrokenJSON(f"the body is not valid JSON: {error}") from None
+
+
+class JsonAnswer(Response):
+    """A response with this JSON. `headers`: added to Content-Length and Content-Type."""
+
+    def __init__(self, document: bytes, status: int = 200, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        # Starlette's constructor encodes the same headers from text, which costs 3 us.
+        self.body, self.status_code, self.background = document, status, None
+        self.raw_headers = [*headers, (b"content-length", b"%d" % len(document)), _JSON]
+
+
+_JSON = (b"content-type", b"application/json")
+
+
+def json_answer(value: Any) -> Response:
+    """The value as JSON with status 200."""
+    return JsonAnswer(exact_json.dumps(value))

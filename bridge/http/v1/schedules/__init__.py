@@ -1,0 +1,1 @@
+"""Keeps schedules, and sends their ticks."""

@@ -1,0 +1,1 @@
+"""Keeps topics, their policies and their subscriptions."""

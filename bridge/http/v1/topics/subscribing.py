@@ -1,0 +1,147 @@
+"""Creates, reads and removes subscriptions: a topic's due messages are posted to a receiver."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from bridge.access.decision import Need
+from bridge.access.token import Scope
+from bridge.http.v1.contract.queries import PageQuery
+from bridge.http.v1.document import examples
+from bridge.http.v1.operation.call import ApiCall, json_answer
+from bridge.http.v1.operation.operation import TOPIC, Operation, ResponseDoc
+from bridge.http.v1.topics.shown import RemovedOut
+from bridge.http.v1.topics.subscription import SubscriptionOut, SubscriptionRequest, SubscriptionsOut, subscription_json
+from bridge.loops.callbacks.may_call import why_not
+from bridge.model.errors import InvalidRequest, NotFound
+from bridge.service.reading.cursors import make_topic_cursor, read_topic_cursor
+from bridge.service.topics.subscriptions import Standing
+
+if TYPE_CHECKING:
+    from bridge.service.pools.pools import Pools
+
+
+async def subscribe(pools: Pools, call: ApiCall) -> Response:
+    """Posts the topic's due messages to `url`, each signed as the Standard Webhooks specification defines.
+
+    The receiver's answer decides. 2xx: the message is acked. 410: the subscription ends. 429, or 503 with Retry-After:
+    the bridge pauses calls to this receiver. Any other answer, a redirect, a timeout or a failed connection is a failed
+    attempt: the message is posted again after `backoff`, until its retries are used up; then it is a dead letter.
+
+    A topic has one subscription. This request replaces it. 422: `url` is not allowed, such as an address that is not
+    public."""
+    topic, wanted = call.topic, await call.body(SubscriptionRequest)
+    if why := await why_not(wanted.url, pools.settings.push_allow or ()):
+        raise InvalidRequest.of("url", str(wanted.url), "https, and public addresses", why)
+    subscription = wanted.subscription(topic)
+    standing = await pools.serving(topic).subscriptions.put(subscription, call.caller.maker)
+    return json_answer(subscription_json(standing))
+
+
+async def list_subscriptions(pools: Pools, call: ApiCall) -> Response:
+    """Returns a page of subscriptions by topic, each as `GET` of one shows it. With a token: of the topics it may
+    use."""
+    query, caller = call.query(PageQuery), call.caller
+    after = "" if query.cursor is None else read_topic_cursor(query.cursor)
+    topics = [topic for topic in await pools.subscribed_topics() if topic > after and caller.sees(topic)]
+    page = topics[: query.limit]
+    found = await asyncio.gather(*(_standing(pools, topic) for topic in page))
+    more = len(topics) > len(page)
+    return json_answer(
+        {
+            "items": [subscription_json(standing) for standing in found if standing is not None],
+            "next_cursor": make_topic_cursor(page[-1]) if more else None,
+        }
+    )
+
+
+async def _standing(pools: Pools, topic: str) -> Standing | None:
+    try:
+        return await pools.serving(topic).subscriptions.get(topic)
+    except NotFound:
+        return None  # somebody has just removed it
+
+
+async def look_at_subscription(pools: Pools, call: ApiCall) -> Response:
+    """Returns the subscription without its secrets, its state, its counts and its latest failure.
+
+    404: the topic has no subscription."""
+    topic = call.topic
+    return json_answer(subscription_json(await pools.serving(topic).subscriptions.get(topic)))
+
+
+async def unsubscribe(pools: Pools, call: ApiCall) -> Response:
+    """Stops posting the topic's messages. Calls in flight finish and count. The topic keeps its other messages.
+
+    404: the topic has no subscription."""
+    topic = call.topic
+    await pools.serving(topic).subscriptions.remove(topic)
+    return json_answer({"topic": topic, "removed": True})
+
+
+_NEED = Need(scope=Scope.ADMIN)
+_ANSWERS = {200: ResponseDoc(description="The subscription", model=SubscriptionOut, example=examples.SUBSCRIPTION)}
+
+OPERATIONS = (
+    Operation(
+        name="list_subscriptions",
+        summary="List subscriptions",
+        group="callbacks",
+        method="GET",
+        path="/v1/subscriptions",
+        run=list_subscriptions,
+        need=_NEED,
+        query=PageQuery,
+        answers={
+            200: ResponseDoc(
+                description="A page of subscriptions",
+                model=SubscriptionsOut,
+                example={"items": [examples.SUBSCRIPTION], "next_cursor": None},
+            )
+        },
+    ),
+    Operation(
+        name="subscribe",
+        summary="Create or replace a subscription",
+        group="callbacks",
+        method="PUT",
+        path=f"{TOPIC}/subscription",
+        run=subscribe,
+        need=_NEED,
+        takes=SubscriptionRequest,
+        examples=examples.SUBSCRIPTIONS,
+        answers=_ANSWERS,
+        problems=(400, 413, 422, 503),
+    ),
+    Operation(
+        name="look_at_subscription",
+        summary="Look up a subscription",
+        group="callbacks",
+        method="GET",
+        path=f"{TOPIC}/subscription",
+        run=look_at_subscription,
+        need=_NEED,
+        answers=_ANSWERS,
+        problems=(404, 422, 503),
+    ),
+    Operation(
+        name="unsubscribe",
+        summary="Remove a subscription",
+        group="callbacks",
+        method="DELETE",
+        path=f"{TOPIC}/subscription",
+        run=unsubscribe,
+        need=_NEED,
+        answers={
+            200: ResponseDoc(
+                description="The subscription is removed",
+                model=RemovedOut,
+                example={"topic": "orders", "removed": True},
+            )
+        },
+        problems=(404, 422, 503),
+    ),
+)

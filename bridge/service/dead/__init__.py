@@ -1,0 +1,1 @@
+"""Lists, replays and drops dead letters."""

@@ -1,0 +1,196 @@
+"""Replays and drops dead letters, one or a batch: one search of a topic's dead-letter queue finds all of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from bridge.broker.ready.taken import Taken
+from bridge.model.bulk import Failure, Target
+from bridge.model.message import Copy, Envelope, Message, Record, State
+from bridge.service.context import Context
+from bridge.service.dead.letters import LETTER_LOST, Letters, key
+from bridge.service.dead.taken_ids import Decide, LetterVerdict, followed, is_settled
+from bridge.service.protocol.succession import Succession, named
+from bridge.service.protocol.successors import first_copy
+from bridge.service.reading.lookup import Lookup
+from bridge.service.results import BURST, Check, Results, failure, is_of
+from bridge.store.messages.outcomes import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _OfTopic:
+    """The targets of one topic: those that are still dead letters with their records, and the others.
+
+    `is_targeted`: the letters are known to have a target, and so another queue than their topic's.
+    """
+
+    topic: str
+    letters: dict[Target, Record] = field(default_factory=dict)
+    others: dict[Target, Record | None] = field(default_factory=dict)
+    is_targeted: bool = False
+
+
+class Settled(NamedTuple):
+    """The outcome of the call that was to replay or drop a letter, and the letter's envelope; empty for a drop."""
+
+    outcome: Outcome[LetterVerdict]
+    envelope: Envelope
+
+
+class DeadLetters:
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._topics = context.topics
+        self._declared = context.broker.declared
+        self._search = context.broker.dead_letter_search
+        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._letters = Letters(context)
+        self._lookup = Lookup(context)
+
+    async def replay(self, targets: Sequence[Target], check: Check, decide: Decide | None = None) -> Results:
+        """Makes dead letters due again. One that was replayed since it was found counts as replayed. `check`: called
+        before each burst. `decide`: builds the steps; None: attempts from zero, and all else as before.
+
+        Raises:
+            Unavailable, or an error of `check`: some may be replayed.
+        """
+        results: Results = {}
+        for of in await self._by_topic(targets):
+            for target, record in of.others.items():
+                is_replayed = record is not None and is_of(target, record) and record.epoch > target.epoch
+                results[target] = None if is_replayed else failure(target, record)
+            results |= _results(await self._replay(of, decide or self._letters.replay, check))
+        return results
+
+    async def replay_one(self, letter: Message) -> Settled | None:
+        """Makes a dead letter due again. `letter`: as it was looked up. None: nobody has its body any more.
+
+        Raises:
+            Unavailable
+        """
+        (settled,) = (await self._replay(_alone(letter), self._letters.replay, always)).values()
+        return settled
+
+    async def drop(self, targets: Sequence[Target], check: Check) -> Results:
+        """Drops dead letters. One that is deleted counts as dropped. Raises as `replay`."""
+        results: Results = {}
+        for of in await self._by_topic(targets):
+            for target, record in of.others.items():
+                is_dropped = record is not None and is_of(target, record) and record.state is State.DELETED
+                results[target] = None if is_dropped else failure(target, record)
+            results |= _results(await self._drop(of, check))
+        return results
+
+    async def drop_one(self, letter: Message) -> Settled:
+        """Drops a dead letter. `letter`: as it was looked up.
+
+        Raises:
+            Unavailable
+        """
+        (settled,) = (await self._drop(_alone(letter), always)).values()
+        return settled
+
+    async def _replay(self, of: _OfTopic, decide: Decide, check: Check) -> dict[Target, Settled | None]:
+        async with self._taken(of) as found:
+            copies = await self._copies(of.topic, of.letters, found)
+            settled = await self._settle(copies, found, decide, check)
+        return {target: settled.get(target) for target in of.letters}
+
+    async def _drop(self, of: _OfTopic, check: Check) -> dict[Target, Settled]:
+        async with self._taken(of) as found:
+            copies = {target: first_copy(record, Envelope()) for target, record in of.letters.items()}
+            return await self._settle(copies, found, self._letters.drop, check)
+
+    async def _by_topic(self, targets: Sequence[Target]) -> list[_OfTopic]:
+        """Reads the records, and tells those that are still letters from the others."""
+        weighed = await self._store.run([self._records.weigh(target.topic, target.id) for target in targets])
+        by_topic: dict[str, _OfTopic] = {}
+        for target, outcome in zip(targets, weighed, strict=True):
+            record = outcome.record
+            of_topic = by_topic.setdefault(target.topic, _OfTopic(target.topic))
+            if record is not None and record.is_letter and is_of(target, record) and record.epoch == target.epoch:
+                of_topic.letters[target] = record
+            else:
+                of_topic.others[target] = record
+        return list(by_topic.values())
+
+    @asynccontextmanager
+    async def _taken(self, of: _OfTopic) -> AsyncIterator[dict[Target, Taken]]:
+        """Takes the letters out of the queue. Those that nobody acknowledges are back at the end of the context."""
+        if not of.letters:
+            yield {}
+            return
+        targets = {key(record.id, record.epoch, record.nonce): target for target, record in of.letters.items()}
+        found: dict[Target, Taken] = {}
+
+        def is_wanted(taken: Taken) -> bool:
+            copy = self._letters.copy(of.topic, taken)
+            target = targets.get(key(copy.id, copy.epoch, copy.nonce))
+            if target is None or target in found:
+                return False
+            found[target] = taken
+            return True
+
+        async with AsyncExitStack() as searches:
+            # Those with a target are in a queue that all topics share.
+            queues = (self._declared.dead_queue(of.topic), self._declared.unroutable_queue)
+            for queue in reversed(queues) if of.is_targeted else queues:
+                if left := len(of.letters) - len(found):
+                    await searches.enter_async_context(self._search.find_many(queue, is_wanted, most=left))
+            yield found
+
+    async def _copies(
+        self, topic: str, letters: Mapping[Target, Record], found: Mapping[Target, Taken]
+    ) -> dict[Target, Copy]:
+        """The letters with their bodies: from the queue, or where they are no longer there, from Redis."""
+        policy = await self._topics.policy(topic)
+        copies = {
+            target: replace(self._letters.of(topic, taken, policy), id=target.id) for target, taken in found.items()
+        }
+        missing = [target for target in letters if target not in found]
+        kept = await self._lookup.get_many(topic, [target.id for target in missing])
+        for target, message in zip(missing, kept, strict=True):
+            if message is not None and message.envelope is not None and message.envelope.body is not None:
+                copies[target] = first_copy(letters[target], message.envelope)
+        return copies
+
+    async def _settle(
+        self, copies: Mapping[Target, Copy], found: Mapping[Target, Taken], decide: Decide, check: Check
+    ) -> dict[Target, Settled]:
+        settled: dict[Target, Settled] = {}
+        targets = [*copies]
+        for start in range(0, len(targets), BURST):
+            check()
+            some = targets[start : start + BURST]
+            steps = [followed(self._records, copies[target], found.get(target), decide) for target in some]
+            for target, result in zip(some, await self._succession.perform(steps), strict=True):
+                settled[target] = Settled(named(result), copies[target].envelope)
+        return settled
+
+
+def target_of(record: Record) -> Target:
+    return Target(record.topic, record.id, record.created_ms, record.epoch, record.state)
+
+
+def _alone(letter: Message) -> _OfTopic:
+    is_targeted = letter.envelope is not None and letter.envelope.target is not None
+    return _OfTopic(letter.record.topic, {target_of(letter.record): letter.record}, is_targeted=is_targeted)
+
+
+def always() -> None:
+    """The check of a call that may change letters until its end."""
+
+
+def _results(settled: Mapping[Target, Settled | None]) -> Results:
+    return {target: _result(target, one) for target, one in settled.items()}
+
+
+def _result(target: Target, settled: Settled | None) -> Failure | None:
+    if settled is None:
+        return Failure(target.topic, target.id, LETTER_LOST)
+    verdict, record = settled.outcome.verdict, settled.outcome.record
+    return None if is_settled(verdict) else failure(target, record)

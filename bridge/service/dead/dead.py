@@ -1,0 +1,280 @@
+"""Lists, replays and drops dead letters, which stay in their queue until then.
+
+The queue is `dead.<topic>`, or `delay.unroutable` for messages that their targets did not take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from bridge.broker.ready.taken import Taken
+from bridge.model.bulk import Target
+from bridge.model.errors import BodyNotKept, NotFound, QueueMissing
+from bridge.model.message import Copy, Message, State
+from bridge.model.values import Effective, Page
+from bridge.service.context import Context
+from bridge.service.dead.batches import DeadLetters, always, target_of
+from bridge.service.dead.letters import LETTER_LOST, Letters
+from bridge.service.dead.taken_ids import Decide, Hold, LetterVerdict, Sight, is_settled, names, sight, sought
+from bridge.service.known_topics import KnownTopics
+from bridge.service.protocol.arrivals import Arrivals
+from bridge.service.protocol.succession import Step, Succession, named
+from bridge.service.reading.lookup import Lookup
+from bridge.service.topics.unroutable import Unroutable
+from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.verdicts import DropVerdict
+
+_GROUP = 100
+_SEARCHED = 500  # letters found by one search, which reads those of other topics too
+
+# In all longer than RabbitMQ takes to write a requeue to a slow disk. A consumer may also have taken the letter.
+_COUNTED_TRIES = 20
+_COUNTED_PAUSE_S = 0.01
+
+
+class Dead:
+    def __init__(self, context: Context, lookup: Lookup, known_topics: KnownTopics) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._topics = context.topics
+        self._declared = context.broker.declared
+        self._taker = context.broker.taker
+        self._lookup = lookup
+        self._known = known_topics
+        self._letters = Letters(context)
+        self._arrivals = Arrivals(context)
+        self._dead_letters = DeadLetters(context)
+        self._unroutable = Unroutable(context.broker.declared, context.broker.dead_letter_search)
+
+    async def page(self, topic: str, *, limit: int, cursor: str | None) -> Page:
+        """Lists dead letters by due moment. Messages that ended because their time to live passed are left out.
+
+        Raises:
+            InvalidRequest, StoreUnavailable
+        """
+        page = await self._lookup.page(
+            topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=limit, cursor=cursor
+        )
+        return replace(page, items=[message for message in page.items if message.record.is_letter])
+
+    async def check_topic(self, topic: str) -> None:
+        """Returns if the topic exists: a topic that Redis no longer lists may have dead letters in RabbitMQ.
+
+        Raises:
+            NotFound: it does not.
+            Unavailable
+        """
+        if not await self._known.of([topic]):
+            raise NotFound(f"there is no topic {topic!r}")
+
+    async def size(self, topic: str) -> int:
+        """Counts the letters in the dead-letter queue; 0 where the topic does not exist.
+
+        Raises:
+            BrokerUnavailable
+        """
+        try:
+            return await self._declared.depth(self._declared.dead_queue(topic))
+        except QueueMissing:
+            return 0
+
+    async def head(self, topic: str) -> str | None:
+        """Returns the id of the letter that `replay_many` and `drop_many` begin with.
+
+        Raises:
+            Unavailable
+        """
+        await self._store.learn_clock(self._records.keys.homes(topic))
+        try:
+            taken = await self._taker.take(self._declared.dead_queue(topic), 1)
+            for delivery in taken:
+                await delivery.requeue()
+                await self._until_counted(topic)
+        except QueueMissing:
+            return None
+        if not taken:
+            return None
+        letter = self._letters.copy(topic, taken[0])
+        for message in await self._lookup.get_many(topic, names(letter)):
+            if message is not None and sight(letter, message.record) is Sight.LETTER:
+                return message.record.id
+        return letter.id
+
+    async def _until_counted(self, topic: str) -> None:
+        """Waits until RabbitMQ counts a requeued letter, as it does not confirm a requeue. Otherwise the caller's next
+        question could find no letter."""
+        for _ in range(_COUNTED_TRIES):
+            if await self.size(topic):
+                break
+            await asyncio.sleep(_COUNTED_PAUSE_S)
+
+    async def replay(self, topic: str, message_id: str) -> Message:
+        """Makes a dead letter due again, with its attempts counted from zero.
+
+        Raises:
+            NotFound: there is no such dead letter.
+            BodyNotKept: the copy is no longer in the queue, and the body was not kept.
+            Unavailable
+        """
+        message = await self._dead(topic, message_id)
+        settled = await self._dead_letters.replay_one(message)
+        if settled is None:
+            await self._dead(topic, message_id)  # another call may have settled it during the search
+            raise BodyNotKept(LETTER_LOST)
+        if not is_settled(settled.outcome.verdict):
+            raise _no_letter(topic, message_id)
+        return Message(record=settled.outcome.found, envelope=settled.envelope)
+
+    async def replay_many(
+        self, topic: str, limit: int, *, max_retry: int | None = None, ttl_ms: int | None = None
+    ) -> int:
+        """Replays up to `limit` dead letters, the oldest first, and returns how many it replayed. Before it returns, it
+        waits until a pull finds them, but a second at most.
+
+        `max_retry`, `ttl_ms`: of the messages from now on. None keeps their retries, and gives them no time to live.
+
+        Raises:
+            Unavailable: some letters may be replayed.
+        """
+
+        to_topic: list[Copy] = []
+
+        def replay(letter: Copy, delivery: Taken | None) -> Step[LetterVerdict]:
+            step = self._letters.replay(letter, delivery, max_retry=max_retry, ttl_ms=ttl_ms)
+            if step.publication is not None and letter.envelope.target is None:
+                to_topic.append(step.publication.copy)
+            return step
+
+        outcomes = await self._sweep(topic, limit, replay)
+        replayed = {(one.found.id, one.found.epoch) for one in outcomes if is_settled(one.verdict)}
+        if replayed and not (await self._topics.policy(topic)).paused:
+            # The checkpoint releases them in this order, and those before take their time too.
+            await self._arrivals.until_noted([copy for copy in to_topic[-_GROUP:] if (copy.id, copy.epoch) in replayed])
+        lost = await self._without_copy(topic, limit - len(replayed))
+        results = await self._dead_letters.replay(lost, always, replay)
+        return len(replayed) + sum(failure is None for failure in results.values())
+
+    async def drop(self, topic: str, message_id: str) -> Message:
+        """Drops a dead letter.
+
+        Raises:
+            NotFound: there is no such dead letter.
+            Unavailable
+        """
+        message = await self._dead(topic, message_id)
+        settled = await self._dead_letters.drop_one(message)
+        if not is_settled(settled.outcome.verdict):
+            raise _no_letter(topic, message_id)
+        return Message(record=settled.outcome.found, envelope=None)
+
+    async def drop_many(self, topic: str, limit: int) -> int:
+        """Drops up to `limit` dead letters, the oldest first, and returns how many it dropped.
+
+        Raises:
+            Unavailable: some letters may be dropped.
+        """
+        outcomes = await self._sweep(topic, limit, self._letters.drop)
+        # Redis has no record of an unknown one.
+        unknown = sum(outcome.verdict is DropVerdict.UNKNOWN for outcome in outcomes)
+        done = unknown + sum(is_settled(outcome.verdict) for outcome in outcomes)
+        results = await self._dead_letters.drop(await self._without_copy(topic, limit - done), always)
+        return done + sum(failure is None for failure in results.values())
+
+    async def _without_copy(self, topic: str, most: int) -> list[Target]:
+        """The letters that are still listed when the queue has none to take: somebody has deleted or purged it. As for
+        one letter, their records are enough for a drop, and for a replay if Redis kept their bodies."""
+        if most <= 0 or await self.size(topic):
+            return []
+        listed = await self.page(topic, limit=most, cursor=None)
+        return [target_of(message.record) for message in listed.items]
+
+    async def _sweep(self, topic: str, limit: int, decide: Decide) -> list[Outcome[LetterVerdict]]:
+        """Takes up to `limit` dead letters in groups and performs the step that `decide` returns for each.
+
+        Raises:
+            Unavailable: the steps of some letters may be done; the other letters are back in the queue.
+        """
+        await self._store.learn_clock(self._records.keys.homes(topic))
+        policy = await self._topics.policy(topic)
+        if not await self._known.of([topic]):
+            return []
+        held: list[Taken] = []
+        try:
+            outcomes = await self._sweep_own(topic, limit, decide, policy, held)
+            return outcomes + await self._sweep_unroutable(topic, limit - len(outcomes), decide, policy)
+        finally:
+            for delivery in held:
+                await delivery.requeue()
+
+    async def _sweep_own(
+        self, topic: str, limit: int, decide: Decide, policy: Effective, held: list[Taken]
+    ) -> list[Outcome[LetterVerdict]]:
+        """As `_sweep`, for the topic's own dead-letter queue. `held`: gets those that may not be settled yet."""
+        outcomes: list[Outcome[LetterVerdict]] = []
+        left = limit if await self._may_have_letters(topic) else 0
+        while left > 0:
+            try:
+                taken = await self._taker.take(self._declared.dead_queue(topic), min(left, _GROUP))
+            except QueueMissing:
+                self._known.forget([topic])
+                break
+            if not taken:
+                break
+            left -= len(taken)
+            outcomes += await self._settle(topic, taken, decide, policy, held.append)
+        return outcomes
+
+    async def _sweep_unroutable(
+        self, topic: str, limit: int, decide: Decide, policy: Effective
+    ) -> list[Outcome[LetterVerdict]]:
+        """As `_sweep`, for the queue that letters of all topics share. The search gives back those that are held."""
+        outcomes: list[Outcome[LetterVerdict]] = []
+        while (left := limit - len(outcomes)) > 0 and not await self._unroutable.is_empty():
+            async with self._unroutable.of(topic, most=min(left, _SEARCHED)) as taken:
+                outcomes += await self._settle(topic, taken, decide, policy, lambda _: None)
+            if len(taken) < min(left, _SEARCHED):
+                break
+        return outcomes
+
+    async def _settle(
+        self, topic: str, taken: list[Taken], decide: Decide, policy: Effective, hold: Hold
+    ) -> list[Outcome[LetterVerdict]]:
+        letters = [self._letters.of(topic, delivery, policy) for delivery in taken]
+        results = await self._succession.perform(
+            [sought(self._records, *letter, decide, hold) for letter in zip(letters, taken, strict=True)]
+        )
+        return [named(result) for result in results]
+
+    async def _may_have_letters(self, topic: str) -> bool:
+        """Returns False while no letter of the topic has died. It asks over a channel of its own: RabbitMQ closes a
+        channel over a get from a missing queue, and others take messages and acknowledge over the taker's channels.
+
+        Raises:
+            Unavailable
+        """
+        if self._declared.has_dead(topic):
+            return True
+        try:
+            depth = await self._declared.depth(self._declared.dead_queue(topic))
+        except QueueMissing:
+            return False
+        if depth:
+            return True
+        # RabbitMQ also counts no messages while a queue has no leader. A get from a new queue would then end the
+        # connection; of an old one, Redis knows the letters.
+        page = await self._lookup.page(
+            topic, states=[State.DEAD], due_after_ms=None, due_before_ms=None, limit=1, cursor=None
+        )
+        return bool(page.items)
+
+    async def _dead(self, topic: str, message_id: str) -> Message:
+        message = await self._lookup.get(topic, message_id)
+        if not message.record.is_letter:
+            raise _no_letter(topic, message_id)
+        return message
+
+
+def _no_letter(topic: str, message_id: str) -> NotFound:
+    return NotFound(f"there is no dead letter {message_id!r} in the topic {topic!r}")

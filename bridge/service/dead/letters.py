@@ -1,0 +1,55 @@
+"""Reads dead letters as RabbitMQ holds them, and builds the steps that replay and drop them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bridge.broker.copies.copies import from_properties
+from bridge.broker.ready.taken import Taken
+from bridge.model.message import Copy, CopyKind, taken_id
+from bridge.model.values import Effective
+from bridge.service.context import Context
+from bridge.service.dead.taken_ids import LetterVerdict
+from bridge.service.protocol.succession import Step
+from bridge.service.protocol.successors import completed, later, replay_copy
+
+LETTER_LOST: Final = "its copy is no longer in the dead-letter queue, and its body was not kept"
+
+
+Key = tuple[str, int, int]
+"""What tells the copies in a dead-letter queue apart: id, epoch and nonce. A crash may leave a message in the queue
+twice, and its record names one of the two copies."""
+
+
+def key(message_id: str, epoch: int, nonce: int) -> Key:
+    """The key of a copy, or of the copy that a record names. Its id changes once a message takes it."""
+    return taken_id(message_id), epoch, nonce
+
+
+class Letters:
+    def __init__(self, context: Context) -> None:
+        self._clock = context.store.clock
+        self._records = context.records
+
+    def of(self, topic: str, taken: Taken, policy: Effective) -> Copy:
+        """The letter, with what an AMQP client left out."""
+        return completed(self.copy(topic, taken), policy)
+
+    def copy(self, topic: str, taken: Taken) -> Copy:
+        """The letter as RabbitMQ holds it."""
+        now_ms = int(self._clock.now_ms())
+        return from_properties(topic, taken.properties, taken.message.body, now_ms=now_ms)
+
+    def drop(self, letter: Copy, delivery: Taken | None) -> Step[LetterVerdict]:
+        """Ends the letter as deleted."""
+        drop = self._records.drop(letter.topic, letter.id, epoch=letter.epoch, nonce=letter.nonce)
+        return Step(name=drop, delivery=delivery)
+
+    def replay(
+        self, letter: Copy, delivery: Taken | None, *, max_retry: int | None = None, ttl_ms: int | None = None
+    ) -> Step[LetterVerdict]:
+        """Publishes the letter as a message that was never delivered and is due now."""
+        now_ms = int(self._clock.now_ms())
+        copy = replay_copy(letter, now_ms, max_retry=max_retry, ttl_ms=ttl_ms)
+        name = self._records.replay(letter, next_nonce=copy.nonce, max_retry=copy.max_retry, expires_ms=copy.expires_ms)
+        return Step(publication=later(copy, now_ms, CopyKind.RETRY), name=name, delivery=delivery)

@@ -1,0 +1,80 @@
+"""Finds dead letters that Redis lists and RabbitMQ has no queue for, since somebody has deleted it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from bridge.broker.declared.findings import Finding, letters_without_queue
+from bridge.model.message import SHOWN_STATES, State
+from bridge.service.context import Context
+from bridge.service.reading.lookup import Lookup
+from bridge.store import pages
+
+MOST: Final = 10
+"""The topics that are reported. The search ends with the last of them."""
+
+_TOPICS_AT_ONCE: Final = 100
+_LOOKED_AT: Final = 10
+"""The ended messages of a topic that are read, the oldest first. Letters stay for ever, and others are forgotten."""
+
+_LATEST_MS: Final = 2**53
+
+
+class QueuelessLetters:
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._declared = context.broker.declared
+        self._lookup = Lookup(context)
+
+    async def findings(self, topics: Sequence[str]) -> list[Finding]:
+        """Returns a finding for each of the first ten topics whose letters have no queue. It asks RabbitMQ only about
+        topics that have letters, as RabbitMQ logs each question about a missing queue as an error.
+
+        Raises:
+            Unavailable
+        """
+        found: list[str] = []
+        for start in range(0, len(topics), _TOPICS_AT_ONCE):
+            some = await self._with_ended(topics[start : start + _TOPICS_AT_ONCE])
+            letters = dict(zip(some, await asyncio.gather(*map(self._letters, some)), strict=True))
+            for topic in await self._declared.without_dead([topic for topic in some if letters[topic]]):
+                # Read after RabbitMQ was asked: a removal of a topic ends its letters before it deletes their queue.
+                if await self._needs_queue(topic, letters[topic]):
+                    found.append(topic)
+                if len(found) == MOST:
+                    break
+            if len(found) == MOST:
+                break
+        return [letters_without_queue(topic, self._declared.dead_queue(topic)) for topic in found]
+
+    async def _with_ended(self, topics: Sequence[str]) -> list[str]:
+        counts = await pages.counts(self._store, self._records, topics, edges_ms=())
+        place = SHOWN_STATES.index(State.DEAD)
+        return [topic for topic, counted in zip(topics, counts, strict=True) if counted.by_state[place]]
+
+    async def _letters(self, topic: str) -> list[str]:
+        """The ids of letters, without their bodies. A message whose time to live has passed is dead, and no letter."""
+        entries = await pages.page(
+            self._store,
+            self._records,
+            topic,
+            states=str(int(State.DEAD)),
+            due_from_ms=0,
+            due_to_ms=_LATEST_MS,
+            cursor=None,
+            limit=_LOOKED_AT,
+        )
+        weighed = await self._store.run([self._records.weigh(topic, message_id) for _, message_id in entries])
+        return [one.record.id for one in weighed if one.record is not None and one.record.is_letter]
+
+    async def _needs_queue(self, topic: str, letters: Sequence[str]) -> bool:
+        """Whether one of them is a letter still, and none that a target did not take: these have another queue."""
+        for message in await self._lookup.get_many(topic, letters):
+            if message is None or not message.record.is_letter:
+                continue
+            if message.envelope is None or message.envelope.target is None:
+                return True
+        return False

@@ -1,0 +1,1 @@
+"""Tells whether the bridge works: its loops, RabbitMQ and Redis."""

@@ -1,0 +1,1 @@
+"""Combines the services of all pools into what one bridge process serves."""

@@ -1,0 +1,160 @@
+"""Finds the messages that a filter matches and changes them: a few at once, many as an operation.
+
+An operation goes on in the loop `bridge/loops/operations.py`, a portion at a time. Both take the same way here:
+`portion` finds messages, and `run` changes them. The operations of all pools are in the Redis of the default pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bridge.model.bulk import Bulk, BulkOperation, Progress, Target
+from bridge.model.errors import Conflict
+from bridge.model.filter import Found
+from bridge.model.message import State
+from bridge.service.bulk.operations import Operations
+from bridge.service.pools.pools import Pools
+from bridge.service.pools.search import Search
+from bridge.service.results import Check, Results
+from bridge.store.kept.operations import MOST_RUNNING
+from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.verdicts import LookVerdict
+
+AT_ONCE: Final = 1_000
+"""The most messages that a call changes itself. More become an operation."""
+PORTION: Final = 250
+"""The messages that are changed together. Other calls get their turns in between."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Portion:
+    """Messages that match. `cursor`: where to look for more; None at the end."""
+
+    targets: list[Target]
+    cursor: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Applied:
+    """What a call did. `operation`: does the rest; None if nothing is left."""
+
+    matched: int
+    progress: Progress
+    operation: BulkOperation | None = None
+
+
+class BulkActions:
+    def __init__(self, pools: Pools) -> None:
+        self._pools = pools
+        self._search = Search(pools)
+        self.operations = Operations(pools.default.context)
+
+    async def moment_ms(self) -> int:
+        """Returns the moment at which an action begins: not before any message that a client has sent by now.
+
+        Raises:
+            StoreUnavailable: the Redis of one pool did not answer.
+        """
+        stores = [service.context.store for service in self._pools.services.values()]
+        await asyncio.gather(*(store.learn_clock() for store in stores))
+        return max(int(store.clock.latest_ms() or store.clock.now_ms()) + 1 for store in stores)
+
+    async def apply(self, bulk: Bulk, *, who: str, dry_run: bool) -> Applied:
+        """Counts the messages that match and changes them, or begins an operation that does.
+
+        Raises:
+            NotFound: the filter names one topic, and there is none of this name.
+            Conflict: too many operations run.
+            Unavailable: some messages may be changed.
+        """
+        first, matched = await self._matching(bulk)
+        if dry_run or not matched:
+            return Applied(matched=matched, progress=Progress())
+        if matched > AT_ONCE:
+            return Applied(matched=matched, progress=Progress(), operation=await self._begin(bulk, who, matched))
+        progress = Progress()
+        for start in range(0, len(first), PORTION):
+            progress += await self.run(bulk, first[start : start + PORTION])
+        return Applied(matched=matched, progress=progress)
+
+    async def portion(self, bulk: Bulk, cursor: str | None, limit: int = PORTION) -> Portion:
+        """Finds the next messages that match, by due moment. They may be fewer than the limit, and even none.
+
+        Raises:
+            NotFound: the filter names one topic, and there is none of this name.
+            StoreUnavailable
+        """
+        page = await self._search.page(bulk.filter, sees=bulk.reach.has, limit=limit, cursor=cursor)
+        return Portion(targets=await self._targets(bulk, page.items), cursor=page.next_cursor)
+
+    async def run(self, bulk: Bulk, targets: Sequence[Target], check: Check = lambda: None) -> Progress:
+        """Does to these messages what is asked. A message that is changed already counts as done. `check`: called
+        before each burst of changes.
+
+        Raises:
+            Unavailable, or an error of `check`: some may be changed. Run it again with the same messages.
+        """
+        by_pool: dict[str, list[Target]] = defaultdict(list)
+        for target in targets:
+            by_pool[self._pools.serving(target.topic).context.pool].append(target)
+        results: Results = {}
+        for pool, own in by_pool.items():
+            results |= await self._pools.services[pool].changes.run(bulk, own, check)
+        return Progress.of(results.values())
+
+    async def _matching(self, bulk: Bulk) -> tuple[list[Target], int]:
+        """Returns the first messages that match, at most `AT_ONCE`, and how many do."""
+        first: list[Target] = []
+        matched = 0
+        most = bulk.most
+        cursor: str | None = None
+        while True:
+            page = await self._search.page(bulk.filter, sees=bulk.reach.has, limit=AT_ONCE, cursor=cursor)
+            if len(first) < AT_ONCE:
+                targets = await self._targets(bulk, page.items)
+                first += targets
+                matched += len(targets)
+            else:
+                matched += await self._count(bulk, page.items)
+            cursor = page.next_cursor
+            if cursor is None or (most is not None and matched >= most):
+                break
+        matched = matched if most is None else min(matched, most)
+        return first[: min(matched, AT_ONCE)], matched
+
+    async def _count(self, bulk: Bulk, found: Sequence[Found]) -> int:
+        """Counts those that match. The index alone is sure of a message that waits for a later moment, and of a leased
+        one. Of others it may have entries whose records are forgotten."""
+        unsure = [one for one in found if one.state is not State.LEASED and one.due_ms <= bulk.began_ms]
+        unsure += [one for one in found if one.due_ms > bulk.began_ms and one.state is not State.WAITING]
+        at_goal = sum(one.due_ms == bulk.due_ms and one.due_ms > bulk.began_ms for one in found)
+        return len(found) - len(unsure) - at_goal + len(await self._targets(bulk, unsure))
+
+    async def _targets(self, bulk: Bulk, found: Sequence[Found]) -> list[Target]:
+        """Reads the records of messages, and returns those that match."""
+        by_pool: dict[str, list[Found]] = defaultdict(list)
+        for one in found:
+            by_pool[self._pools.serving(one.topic).context.pool].append(one)
+        outcomes: dict[Found, Outcome[LookVerdict]] = {}
+        for pool, own in by_pool.items():
+            changes = self._pools.services[pool].changes
+            for start in range(0, len(own), PORTION):
+                some = own[start : start + PORTION]
+                read = await changes.records([(one.topic, one.id) for one in some])
+                outcomes |= zip(some, read, strict=True)
+        targets = []
+        for one in found:
+            record = outcomes[one].record
+            if record is not None and bulk.takes(record, outcomes[one].now_ms):
+                targets.append(Target(one.topic, one.id, record.created_ms, record.epoch, record.state))
+        return targets
+
+    async def _begin(self, bulk: Bulk, who: str, matched: int) -> BulkOperation:
+        operation = await self.operations.begin(bulk, who, matched)
+        if operation is None:
+            raise Conflict(f"{MOST_RUNNING} operations run, which is the most: wait until one has ended, or cancel one")
+        return operation

@@ -1,0 +1,30 @@
+"""Finds copies that are ghosts by their epoch, with one call for many records of one home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bridge.model.message import Copy
+from bridge.store.client import Store
+from bridge.store.messages.records import Records
+
+
+async def superseded(store: Store, records: Records, copies: Mapping[int, Copy], *, least: int = 1) -> set[int]:
+    """Returns the keys of the copies that are certainly ghosts. It does not ask about homes with fewer than `least`.
+
+    Raises:
+        StoreUnavailable
+    """
+    homes: dict[str, list[int]] = {}
+    for key, copy in copies.items():
+        homes.setdefault(records.keys.home(copy.topic, copy.id), []).append(key)
+    groups = [keys for keys in homes.values() if len(keys) >= least]
+    if not groups:
+        return set()
+    answers = await store.run([records.superseded([copies[key] for key in keys]) for keys in groups])
+    return {
+        key
+        for keys, answer in zip(groups, answers, strict=True)
+        for key, ghost in zip(keys, answer, strict=True)
+        if ghost
+    }

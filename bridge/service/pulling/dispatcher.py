@@ -1,0 +1,226 @@
+"""Dispatches the messages of one topic to the pulls of this process: together, and in the order of arrival.
+
+Pulls that arrive while messages are taken or leased join the next group. A group is one take, one call of a script, and
+one burst of the lease copies that its leases need at once.
+
+Messages are taken in two ways. A few pulls take what is ready, as one. Pulls that wait, and pulls that keep coming,
+share a feed: a consumer whose window is what they want. A dispatcher ends once no pull has come for `_LINGER_S`, or
+when a server fails it. The next pull begins another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final
+
+from bridge.broker.put_aside import TakingGuard
+from bridge.broker.ready.feed import Feed, Feeds
+from bridge.broker.ready.taken import Taken
+from bridge.broker.ready.taker import Taker
+from bridge.model import background
+from bridge.model.errors import BrokerUnavailable
+from bridge.model.values import Effective
+from bridge.service.pulling.dealing import LOOK_EVERY_S, MOST, Demand, serves_all, window_for
+from bridge.service.pulling.lease_groups import LeaseGroups
+from bridge.service.pulling.leasing import Leasing
+from bridge.service.pulling.want import Want
+from bridge.service.topics.topics import Topics
+
+_LINGER_S: Final = 0.1
+"""How long messages stay in hand for a pull that may come next. Meanwhile no other process can take them."""
+
+_HEARD_S: Final = 0.1
+"""How long a lease shows that both servers answer."""
+
+_SILENT_S: Final = 20.0
+"""A feed without a message for so long is opened again: its node may have lost the queue, or a message on its way."""
+
+
+class Tools:
+    """What all dispatchers of a process share. `ending`: pulls no longer wait."""
+
+    def __init__(self, taker: Taker, feeds: Feeds, guard: TakingGuard, leasing: Leasing, topics: Topics) -> None:
+        self.taker, self.feeds, self.guard, self.leasing, self.topics = taker, feeds, guard, leasing, topics
+        self.ending = False
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begins work that goes on if its callers leave."""
+        task = background.begin(work, "pulls of a topic")
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def finish(self) -> None:
+        """Returns once no work is under way."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+
+class Dispatcher:
+    """The pulls of one topic, in the order of arrival."""
+
+    def __init__(self, topic: str, queue: str, tools: Tools, ended: Callable[[], None]) -> None:
+        """`ended` is called when no pull wants a message any more."""
+        self._topic, self._queue, self._tools, self._ended = topic, queue, tools, ended
+        self._changed = asyncio.Event()
+        self.groups = LeaseGroups(topic, tools.leasing, tools.begin, self._changed.set)
+        self._wants: list[Want] = []
+        self._wanted_s = monotonic()
+        self._demand = Demand()
+        self._feed: Feed | None = None
+        tools.begin(self._run())
+
+    def submit(self, want: Want) -> None:
+        """Adds a pull, which is served after those before it."""
+        self._wants.append(want)
+        want.on_done(self._changed.set)
+        self._demand.note(monotonic())
+        self._changed.set()
+
+    @property
+    def has_just_leased(self) -> bool:
+        """Whether steady pulls have shown a moment ago that both servers answer."""
+        return self._steady() and monotonic() - self.groups.heard_s < _HEARD_S
+
+    def wake(self) -> None:
+        """Looks again, because the tools have changed."""
+        self._changed.set()
+
+    async def _run(self) -> None:
+        crashes = self._tools.guard.crashes
+        try:
+            while await self._round():
+                pass
+        except Exception as error:  # noqa: BLE001 - every pull gets it
+            if isinstance(error, BrokerUnavailable) and self._tools.guard.crashes > crashes:
+                # RabbitMQ may be unable to deliver one of the messages, and would close the connection again.
+                await self._tools.guard.look(self._queue)
+            for want in self._open():
+                want.fail(error)
+        # Before the feed is closed, which may fail too: no pull may join a dispatcher that has ended.
+        self._ended()
+        await self._close()
+
+    async def _round(self) -> bool:
+        """Does the next thing that is to do. False: there is nothing, and no pull has come for a while."""
+        self._changed.clear()
+        if not self._open():
+            return await self._idle()
+        self._wanted_s = monotonic()
+        for want in self._open():
+            want.refuse_at_limit()  # before anything is taken for it
+        if not self._open():
+            return True
+        policy = await self._tools.topics.policy(self._topic)
+        if policy.paused or self._tools.ending:
+            await self._close()
+        if policy.paused:
+            _answer_empty(self._open())
+        elif self.groups.in_flight:
+            # One group at a time: the next ones are larger, and cost less a message.
+            await self._changed.wait()
+        elif self._feed is not None:
+            await self._deal(self._feed, policy)
+        elif self._steady() and not self._tools.ending:
+            await self._open_feed()
+        elif not await self._take(policy):
+            _answer_empty(want for want in self._open() if self._tools.ending or not want.waits)
+            if self._open():
+                await self._open_feed()
+        return True
+
+    async def _idle(self) -> bool:
+        left_s = self._wanted_s + _LINGER_S - monotonic()
+        if self._feed is not None and (left_s <= 0 or not self._steady() or self._tools.ending):
+            await self._close()
+            return True
+        if left_s <= 0 or self._tools.ending:
+            return False
+        await self._until_changed(left_s)
+        return True
+
+    async def _take(self, policy: Effective) -> bool:
+        """Takes what is ready. Returns whether anything was."""
+        wanted = sum(want.limit for want in self._open())
+        taken = await self._tools.taker.take(self._queue, min(wanted, MOST))
+        self.groups.begin(taken, self._open(), policy)
+        return bool(taken)
+
+    async def _open_feed(self) -> None:
+        self._feed = await self._tools.feeds.open(self._queue, self._window(), self._changed.set)
+
+    async def _deal(self, feed: Feed, policy: Effective) -> None:
+        """Deals what is in hand. Without any, pulls that do not wait are answered, and the others wait."""
+        if feed.error is not None:
+            raise feed.error
+        wants, ready = self._open(), 0
+        wanted = self._window()
+        size = self._demand.resized(feed.window, wanted, monotonic())
+        if size != feed.window:
+            await feed.resize(size)
+        elif len(feed.hand) < sum(want.limit for want in wants if not want.waits):
+            ready = await feed.gather()
+        limits = [want.limit for want in self._open()]
+        if feed.hand and not self._steady() and serves_all(limits, len(feed.hand)):
+            # Before the acknowledgement, which would bring a message that nobody wants.
+            taken = await self._end_feed(feed)
+            self.groups.begin(taken, self._open(), policy)
+        elif feed.hand:
+            self.groups.begin(feed.take(sum(limits)), self._open(), policy)
+        elif not (ready and await self._take(policy)):
+            _answer_empty(want for want in self._open() if not want.waits)
+            if not await self._until_changed(LOOK_EVERY_S if 2 * wanted < size else _SILENT_S):
+                await self._close()
+
+    async def _end_feed(self, feed: Feed) -> list[Taken]:
+        """Ends the feed, and returns what it had in hand."""
+        self._feed = None
+        try:
+            await feed.cancel()
+        finally:
+            feed.leave()
+        return feed.take(len(feed.hand))
+
+    async def _close(self) -> None:
+        """Ends the feed, and gives back what it has in hand."""
+        if self._feed is None:
+            return
+        lost = self._feed.error is not None
+        held = await self._end_feed(self._feed)
+        if not lost:
+            await self.groups.give_back(held)
+            return
+        for one in held:
+            # A publish would declare the queue again, which somebody may have removed with its topic.
+            await one.requeue()
+
+    async def _until_changed(self, seconds: float) -> bool:
+        """Returns whether anything has changed in that time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await self._changed.wait()
+        return False
+
+    def _window(self) -> int:
+        return window_for(
+            (want.share for want in self._open()),
+            self.groups.out,
+            steady=self._steady(),
+            leased=self._tools.leasing.unacked.count(self._queue),
+        )
+
+    def _steady(self) -> bool:
+        return self._demand.is_steady(monotonic())
+
+    def _open(self) -> list[Want]:
+        """The pulls that still want messages, in the order of arrival."""
+        self._wants = [want for want in self._wants if want.is_open]
+        return self._wants
+
+
+def _answer_empty(wants: Iterable[Want]) -> None:
+    for want in list(wants):
+        want.end([])

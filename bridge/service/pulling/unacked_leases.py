@@ -1,0 +1,203 @@
+"""Keeps the deliveries of new leases unacknowledged: a message that is settled soon needs no lease copy.
+
+    leased ──> settled through this process ──────────────────> acknowledged
+       └─────> `lease_copy_after` later: ended elsewhere ─────> acknowledged
+                                         still leased ─────> lease copy published and named ──> acknowledged
+
+When the process dies, RabbitMQ redelivers its deliveries. The records name lease copies that nobody has published.
+Whoever takes such a delivery publishes the lease copy (`lease_copies.py`), so the lease lasts as long as it would have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from bridge.broker.ready.taken import Taken, ack_all
+from bridge.model import log_scope
+from bridge.model.errors import BrokerUnavailable, Unavailable
+from bridge.model.message import Copy, Record
+from bridge.model.part_state import OK
+from bridge.service.context import Context
+from bridge.service.health.supervisor import Status
+from bridge.service.protocol.succession import Succession
+from bridge.service.protocol.superseded import superseded
+from bridge.service.pulling.lease_copies import late_step
+
+MOST: Final = 1_024
+"""Deliveries of a process that may be unacknowledged."""
+
+MOST_OF_QUEUE: Final = 128
+"""The same of one queue. They count in the window of its feed."""
+
+LARGEST: Final = 16_384
+"""The longest body of such a delivery, in bytes. All of them take 16 MiB at most."""
+
+_TOGETHER_S: Final = 0.005
+"""How long a settled delivery waits for others, to be acknowledged with them: RabbitMQ's cost is by acknowledgement."""
+
+_RETRY_S: Final = 0.5
+
+
+_Name = tuple[str, str, int]
+"""Topic, id, and when the message was created: after a loss of Redis, two messages may have one id."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    """`copy`: the lease copy. The moments are those of `monotonic()`, since the clock of Redis may be set meanwhile."""
+
+    copy: Copy
+    delivery: Taken
+    since_s: float
+    until_s: float
+
+
+class UnackedLeases:
+    """The unacknowledged deliveries of a process, the oldest first."""
+
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+        # A topic that was removed meanwhile must not come back.
+        self._succession = Succession(context.store, context.broker.releases)
+        self._after_ms = context.settings.lease_copy_after
+        self.status = Status(context.part_name("leases"), state=OK, retry_s=_RETRY_S)
+        self._leases: dict[_Name, _Lease] = {}
+        self._of_queue: Counter[str] = Counter()
+        self._ending = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self._settled: list[_Lease] = []
+        self._acknowledging: asyncio.Task[None] | None = None
+
+    def count(self, queue: str) -> int:
+        """How many deliveries of the queue are unacknowledged."""
+        return self._of_queue[queue]
+
+    def room(self, queue: str) -> int:
+        """How many more deliveries of the queue may stay unacknowledged."""
+        if self._ending.is_set() or not self._after_ms:
+            return 0
+        return max(0, min(MOST - len(self._leases), MOST_OF_QUEUE - self._of_queue[queue]))
+
+    def fits(self, copy: Copy, lease_ms: int) -> bool:
+        """Whether the delivery of this copy may stay unacknowledged. A short lease would end too soon for it. A
+        client's own copy has no epoch, so a record could not tell it from others."""
+        return copy.epoch > 0 and lease_ms > 2 * self._after_ms and len(copy.envelope.body or b"") <= LARGEST
+
+    def add(self, copy: Copy, delivery: Taken, lease_ms: int) -> None:
+        """Takes over the delivery of a lease that has just begun. `copy`: the lease copy that its record names."""
+        former = self._leases.get(_name(copy))
+        if former is not None:
+            self._acknowledge([former])
+        now_s = monotonic()
+        self._leases[_name(copy)] = _Lease(copy, delivery, now_s, now_s + lease_ms / 1_000)
+        self._of_queue[delivery.queue] += 1
+        if self._running is None or self._running.done():
+            self._running = log_scope.shared_task(self._run())
+
+    def settled(self, records: Iterable[Record]) -> None:
+        """Acknowledges the deliveries of leases that have ended, as these records say."""
+        self._acknowledge(
+            lease
+            for record in records
+            if (lease := self._leases.get(_name(record))) is not None
+            # An ended record of an earlier epoch is of another message: Redis may have lost the one of this lease.
+            and record.epoch >= lease.copy.epoch + (not record.state.ended)
+        )
+
+    async def finish(self) -> None:
+        """Gives all leases their lease copies, from now on at once. Returns once no delivery is left."""
+        self._ending.set()
+        if self._running is not None:
+            await self._running
+        if self._acknowledging is not None:
+            await self._acknowledging
+
+    async def run_once(self) -> None:
+        """Acknowledges the oldest deliveries: those of leases that have ended, and those that now get a lease copy.
+
+        Raises:
+            Unavailable: some are left for the next time.
+        """
+        old = self._old()
+        # RabbitMQ redelivers the message of a closed channel, and whoever takes it publishes the lease copy.
+        self._acknowledge([lease for lease in old if lease.delivery.message.channel.is_closed])
+        left = {at: lease for at, lease in enumerate(old) if not lease.delivery.message.channel.is_closed}
+        ended = await superseded(self._store, self._records, {at: lease.copy for at, lease in left.items()})
+        self._acknowledge([left.pop(at) for at in ended])
+        now_ms, now_s, leases = self._store.clock.now_ms(), monotonic(), [*left.values()]
+        steps = [late_step(self._records, lease.copy, (lease.until_s - now_s) * 1_000, now_ms) for lease in leases]
+        results = await self._succession.perform(steps)
+        # Without an answer of Redis the lease copy is published all the same, and the record names it.
+        published = [not isinstance(result, BrokerUnavailable) for result in results]
+        self._acknowledge(lease for lease, done in zip(leases, published, strict=True) if done)
+        for result in results:
+            if isinstance(result, BrokerUnavailable):
+                raise result
+
+    async def _run(self) -> None:
+        """Runs while there are any."""
+        while self._leases:
+            oldest = next(iter(self._leases.values()))
+            await self._pause(oldest.since_s + self._after_ms / 1_000 - monotonic())
+            if pause_s := await self.status.attempt(self._published):
+                await asyncio.sleep(pause_s)
+
+    async def _published(self) -> float:
+        try:
+            await self.run_once()
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - the status logs it
+            # A bug with one message must not hold up the others: whoever takes it publishes its lease copy.
+            self.status.failed(error)
+            await self._requeue([lease for lease in self._old() if self._forget(lease)])
+        return 0.0
+
+    def _old(self) -> list[_Lease]:
+        before_s = monotonic() - (0.0 if self._ending.is_set() else self._after_ms / 1_000)
+        return [lease for lease in self._leases.values() if lease.since_s <= before_s]
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._ending.wait()
+
+    def _acknowledge(self, leases: Iterable[_Lease]) -> None:
+        """Acknowledges deliveries in a moment, together with others."""
+        self._settled += [lease for lease in leases if self._forget(lease)]
+        if self._settled and (self._acknowledging is None or self._acknowledging.done()):
+            self._acknowledging = log_scope.shared_task(self._acknowledge_settled())
+
+    async def _acknowledge_settled(self) -> None:
+        while self._settled:
+            await asyncio.sleep(_TOGETHER_S)
+            settled, self._settled = self._settled, []
+            try:
+                await ack_all(lease.delivery for lease in settled)
+            except Exception as error:  # noqa: BLE001 - the status logs it; RabbitMQ redelivers them with the channel
+                self.status.failed(error)
+            self._of_queue -= Counter(lease.delivery.queue for lease in settled)
+
+    async def _requeue(self, leases: Sequence[_Lease]) -> None:
+        for lease in leases:
+            await lease.delivery.requeue()
+        self._of_queue -= Counter(lease.delivery.queue for lease in leases)
+
+    def _forget(self, lease: _Lease) -> bool:
+        """Returns whether it was known until now."""
+        name = _name(lease.copy)
+        if self._leases.get(name) is not lease:
+            return False
+        del self._leases[name]
+        return True
+
+
+def _name(message: Copy | Record) -> _Name:
+    return message.topic, message.id, message.created_ms

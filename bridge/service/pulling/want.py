@@ -1,0 +1,67 @@
+"""Holds what one pull wants of one or several topics, and its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from bridge.model.errors import Unavailable
+from bridge.model.unread_bytes import MAKING
+from bridge.model.values import Leased
+from bridge.service.pulling.leasing import LeaseTerms
+
+
+class Want:
+    """A pull that wants up to `limit` messages. The first dispatcher that has one for it claims it.
+
+    `waits`: it waits if no message is ready. `share`: for how many messages it counts in the window of a feed. `dealt`:
+    how many messages it got, of which some may be ghosts. `answer`: the messages that are leased for it. A caller that
+    gives up cancels it. `making`: the answer to the client that pulls, if there is one.
+    """
+
+    __slots__ = ("answer", "claimed", "dealt", "limit", "making", "share", "terms", "waits")
+
+    def __init__(self, limit: int, terms: LeaseTerms, *, waits: bool = False, share: int | None = None) -> None:
+        self.limit = limit
+        self.terms = terms
+        self.waits = waits
+        self.share = limit if share is None else share
+        self.claimed = False
+        self.dealt = 0
+        self.making = MAKING.get()
+        self.answer: asyncio.Future[list[Leased]] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still be claimed."""
+        return not (self.claimed or self.answer.done())
+
+    def claim(self, messages: int, size_bytes: int) -> None:
+        """Deals it messages. `size_bytes`: of their bodies."""
+        self.claimed, self.dealt = True, messages
+        if self.making is not None:
+            self.making.hold(size_bytes)
+
+    def refuse_at_limit(self) -> None:
+        """Refuses it if clients have left too many answers unread."""
+        if self.making is not None and self.making.unread.is_full:
+            self.fail(self.making.unread.refusal())
+
+    def end(self, results: Sequence[Leased | Unavailable | None]) -> None:
+        """Answers it with the leases among these results, unless its caller has given up. If all are errors, it fails
+        with the first."""
+        errors = [one for one in results if isinstance(one, Unavailable)]
+        if errors and len(errors) == len(results):
+            self.fail(errors[0])
+        elif not self.answer.done():
+            self.answer.set_result([one for one in results if isinstance(one, Leased)])
+
+    def fail(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            # Its caller may be gone: asyncio logs errors for which nobody waits any more.
+            self.answer.exception()
+
+    def on_done(self, changed: Callable[[], None]) -> None:
+        """Calls `changed` once the want is answered or given up."""
+        self.answer.add_done_callback(lambda _: changed())

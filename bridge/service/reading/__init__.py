@@ -1,0 +1,1 @@
+"""Reads messages, and changes nothing."""

@@ -1,0 +1,197 @@
+"""Keeps schedules: makes, changes, pauses and removes them.
+
+Each change has the lease of its schedule, as a planner has. So no planner sends a tick while the planned ones are
+deleted, and none that was frozen does so later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from bridge.model.errors import Conflict, InvalidRequest, NotFound
+from bridge.model.message import Message, State
+from bridge.model.values import Sent
+from bridge.service.reading.cursors import make_topic_cursor, read_topic_cursor
+from bridge.service.schedules.definition import Progress, Schedule, Spec, read_schedule
+from bridge.service.schedules.leases import PAUSE_S, Check, LeasedSchedules, former_lives
+from bridge.service.schedules.ticks import is_decided, owed
+from bridge.service.schedules.timing import Tick, following, tick_id
+from bridge.service.sending.targets import check_target
+from bridge.service.topics.maker import Maker
+from bridge.store.kept.schedules import Lease
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SchedulePage:
+    items: list[Schedule]
+    next_cursor: str | None
+
+
+class Schedules(LeasedSchedules):
+    """The schedules of all pools. Every method raises StoreUnavailable."""
+
+    async def page(self, *, sees: Callable[[str], bool], limit: int, cursor: str | None) -> SchedulePage:
+        """A page of schedules by name, without their messages. `sees`: whether the caller may see a topic.
+
+        Raises:
+            InvalidRequest: no page gave this cursor.
+        """
+        after = "" if cursor is None else read_topic_cursor(cursor)
+        names = [name for name in await self.stored.names() if name > after]
+        found = await self.stored.get_many(names, messages=False)
+        known = (read_schedule(stored) for stored in found if stored is not None)
+        shown = [schedule for schedule in known if sees(schedule.spec.topic)]
+        items = shown[:limit]
+        return SchedulePage(items=items, next_cursor=make_topic_cursor(items[-1].name) if len(shown) > limit else None)
+
+    async def put(
+        self, name: str, spec: Spec, *, who: str, check: Check, maker: Maker | None = None
+    ) -> tuple[Schedule, bool]:
+        """Makes or changes a schedule. Returns it, and whether it is new. The same once more changes nothing.
+
+        A change withdraws the ticks that were sent ahead. If only the message is another one, they are sent with it.
+
+        Raises:
+            InvalidRequest: it never ticks again, or its target is an exchange of the bridge.
+            Conflict: there are too many schedules.
+            BridgeError: of `check`, or the refusal of the maker.
+        """
+        check(spec)
+        declared = self._pools.serving(spec.topic).context.broker.declared
+        check_target(declared, spec.target, "message.to.exchange")
+        if not following(spec.timing, name, await self.now_ms(), 1):
+            field, given = ("cron", spec.timing.cron) if spec.timing.cron else ("every", spec.timing.every_ms)
+            raise InvalidRequest.of(field, given, "a tick that is still to come", "never ticks from now on")
+        if (standing := await self._found(name)) is not None:
+            check(standing.spec)  # before it makes a topic for a caller that is refused
+        await self._pools.serving(spec.topic).topics.used(spec.topic, maker)
+        async with self._leased(name) as lease:
+            former = await self._found(name)
+            if former is None:
+                begin = Progress(created_ms=lease.now_ms, since_ms=lease.now_ms, position_ms=lease.now_ms, who=who)
+                schedule = Schedule(name=name, spec=spec, progress=begin)
+            else:
+                check(former.spec)
+                if former.spec == spec:
+                    await self._save(lease, former)
+                    return former, False
+                schedule = replace(await self._changed(lease, former, spec, who), spec=spec)
+            await self._save(lease, schedule, spec=spec)
+        return schedule, former is None
+
+    async def pause(self, name: str, check: Check) -> Schedule:
+        """Pauses a schedule. No tick fires once it has returned, and none is missed meanwhile. Idempotent.
+
+        Raises:
+            NotFound, or an error of `check`
+        """
+        async with self._leased(name) as lease:
+            schedule = await self._checked(name, check)
+            if not schedule.progress.is_paused or schedule.progress.planned:
+                schedule = schedule.but(is_paused=True, since_ms=lease.now_ms, unsent=())
+                await self._save(lease, schedule, leave=False)
+                await self._withdrawn(schedule, schedule.waiting(lease.now_ms), lease.now_ms)
+                schedule = schedule.but(planned=())
+            await self._save(lease, schedule)
+        return schedule
+
+    async def resume(self, name: str, check: Check) -> Schedule:
+        """Ends a pause. The ticks from now on fire. Idempotent.
+
+        Raises:
+            NotFound, or an error of `check`
+        """
+        async with self._leased(name) as lease:
+            schedule = await self._checked(name, check)
+            if schedule.progress.is_paused:
+                now_ms = lease.now_ms
+                schedule = schedule.but(is_paused=False, since_ms=now_ms, position_ms=now_ms, planned=(), unsent=())
+            await self._save(lease, schedule)
+        return schedule
+
+    async def remove(self, name: str, check: Check) -> Schedule:
+        """Removes a schedule. No tick fires once it has returned. Messages of former ticks stay.
+
+        Raises:
+            NotFound, or an error of `check`
+        """
+        async with self._leased(name) as lease:
+            schedule = await self._checked(name, check)
+            schedule = schedule.but(is_paused=True, since_ms=lease.now_ms, unsent=())
+            await self._save(lease, schedule, leave=False)
+            await self._withdrawn(schedule, schedule.waiting(lease.now_ms), lease.now_ms)
+            await self.stored.remove(lease)
+        return schedule
+
+    async def trigger(self, name: str, check: Check) -> Sent:
+        """Sends the message of the schedule now, also while it is paused, and whatever became of the former tick.
+
+        Raises:
+            NotFound, Unavailable, or an error of `check`
+        """
+        schedule = await self._checked(name, check)
+        now_ms, service = await self.now_ms(), self._pools.serving(schedule.spec.topic)
+        return await service.sending.send(schedule.draft(tick_id(name, now_ms), now_ms))
+
+    async def _changed(self, lease: Lease, former: Schedule, spec: Spec, who: str) -> Schedule:
+        """Withdraws the planned ticks of the former form. Returns what the new form begins with."""
+        planned = tuple(sorted({*former.waiting(lease.now_ms), *former.progress.unsent}))
+        # If nobody gets further, the former form goes on, and sends the ticks again that are withdrawn by then.
+        await self._save(lease, former.but(unsent=planned, since_ms=lease.now_ms), leave=False)
+        withdrawn = await self._withdrawn(former, planned, lease.now_ms)
+        changed = former.but(who=who, since_ms=lease.now_ms, unsent=withdrawn, planned=withdrawn, failure="")
+        if former.spec.timing != spec.timing:
+            return (await self._owing(lease, former, changed)).but(filled=())
+        return changed if former.spec.topic == spec.topic else changed.but(filled=())
+
+    async def _owing(self, lease: Lease, former: Schedule, changed: Schedule) -> Schedule:
+        """Begins a new timing now. The ticks of the former one whose moments passed are still to be sent: those that
+        were withdrawn, and those that nobody has planned."""
+        now_ms, progress = lease.now_ms, changed.progress
+        passed = tuple(tick for tick in progress.unsent if tick.at_ms <= now_ms)
+        if progress.is_paused:
+            return changed.but(position_ms=now_ms, unsent=(), planned=())
+        decided = owed(
+            former.spec.timing,
+            former.spec.rules,
+            former.name,
+            progress.position_ms,
+            now_ms,
+            former_lives=await former_lives(self._pools, former),
+        )
+        unsent = tuple(sorted({*passed, *decided.ticks}))
+        return changed.but(
+            position_ms=now_ms,
+            unsent=unsent,
+            planned=unsent,
+            missed=progress.missed + decided.missed,
+            overlapped=progress.overlapped + decided.overlapped,
+        )
+
+    async def _withdrawn(self, schedule: Schedule, ticks: Sequence[Tick], now_ms: int) -> tuple[Tick, ...]:
+        """Deletes the messages of ticks that have not fired. Returns these ticks. One that fires just now is none."""
+        service, topic = self._pools.serving(schedule.spec.topic), schedule.spec.topic
+        ids = schedule.ids(ticks)
+        found = await service.lookup.get_many(topic, ids)
+
+        async def withdrawn(tick: Tick, message_id: str, message: Message | None) -> bool:
+            if message is not None and tick.due_ms <= now_ms:
+                # It has fired, unless a change before this one has withdrawn it.
+                return not is_decided(message, schedule.progress.since_ms)
+            created_ms = None if message is None else message.record.created_ms
+            try:
+                # A record that is not confirmed is not found, and is deleted all the same.
+                await service.changing.delete(topic, message_id, release=True, created_ms=created_ms)
+            except NotFound:
+                return True  # it was not sent, and can't be any more
+            except Conflict:
+                await asyncio.sleep(PAUSE_S)  # it fires within milliseconds, or has fired
+                return False
+            # Somebody else may have deleted it before.
+            gone = message is not None and message.record.state is State.DELETED
+            return not (gone and is_decided(message, schedule.progress.since_ms))
+
+        results = await asyncio.gather(*map(withdrawn, ticks, ids, found))
+        return tuple(tick for tick, is_withdrawn in zip(ticks, results, strict=True) if is_withdrawn)

@@ -1,0 +1,117 @@
+"""Reads schedules, and saves them under a lease. The Redis of the default pool keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from bridge.model.errors import Conflict, NotFound, StoreUnavailable, Unavailable
+from bridge.service.schedules.definition import Schedule, Spec, progress_json, read_schedule, spec_json, template_json
+from bridge.service.schedules.ticks import Overlap
+from bridge.service.schedules.timing import tick_id
+from bridge.store.kept.schedules import MOST, Full, Lease, Lost, StoredSchedules
+
+if TYPE_CHECKING:
+    from bridge.service.pools.pools import Pools
+
+PAUSE_S: Final = 0.05
+_TRIES: Final = 100
+
+Check = Callable[[Spec], None]
+"""Raises if the caller may not do this with the schedule."""
+
+
+class LeasedSchedules:
+    """What reads and changes schedules. Every method raises StoreUnavailable."""
+
+    def __init__(self, pools: Pools) -> None:
+        self._pools = pools
+        self.stored = stored_schedules(pools)
+
+    async def get(self, name: str) -> Schedule:
+        """One schedule.
+
+        Raises:
+            NotFound
+        """
+        stored = await self.stored.get(name)
+        if stored is None:
+            raise NotFound(f"there is no schedule {name!r}")
+        return read_schedule(stored)
+
+    async def now_ms(self) -> int:
+        """The moment by the clock of Redis."""
+        store = self._pools.default.context.store
+        if not store.clock.known:
+            await store.learn_clock()
+        return int(store.clock.now_ms())
+
+    @asynccontextmanager
+    async def _leased(self, name: str) -> AsyncIterator[Lease]:
+        """Has the lease of the schedule within the context. It waits for a planner that has it.
+
+        Raises:
+            StoreUnavailable: somebody had it too long, or took it over.
+        """
+        lease = await self._lease(name)
+        try:
+            yield lease
+        except Full:
+            await self.stored.leave(lease)
+            raise Conflict(f"there are {MOST} schedules, which is the limit: remove one") from None
+        except Lost:
+            raise StoreUnavailable(f"the change of the schedule {name!r} took too long: try again") from None
+        except Unavailable:
+            raise
+        except Exception:
+            await self.stored.leave(lease)
+            raise
+
+    async def _lease(self, name: str) -> Lease:
+        for _ in range(_TRIES):
+            if (lease := await self.stored.lease(name)) is not None:
+                return lease
+            await asyncio.sleep(PAUSE_S)
+        raise StoreUnavailable(f"somebody else changes the schedule {name!r}: try again")
+
+    async def _found(self, name: str) -> Schedule | None:
+        stored = await self.stored.get(name)
+        return None if stored is None else read_schedule(stored)
+
+    async def _checked(self, name: str, check: Check) -> Schedule:
+        schedule = await self.get(name)
+        check(schedule.spec)
+        return schedule
+
+    async def _save(self, lease: Lease, schedule: Schedule, *, spec: Spec | None = None, leave: bool = True) -> None:
+        template = None if spec is None else spec.template
+        await self.stored.save(
+            lease,
+            state=progress_json(schedule.progress),
+            wake_ms=schedule.wake_ms if leave else lease.until_ms,
+            leave=leave,
+            spec=b"" if spec is None else spec_json(spec),
+            message=b"" if template is None else template_json(template),
+        )
+
+
+def stored_schedules(pools: Pools, *, of_loops: bool = False) -> StoredSchedules:
+    """The schedules in Redis. `of_loops`: over the connections of the loops."""
+    context = pools.default.loops_context if of_loops else pools.default.context
+    return StoredSchedules(context.store, context.records.keys)
+
+
+async def former_lives(pools: Pools, schedule: Schedule) -> bool:
+    """Whether the message of the schedule's former tick has not ended. Asked only where it matters.
+
+    Raises:
+        StoreUnavailable
+    """
+    last_ms = schedule.progress.last_ms
+    if schedule.spec.rules.overlap is Overlap.ALLOW or not last_ms:
+        return False
+    lookup = pools.serving(schedule.spec.topic).lookup
+    (message,) = await lookup.get_many(schedule.spec.topic, [tick_id(schedule.name, last_ms)])
+    return message is not None and not message.record.state.ended

@@ -1,0 +1,288 @@
+"""Accepts messages whose delay is in a header: sends each as a client's draft, and says which deliveries are done.
+
+    name an id ──> note it as an intent ──> send (`send_groups.py`) ──> the caller acknowledges
+                                      RabbitMQ has certainly taken the acknowledgement ──> forget the intent
+
+The bridge may die after each step, and RabbitMQ then delivers the message again. So the id of a message is in Redis
+before the send. A redelivered message takes over the intent of the session that has ended: its id, and the moment
+since which it has it. If there is a record of this id that is not older, the message was accepted. Without an intent it
+was not. RabbitMQ confirms no acknowledgement, and one that was written just before a crash may be lost. So the intent
+outlives it.
+
+The id is the client's. If a message has it already, this one gets an id of its own, as it may be another message: a
+publisher that repeats a publish can't be told from one that uses an id twice. Then nothing is lost, and the header
+`x-delay-message-id` has the client's id.
+
+Without a client's id, equal messages have nothing that tells them apart. An intent that outlived its message could be
+taken for that of an equal one, which would be lost. So such an intent is forgotten before the acknowledgement. If the
+bridge dies between the two, the message comes twice, under two ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from bridge.broker.copies.copies import CLIENTS_ID
+from bridge.broker.copies.submissions import Submission
+from bridge.model.errors import InvalidRequest, Unavailable, Undeclarable, Unpublishable
+from bridge.model.message import State
+from bridge.model.ulids import new_ulid
+from bridge.model.values import Draft, Sent
+from bridge.service.context import Context
+from bridge.service.sending.sending import Sending
+from bridge.store.kept.intents import Found, Intent, Note, StoredIntents
+
+_FORGET_EVERY_S: Final = 1.0
+
+
+@dataclass(slots=True)
+class _Item:
+    """A submission that is not done. `tried`: it may be accepted already."""
+
+    submission: Submission
+    id: str = ""
+    intent: Intent | None = None
+    tried: bool = False
+
+    @property
+    def note(self) -> Note:
+        """The name of its intent."""
+        return Note(self.submission.topic, self.id, self.submission.tag)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """`done`: tags to acknowledge. `refused`: messages that can't be accepted, and why. `later`: to be given again in a
+    moment. `errors`: of servers that were away."""
+
+    done: list[int] = field(default_factory=list)
+    refused: list[tuple[Submission, str]] = field(default_factory=list)
+    later: list[Submission] = field(default_factory=list)
+    errors: list[Unavailable] = field(default_factory=list)
+
+    def add(self, other: Accepted) -> None:
+        self.done.extend(other.done)
+        self.refused.extend(other.refused)
+        self.later.extend(other.later)
+        self.errors.extend(other.errors)
+
+
+class Acceptance:
+    """Accepts the deliveries of one channel. Their tags tell them apart."""
+
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._sending = Sending(context)
+        self._intents = StoredIntents(context.store, context.records.keys, new_ulid())
+        self._items: dict[int, _Item] = {}
+        self._left: list[Note] = []  # intents of acknowledged messages, which are to be forgotten
+        self._ids: dict[tuple[str, str], int] = {}  # the tags of the ids that it is accepting now
+
+    async def accept(self, submissions: Sequence[Submission]) -> Accepted:
+        """Accepts messages. The caller acknowledges those that are done, and gives the others again.
+
+        A Redis server that is away holds up only the messages whose topics it has.
+        """
+        accepted = Accepted()
+        for indexes in self._intents.apart([one.topic for one in submissions]):
+            accepted.add(await self._accept([submissions[at] for at in indexes]))
+        return accepted
+
+    async def _accept(self, submissions: Sequence[Submission]) -> Accepted:
+        """Accepts messages whose intents one server has."""
+        items = [self._items.setdefault(one.tag, _Item(one)) for one in submissions]
+        accepted = Accepted()
+        try:
+            waiting = await self._name(items)
+            ready = [item for item in items if item.submission.tag not in waiting]
+            await self._note(ready)
+            known, unread = await self._known([item for item in ready if item.tried], accepted.errors)
+            waiting |= unread
+            done = [item for item in ready if item.submission.tag in known]
+            sent = [item for item in ready if item.submission.tag not in known | unread]
+            taken = await self._send(sent, accepted, done)
+            refused = [self._items[submission.tag] for submission, _ in accepted.refused]
+            nameless = [item for item in done if not item.submission.message_id]
+            await self._forget([*taken, *(item.note for item in (*nameless, *refused))])
+        except Unavailable as error:
+            return Accepted(later=[*submissions], errors=[error])
+        for item in (*nameless, *refused):
+            self._drop(item)
+        accepted.done.extend(item.submission.tag for item in done)
+        accepted.later.extend(item.submission for item in items if item.submission.tag in waiting)
+        return accepted
+
+    def acknowledged(self, accepted: Accepted) -> None:
+        """Notes that the acknowledgements of the messages that were done are written."""
+        for tag in accepted.done:
+            if (item := self._items.get(tag)) is not None:
+                self._left.append(item.note)
+                self._drop(item)
+
+    async def forget_acknowledged(self, until_taken: Callable[[], Awaitable[None]]) -> None:
+        """Forgets acknowledged messages, for ever. `until_taken` returns once RabbitMQ has taken all acknowledgements
+        that were written before its call."""
+        while True:
+            await asyncio.sleep(_FORGET_EVERY_S)
+            if left := [*self._left]:
+                with suppress(Unavailable):  # the next round tries again
+                    await until_taken()
+                    self._left = [*await self._forget_each(left), *self._left[len(left) :]]
+
+    async def end(self) -> None:
+        """Ends the session, and lets others take its messages over. After it no message may be given.
+
+        They can't at once where Redis does not answer.
+        """
+        topics = list({note.topic for note in (*self._left, *(item.note for item in self._items.values()))})
+        for indexes in self._intents.apart(topics):
+            with suppress(Unavailable):
+                await self._intents.end([topics[at] for at in indexes], self._now_ms())
+
+    async def _name(self, items: Sequence[_Item]) -> set[int]:
+        """Gives each message an id. Returns the tags of those that wait until another session has ended, or until it
+        has accepted a message that looks the same."""
+        again = [item for item in items if item.submission.again and not item.id]
+        waiting: set[int] = set()
+        if again:
+            await self._learn_clock()
+            topics = list({item.submission.topic for item in again})
+            fingerprints = {item.submission.fingerprint for item in again}
+            found = await self._intents.others(topics, fingerprints, self._now_ms())
+            for item in again:
+                waiting |= await self._take_over(item, found)
+        for item in items:
+            if not item.id and item.submission.tag not in waiting:
+                self._give(item, item.submission.message_id)
+        return waiting
+
+    async def _take_over(self, item: _Item, found: list[Found]) -> set[int]:
+        """Takes an intent for the message over, if an ended session left one. Returns the message's tag if it waits."""
+        its_own = [one for one in found if one.intent.fingerprint == item.submission.fingerprint]
+        for one in its_own:
+            if not one.ended or (item.submission.topic, one.note.id) in self._ids:
+                continue
+            found.remove(one)
+            # First our own intent: a crash in between leaves two, and none is lost.
+            own = one.note._replace(tag=item.submission.tag)
+            await self._intents.begin({own: one.intent}, self._now_ms())
+            if await self._intents.take(one):
+                item.id, item.intent, item.tried = own.id, one.intent, True
+                self._ids[own.topic, own.id] = own.tag
+                return set()
+            await self._intents.done([own])
+        return {item.submission.tag} if any(not one.ended for one in its_own) else set()
+
+    def _give(self, item: _Item, wanted: str) -> None:
+        topic, tag = item.submission.topic, item.submission.tag
+        item.id = new_ulid() if not wanted or (topic, wanted) in self._ids else wanted
+        item.intent, item.tried = None, False
+        self._ids[topic, item.id] = tag
+
+    async def _note(self, items: Sequence[_Item]) -> None:
+        """Notes the intents of messages that have none yet."""
+        new = [item for item in items if item.intent is None]
+        if not new:
+            return
+        await self._learn_clock()
+        now_ms = self._now_ms()
+        intents = {item.note: Intent(item.submission.fingerprint, now_ms) for item in new}
+        await self._intents.begin(intents, now_ms)
+        for item in new:
+            item.intent = intents[item.note]
+
+    async def _known(self, items: Sequence[_Item], errors: list[Unavailable]) -> tuple[set[int], set[int]]:
+        """Returns the tags of those messages that were accepted, by their records, and of those whose records can't be
+        read now. Adds the errors."""
+        calls = [self._records.look(item.submission.topic, item.id) for item in items]
+        known: set[int] = set()
+        unread: set[int] = set()
+        for indexes in self._store.apart([call.keys[0] for call in calls]):
+            try:
+                looked = await self._store.run([calls[at] for at in indexes])
+            except Unavailable as error:
+                errors.append(error)
+                unread |= {items[at].submission.tag for at in indexes}
+                continue
+            for item, record in zip([items[at] for at in indexes], [one.record for one in looked], strict=True):
+                if record is not None and record.state is not State.UNCONFIRMED and _is_of(item, record.created_ms):
+                    known.add(item.submission.tag)
+        return known, unread
+
+    async def _send(self, items: Sequence[_Item], accepted: Accepted, done: list[_Item]) -> list[Note]:
+        """Sends messages, and adds each to those that are done, refused or left for later. Returns the intents of
+        ids that other messages had."""
+        before = [item.tried for item in items]
+        for item in items:
+            item.tried = True
+        results = await self._sending.send_many([_draft(item) for item in items])
+        taken: list[Note] = []
+        for item, was_tried, result in zip(items, before, results, strict=True):
+            if isinstance(result, Sent):
+                its_own = was_tried and _is_of(item, result.message.record.created_ms)
+                if not result.replayed or its_own:
+                    done.append(item)
+                    continue
+                taken.append(item.note)
+                self._ids.pop((item.submission.topic, item.id), None)
+                self._give(item, "")
+            elif isinstance(result, InvalidRequest | Unpublishable | Undeclarable):
+                accepted.refused.append((item.submission, str(result)))
+                continue
+            elif not isinstance(result, Unavailable):
+                raise result
+            else:
+                accepted.errors.append(result)
+            accepted.later.append(item.submission)
+        return taken
+
+    async def _forget(self, notes: Sequence[Note]) -> None:
+        if notes:
+            await self._intents.done(notes)
+
+    async def _forget_each(self, notes: Sequence[Note]) -> list[Note]:
+        """Forgets intents, and returns those that are on a server that is away."""
+        left: list[Note] = []
+        for indexes in self._intents.apart([note.topic for note in notes]):
+            of_server = [notes[at] for at in indexes]
+            try:
+                await self._intents.done(of_server)
+            except Unavailable:
+                left += of_server
+        return left
+
+    def _drop(self, item: _Item) -> None:
+        self._items.pop(item.submission.tag, None)
+        self._ids.pop((item.submission.topic, item.id), None)
+
+    async def _learn_clock(self) -> None:
+        if not self._store.clock.known:
+            await self._store.learn_clock()
+
+    def _now_ms(self) -> int:
+        return int(self._store.clock.now_ms())
+
+
+def _is_of(item: _Item, created_ms: int) -> bool:
+    """Whether a record of the message's id is its own, and not that of a message before."""
+    return item.intent is not None and created_ms >= item.intent.since_ms
+
+
+def _draft(item: _Item) -> Draft:
+    submission = item.submission
+    envelope = submission.envelope
+    if item.id != submission.message_id and CLIENTS_ID not in envelope.headers and submission.message_id:
+        headers: Mapping[str, object] = {**envelope.headers, CLIENTS_ID: submission.message_id}
+        envelope = replace(envelope, headers=headers)
+    return Draft(
+        topic=submission.topic,
+        id=item.id,
+        envelope=envelope,
+        delay_ms=submission.delay_ms,
+        deliver_at_ms=submission.deliver_at_ms,
+    )

@@ -1,0 +1,120 @@
+"""Leads messages to a new ready queue through the checkpoint, whose queue is older.
+
+A confirm by a new queue does not count yet, and its sender would wait for over a second. The checkpoint's queue
+confirms such a message at once. A checkpoint publishes the message into the new queue at once, and acknowledges its own
+copy once the new queue has settled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Collection, Sequence
+from time import monotonic
+from typing import TypeGuard, assert_never
+
+from bridge.model.errors import StoreUnavailable, UnnamedVerdict
+from bridge.model.message import Record, State
+from bridge.service.context import Context
+from bridge.service.protocol.arrivals import FIRST_PAUSE_S, LONGEST_PAUSE_S, WITHIN_S, Arrivals
+from bridge.service.protocol.succession import Result
+from bridge.store.calls import Call
+from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.records import Confirmation
+from bridge.store.messages.verdicts import ConfirmVerdict, EnterVerdict, WithdrawVerdict
+
+Ended = ConfirmVerdict | EnterVerdict | WithdrawVerdict
+"""What the calls that end a send answer."""
+
+_HELD_S = 2.0  # longer than a checkpoint holds such a copy
+_SHARE = 8
+
+
+class Detours:
+    """The detours of one process.
+
+    A checkpoint reads a limited number of messages ahead. If all of them waited for new queues, it would hold up every
+    topic. So a process leads at most an eighth of that number through the checkpoint within two seconds.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._declared = context.broker.declared
+        self._arrivals = Arrivals(context)
+        self._most = context.settings.checkpoint_prefetch // _SHARE
+        self._until_s: deque[float] = deque()
+
+    def take(self, topic: str) -> bool:
+        """Returns whether a message for the topic's ready queue goes through the checkpoint, and counts it then."""
+        if not self._declared.unsettled(topic):
+            return False
+        now_s = monotonic()
+        while self._until_s and self._until_s[0] <= now_s:
+            self._until_s.popleft()
+        if len(self._until_s) >= self._most:
+            return False
+        self._until_s.append(now_s + _HELD_S)
+        return True
+
+    async def until_ready(self, results: list[Result[Ended]], detours: Collection[int]) -> None:
+        """Waits until the confirmed messages are in their ready queue, but a second at most, and puts the outcomes of
+        then into the results. So the caller's next pull finds its message.
+
+        `detours`: the indexes of the messages that went through the checkpoint.
+        """
+        until_s, pause_s = monotonic() + WITHIN_S, FIRST_PAUSE_S
+        arrived: set[int] = set()
+        while monotonic() < until_s:
+            left = {at: result.found for at in detours if at not in arrived and _is_on_its_way(result := results[at])}
+            if not left:
+                return
+            await asyncio.sleep(pause_s)
+            released = {at: record for at, record in left.items() if record.state is State.READY}
+            pause_s = FIRST_PAUSE_S if released else min(2 * pause_s, LONGEST_PAUSE_S)
+            try:
+                await self._look_again([at for at in left if at not in released], results)
+                noted = await self._arrivals.noted(list(released.values()))
+            except (StoreUnavailable, UnnamedVerdict):
+                return  # the messages are accepted
+            arrived.update(at for at, is_noted in zip(released, noted, strict=True) if is_noted)
+
+    async def _look_again(self, waiting: Sequence[int], results: list[Result[Ended]]) -> None:
+        """Puts the present outcomes of waiting messages into the results.
+
+        Raises:
+            StoreUnavailable, UnnamedVerdict
+        """
+        calls = [self._confirmed(result.found) for at in waiting if _is_on_its_way(result := results[at])]
+        for at, outcome in zip(waiting, await self._store.run(calls), strict=True):
+            match outcome.verdict:
+                case ConfirmVerdict.CONFIRMED:
+                    results[at] = outcome
+                case ConfirmVerdict.UNANSWERED | ConfirmVerdict.SUPERSEDED | ConfirmVerdict.MISSING:
+                    pass  # the message has ended, and its record is another's
+                case _:
+                    assert_never(outcome.verdict)
+
+    def _confirmed(self, record: Record) -> Call[Outcome[ConfirmVerdict]]:
+        """Confirms the send once more, which changes nothing. It carries no body, as a look's answer would."""
+        return self._records.confirm(
+            record.topic,
+            Confirmation(
+                id=record.id,
+                epoch=record.epoch,
+                nonce=record.nonce,
+                created_ms=record.created_ms,
+                ready=0,
+                direct=0,
+                answer_by_ms=0,
+                envelope=b"",
+            ),
+        )
+
+
+def _is_on_its_way(result: Result[Ended]) -> TypeGuard[Outcome[ConfirmVerdict]]:
+    return (
+        isinstance(result, Outcome)
+        and result.verdict is ConfirmVerdict.CONFIRMED
+        and result.found.state in (State.WAITING, State.READY)
+    )

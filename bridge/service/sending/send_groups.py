@@ -1,0 +1,273 @@
+"""Commits sends in groups: publishes their copies, and makes their records.
+
+There are two ways. The id of a caller is claimed first, as another send may have it:
+
+    claim the id (`schedule`) ──> publish the copy ──> confirm the record (`confirm`)
+
+Nobody else knows an id that the bridge has made, so there is nothing to claim:
+
+    publish the copy ──> enter the record (`enter`)
+
+The copy of the second way must not come before its record is entered. So only messages whose delay is longer than a
+send may last take it.
+
+A crash in between leaves at most a copy that is delivered, and on the first way an unconfirmed record, which answers no
+other send. So an accepted message always exists. The sends of a group share one burst of publishes, and those whose
+records are in one cluster slot share the calls of the scripts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from itertools import chain
+from math import inf
+from time import monotonic
+from typing import Final, assert_never
+
+from bridge.broker.publications import Publication, Route
+from bridge.metrics.messages import ACCEPTED
+from bridge.model.errors import BridgeError, NotPublished, SendUnderWay, StoreUnavailable, Unavailable, UnnamedVerdict
+from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.message import CopyKind, Message, Record
+from bridge.model.recent import Recent
+from bridge.model.values import Draft, Policy, Sent
+from bridge.service.context import Context
+from bridge.service.protocol.kept_bodies import keep_body_max
+from bridge.service.protocol.succession import Result, Step, Succession
+from bridge.service.protocol.successors import due_at_once, first
+from bridge.service.sending.detours import Detours, Ended
+from bridge.service.sending.made_ids import unclaimed
+from bridge.store.calls import Call
+from bridge.store.messages import envelopes
+from bridge.store.messages.outcomes import Outcome, read_envelope
+from bridge.store.messages.records import Claim, Confirmation, Entry
+from bridge.store.messages.verdicts import (
+    AbandonVerdict,
+    ConfirmVerdict,
+    EnterVerdict,
+    ScheduleVerdict,
+    WithdrawVerdict,
+)
+
+LATE: Final = "Redis or RabbitMQ did not answer in time"
+_ANSWER_TAKES_S = 0.1  # from Redis to the caller
+_MARGIN_MS = 1_000
+_MOST_REFUSING = 1_000
+
+
+@fast_dataclass(frozen=True, slots=True)
+class SendRequest:
+    """A draft with its topic's policy, the claim of its id, and the home of its record (`Keys.home`). `until_s`: the
+    moment of `monotonic()` after which it is neither claimed nor published. `answer_by_s`: the moment after which its
+    caller is told that it is not accepted; infinite for a caller that waits."""
+
+    draft: Draft
+    policy: Policy
+    claim: Claim
+    home: str
+    until_s: float
+    answer_by_s: float = inf
+
+
+@fast_dataclass(frozen=True, slots=True)
+class _Send:
+    """A send to publish. `claimed`: its id was claimed, so the record is confirmed afterwards. Otherwise the record is
+    entered."""
+
+    request: SendRequest
+    record: Record
+    claimed: bool
+
+
+class SendGroups:
+    def __init__(self, context: Context) -> None:
+        self._store = context.store
+        self._records = context.records
+        self._succession = Succession(context.store, context.broker.copy_publisher)
+        self._detours = Detours(context)
+        self._settings = context.settings
+        self._least_ms = int(context.settings.answer_within_s * 1_000) + _MARGIN_MS
+        # Homes of records whose server refused to enter one. Sends claim their ids there until a claim succeeds: each
+        # send that is refused and repeated would publish a further copy otherwise.
+        self._refusing = Recent[str, bool](_MOST_REFUSING)
+
+    async def commit(self, requests: list[SendRequest]) -> list[Sent | BridgeError]:
+        """Sends a group. Requests whose records are on different Redis servers go separately, so that one server that
+        is away fails only its own."""
+        groups = self._store.apart([request.home for request in requests])
+        if len(groups) == 1:
+            return await self._commit_together(requests)
+        ended = await asyncio.gather(*(self._commit_together([requests[at] for at in group]) for group in groups))
+        results = dict(zip(chain.from_iterable(groups), chain.from_iterable(ended), strict=True))
+        return [results[at] for at in range(len(requests))]
+
+    async def _commit_together(self, requests: list[SendRequest]) -> list[Sent | BridgeError]:
+        """Sends requests whose records are on one server."""
+        results: dict[int, Sent | BridgeError] = {}
+        latest_ms = self._store.clock.latest_ms()
+        sends: dict[int, _Send] = {}
+        claiming: dict[int, SendRequest] = {}
+        for at, request in enumerate(requests):
+            record = unclaimed(request.draft.topic, request.claim, latest_ms, least_ms=self._least_ms)
+            if record is None or self._refusing.get(request.home):
+                claiming[at] = request
+            else:
+                sends[at] = _Send(request, record, claimed=False)
+        if claiming:
+            await self._claim(claiming, sends, results)
+        if sends:
+            results |= zip(sends, await self._publish(list(sends.values())), strict=True)
+        return [results[at] for at in range(len(requests))]
+
+    async def _claim(
+        self, requests: Mapping[int, SendRequest], sends: dict[int, _Send], results: dict[int, Sent | BridgeError]
+    ) -> None:
+        """Claims ids. Adds to the sends those whose ids are claimed, and to the results those of all others."""
+        calls = [self._records.schedule(request.draft.topic, request.claim) for request in requests.values()]
+        try:
+            answers = await self._store.run_each(calls, min(request.until_s for request in requests.values()))
+        except StoreUnavailable as error:
+            results |= dict.fromkeys(requests, error)
+            return
+        for request in requests.values():
+            self._refusing.forget(request.home)
+        existing: dict[int, Outcome[ScheduleVerdict]] = {}
+        for at, claimed in zip(requests, answers, strict=True):
+            if isinstance(claimed, UnnamedVerdict):
+                results[at] = claimed
+                continue
+            match claimed.verdict:
+                case ScheduleVerdict.CREATED:
+                    sends[at] = _Send(requests[at], claimed.found, claimed=True)
+                case ScheduleVerdict.EXISTS:
+                    existing[at] = claimed
+                case ScheduleVerdict.BUSY:
+                    results[at] = SendUnderWay(f"another send of the id {requests[at].claim.id!r} is under way")
+                case _:
+                    assert_never(claimed.verdict)
+        if existing:
+            results |= zip(existing, await self._existing(list(existing.values())), strict=True)
+
+    async def _existing(self, claims: list[Outcome[ScheduleVerdict]]) -> list[Sent | BridgeError]:
+        """The answers for ids whose messages exist: these messages."""
+        records = [claim.found for claim in claims]
+        calls = [self._records.look(record.topic, record.id) for record in records]
+        try:
+            looked = await self._store.run(calls)
+        except (StoreUnavailable, UnnamedVerdict) as error:
+            return [error] * len(records)
+        return [
+            Sent(
+                message=Message(record=claim.found, envelope=read_envelope(one)),
+                replayed=True,
+                unanswered=bool(claim.extra),
+            )
+            for claim, one in zip(claims, looked, strict=True)
+        ]
+
+    async def _publish(self, sends: list[_Send]) -> list[Sent | BridgeError]:
+        now_ms, now_s = self._store.clock.now_ms(), monotonic()
+        steps: list[Step[Ended]] = []
+        detours: list[int] = []
+        for at, send in enumerate(sends):
+            record, request = send.record, send.request
+            if now_s >= request.until_s:  # the caller waits no more
+                steps.append(Step(name=self._records.withdraw(record) if send.claimed else None))
+                continue
+            to_topic = request.draft.envelope.target is None
+            if detour := to_topic and due_at_once(record, request.policy) and self._detours.take(record.topic):
+                detours.append(at)
+            steps.append(self._step(send, now_ms, detour=detour))
+        results = await self._succession.perform(steps)
+        for send, result in zip(sends, results, strict=True):
+            if isinstance(result, StoreUnavailable) or _is_full(result):
+                self._refusing.note(send.request.home, True)
+        if detours:
+            await self._detours.until_ready(results, detours)
+        return [_answer(send.request, result) for send, result in zip(sends, results, strict=True)]
+
+    def _step(self, send: _Send, now_ms: float, *, detour: bool) -> Step[Ended]:
+        request, record = send.request, send.record
+        draft, policy = request.draft, request.policy
+        publication = first(record, draft.envelope, policy, record.due_ms - now_ms, detour=detour)
+        kept = envelopes.pack(
+            draft.envelope,
+            keep_body_max(self._settings, policy, of_wire=draft.of_wire),
+            digested=not request.claim.fresh,
+        )
+        if send.claimed:
+            return Step(
+                publication=publication,
+                name=self._confirm(request, record, publication, kept),
+                instead=lambda error: Step(name=self._given_up(record, error)),
+            )
+        return Step(publication=publication, name=self._enter(request, record, publication, kept))
+
+    def _enter(
+        self, request: SendRequest, record: Record, publication: Publication, kept: bytes
+    ) -> Call[Outcome[EnterVerdict]]:
+        entry = Entry(
+            id=record.id,
+            nonce=record.nonce,
+            created_ms=record.created_ms,
+            due_ms=record.due_ms,
+            expires_ms=record.expires_ms,
+            max_retry=record.max_retry,
+            direct=int(publication.kind is CopyKind.PLAIN),
+            instant=int(request.claim.mode == "at"),
+            envelope=kept,
+            labels=record.labels,
+            by=request.claim.by,
+        )
+        return self._records.enter(record.topic, entry)
+
+    def _confirm(
+        self, request: SendRequest, record: Record, publication: Publication, kept: bytes
+    ) -> Call[Outcome[ConfirmVerdict]]:
+        confirmation = Confirmation(
+            id=record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            created_ms=record.created_ms,
+            ready=int(publication.route is Route.READY),
+            direct=int(publication.kind is CopyKind.PLAIN),
+            answer_by_ms=self._answer_by_ms(request),
+            envelope=kept,
+        )
+        return self._records.confirm(record.topic, confirmation)
+
+    def _answer_by_ms(self, request: SendRequest) -> int:
+        """The moment, by Redis' clock, after which a confirmation would be answered too late."""
+        left_s = request.answer_by_s - monotonic() - _ANSWER_TAKES_S
+        return 0 if left_s == inf else int(self._store.clock.now_ms() + left_s * 1_000)
+
+    def _given_up(self, record: Record, error: Unavailable) -> Call[Outcome[WithdrawVerdict | AbandonVerdict]]:
+        if isinstance(error, NotPublished):
+            return self._records.withdraw(record)
+        return self._records.abandon(record)
+
+
+def _answer(request: SendRequest, result: Result[Ended]) -> Sent | BridgeError:
+    """The answer to a send that was published, or that was too late for it."""
+    if isinstance(result, Unavailable):
+        return result
+    if result is None:
+        return StoreUnavailable(LATE)
+    match result.verdict:
+        case ConfirmVerdict.CONFIRMED | EnterVerdict.ENTERED:
+            ACCEPTED.add(result.found.topic)
+            return Sent(message=Message(record=result.found, envelope=request.draft.envelope), replayed=False)
+        case WithdrawVerdict.WITHDRAWN | WithdrawVerdict.KEPT | ConfirmVerdict.UNANSWERED | EnterVerdict.UNANSWERED:
+            return StoreUnavailable(LATE)
+        case ConfirmVerdict.SUPERSEDED:
+            return SendUnderWay(f"another send took over the id {request.claim.id!r}: send again")
+        case ConfirmVerdict.MISSING:
+            return StoreUnavailable("Redis lost the record before the send was confirmed: send again with the same id")
+        case _:
+            assert_never(result.verdict)
+
+
+def _is_full(result: Result[Ended]) -> bool:
+    """Whether Redis has entered a message although its memory is full."""
+    return isinstance(result, Outcome) and result.verdict is EnterVerdict.ENTERED and bool(result.extra)

@@ -1,0 +1,1 @@
+"""Keeps topics: their list, their policies and their subscriptions."""

@@ -1,0 +1,168 @@
+"""Keeps subscriptions: which topics' messages are posted to a receiver, and how the calls went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from secrets import token_hex
+from typing import Any, Final
+
+import orjson
+
+from bridge.model.errors import NotFound
+from bridge.model.values import Backoff
+from bridge.service.topics.maker import Maker
+from bridge.service.topics.topics import Topics
+from bridge.store.client import Store
+from bridge.store.kept.subscriptions import StoredSubscriptions
+from bridge.store.messages.records import Records
+
+DEFAULT_CONCURRENCY: Final = 10
+DEFAULT_TIMEOUT_MS: Final = 10_000
+DEFAULT_BACKOFF: Final = Backoff(steps_ms=(5_000, 30_000, 300_000, 1_800_000, 7_200_000))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subscription:
+    """The receiver of a topic's due messages, and how it is called.
+
+    `id`: changes with every replacement. `url` None: each message names its receiver. `secrets`: each makes a
+    signature. `ended_ms`: when the receiver answered 410; 0 before that."""
+
+    id: str = field(default_factory=lambda: token_hex(8))
+    topic: str
+    url: str | None
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    concurrency: int = DEFAULT_CONCURRENCY  # calls in flight, in each process
+    timeout_ms: int = DEFAULT_TIMEOUT_MS  # of one call, from the DNS look-up to the end of the answer
+    backoff: Backoff = DEFAULT_BACKOFF
+    created_ms: int = 0
+    ended_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """The latest failed attempt."""
+
+    at_ms: int
+    id: str  # the message's
+    reason: str
+    says: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """A subscription with its state and the counts of all processes since it was created."""
+
+    subscription: Subscription
+    held_ms: int  # for how long calls to its receiver still pause; 0: no pause
+    delivered: int
+    failed: int
+    last_delivered_ms: int  # 0: never
+    last_failure: Failure | None
+
+
+class Subscriptions:
+    """Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store, records: Records, topics: Topics) -> None:
+        self._clock = store.clock
+        self._stored = StoredSubscriptions(store, records.keys)
+        self._topics = topics
+
+    async def put(self, subscription: Subscription, maker: Maker | None = None) -> Standing:
+        """Creates or replaces the topic's subscription. Processes follow within two seconds; calls in flight finish.
+        `maker`: as in `Policies.used`."""
+        topic = subscription.topic
+        await self._topics.used(topic, maker)
+        await self._stored.put(topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
+        return await self.get(topic)
+
+    async def add(self, subscription: Subscription) -> None:
+        """Creates the subscription unless the topic has one."""
+        await self._stored.add(subscription.topic, _write(replace(subscription, created_ms=int(self._clock.now_ms()))))
+
+    async def get(self, topic: str) -> Standing:
+        """The topic's subscription with its state.
+
+        Raises:
+            NotFound: the topic has no subscription.
+        """
+        subscription = await self._stored_one(topic)
+        subscription = replace(subscription, ended_ms=await self._stored.ended_ms(subscription.id))
+        tally = await self._stored.tally(topic, subscription.id)
+        return Standing(
+            subscription=subscription,
+            held_ms=await self._stored.held_ms(topic, subscription.id),
+            delivered=int(tally.get("delivered", 0)),
+            failed=int(tally.get("failed", 0)),
+            last_delivered_ms=int(tally.get("last_delivered_ms", 0)),
+            last_failure=Failure(**orjson.loads(tally["last_failure"])) if "last_failure" in tally else None,
+        )
+
+    async def remove(self, topic: str) -> None:
+        """Removes the topic's subscription.
+
+        Raises:
+            NotFound: the topic has no subscription.
+        """
+        if not await self._stored.remove(topic):
+            raise _none(topic)
+
+    async def version(self) -> bytes | None:
+        """A value that changes whenever `all` changes."""
+        return await self._stored.version()
+
+    async def all(self) -> Sequence[Subscription]:
+        """The subscriptions of all topics."""
+        stored, ended = await self._stored.all()
+        subscriptions = [_read(written) for written in stored.values()]
+        return [replace(each, ended_ms=ended.get(each.id, 0)) for each in subscriptions]
+
+    async def topics(self) -> list[str]:
+        """The topics that have a subscription."""
+        stored, _ = await self._stored.all()
+        return list(stored)
+
+    async def end(self, subscription: Subscription) -> None:
+        """Marks the subscription as ended: its receiver answered 410."""
+        await self._stored.end(subscription.id, int(self._clock.now_ms()))
+
+    async def hold(self, topic: str, receiver: str, for_ms: int) -> None:
+        """Pauses the calls to a receiver in all processes."""
+        await self._stored.hold(topic, receiver, for_ms)
+
+    async def held_ms(self, topic: str, receiver: str) -> int:
+        """For how long calls to the receiver still pause; 0: they do not."""
+        return await self._stored.held_ms(topic, receiver)
+
+    async def delivered(self, subscription: Subscription) -> None:
+        """Counts a call that the receiver accepted."""
+        now_ms = int(self._clock.now_ms())
+        await self._stored.tell(subscription.topic, subscription.id, "delivered", last_delivered_ms=now_ms)
+
+    async def failed(self, subscription: Subscription, message_id: str, reason: str, says: str) -> None:
+        """Counts a failed attempt, and keeps it as the latest failure."""
+        failure = Failure(at_ms=int(self._clock.now_ms()), id=message_id, reason=reason, says=says)
+        await self._stored.tell(subscription.topic, subscription.id, "failed", last_failure=orjson.dumps(failure))
+
+    async def _stored_one(self, topic: str) -> Subscription:
+        stored = await self._stored.get(topic)
+        if stored is None:
+            raise _none(topic)
+        return _read(stored)
+
+
+def _none(topic: str) -> NotFound:
+    return NotFound(f"the topic {topic!r} has no subscription")
+
+
+def _write(subscription: Subscription) -> bytes:
+    return orjson.dumps(subscription)
+
+
+def _read(stored: bytes) -> Subscription:
+    fields: dict[str, Any] = orjson.loads(stored)
+    backoff = fields["backoff"]
+    fields["backoff"] = Backoff(**{**backoff, "steps_ms": tuple(backoff["steps_ms"])})
+    return Subscription(**{**fields, "secrets": tuple(fields["secrets"])})

@@ -1,0 +1,289 @@
+"""Keeps the list of topics and their policies, and counts their messages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from bridge.broker.declared.declared import Declared
+from bridge.metrics.lateness import lateness_ms
+from bridge.metrics.states import TopicState
+from bridge.model.errors import BrokerUnavailable, NotFound, QueueMissing, TopicNotEmpty
+from bridge.model.message import SHOWN_STATES, State
+from bridge.model.values import Effective, Policy, Release, TopicInfo
+from bridge.service.topics.maker import Maker
+from bridge.service.topics.policies import Policies
+from bridge.service.topics.topic_state import DUE_EDGES_MS, topic_state
+from bridge.service.topics.unroutable import Unroutable
+from bridge.store import pages
+from bridge.store.calls import Call
+from bridge.store.client import Store
+from bridge.store.kept.subscriptions import StoredSubscriptions
+from bridge.store.kept.topic_list import TopicList
+from bridge.store.messages.outcomes import Outcome
+from bridge.store.messages.records import Records
+from bridge.store.messages.verdicts import DeleteVerdict, DropVerdict
+from bridge.store.pages import Counts
+
+_MINUTE_MS = 60_000
+_EDGES_MS = {
+    "1m": _MINUTE_MS,
+    "10m": 10 * _MINUTE_MS,
+    "30m": 30 * _MINUTE_MS,
+    "1h": 60 * _MINUTE_MS,
+    "6h": 360 * _MINUTE_MS,
+    "1d": 1_440 * _MINUTE_MS,
+    "7d": 7 * 1_440 * _MINUTE_MS,
+    "30d": 30 * 1_440 * _MINUTE_MS,
+}
+_REMOVE_PAGE = 500
+_COUNTED_AT_ONCE = 100
+
+
+class Topics:
+    """The topics of one pool."""
+
+    def __init__(
+        self, store: Store, records: Records, declared: Declared, policies: Policies, unroutable: Unroutable
+    ) -> None:
+        self._store = store
+        self._records = records
+        self._keys = records.keys
+        self._declared = declared
+        self._policies = policies
+        self._unroutable = unroutable
+        self._list = TopicList(store, records.keys)
+        self._subscriptions = StoredSubscriptions(store, records.keys)
+
+    def over(self, store: Store) -> Topics:
+        """The same topics, asked for over the connections of another store. Each knows the policies that the other has
+        read."""
+        return Topics(store, self._records, self._declared, self._policies.over(store), self._unroutable)
+
+    async def policy(self, topic: str) -> Effective:
+        """The topic's policy, as `Policies.seen`."""
+        return await self._policies.seen(topic)
+
+    async def used(self, topic: str, maker: Maker | None = None) -> Effective:
+        """The policy of a topic that gets or delivers a message, as `Policies.used`."""
+        return await self._policies.used(topic, maker)
+
+    async def admit(self, topic: str, maker: Maker | None) -> None:
+        """Makes the topic, if its maker has a limit, before a call writes anything else. Raises as `Policies.used`."""
+        if maker is not None:
+            await self._policies.used(topic, maker)
+
+    async def put_policy(self, topic: str, policy: Policy, maker: Maker | None = None) -> Policy:
+        """Sets the topic's policy. Other processes follow within two seconds. `maker`: as in `Policies.used`.
+
+        Raises:
+            Unavailable
+        """
+        await self._policies.put(topic, policy, maker)
+        return policy
+
+    async def change_policy(self, topic: str, change: Callable[[Policy], Policy]) -> Policy:
+        """Replaces the topic's policy by what `change` makes of it, as `Policies.change`.
+
+        Raises:
+            NotFound, Unavailable
+        """
+        await self.known(topic)
+        return await self._policies.change(topic, change)
+
+    async def names(self) -> list[str]:
+        """The names of all topics, sorted.
+
+        Raises:
+            StoreUnavailable
+        """
+        return await self._list.names()
+
+    async def known(self, topic: str) -> None:
+        """Returns if there is such a topic.
+
+        Raises:
+            NotFound: there is none.
+            StoreUnavailable
+        """
+        if not await self._list.listed([topic]):
+            raise _no_topic(topic)
+
+    async def read_policies(self) -> list[str]:
+        """Reads the policies of all topics, and notes for the broker which are direct. Returns the topics, sorted.
+
+        Raises:
+            StoreUnavailable
+        """
+        topics = await self.names()
+        await self._policies.seen_all(topics)
+        return topics
+
+    async def infos(self) -> list[TopicInfo]:
+        """All topics with their counts. Raises StoreUnavailable."""
+        return await self.infos_of(await self.names())
+
+    async def infos_of(self, topics: Sequence[str]) -> list[TopicInfo]:
+        """These topics with their counts. Raises StoreUnavailable."""
+        if not topics:
+            return []
+        edges_ms = tuple(_EDGES_MS.values())
+        counted = await pages.counts(self._store, self._records, topics, edges_ms=edges_ms)
+        policies = await self._policies.seen_all(topics)
+        return [self._info(*of_topic) for of_topic in zip(topics, counted, policies, strict=True)]
+
+    async def states(self) -> dict[str, TopicState]:
+        """The messages of all topics, for metrics. Raises StoreUnavailable."""
+        return {topic: topic_state(*counted) for topic, counted in (await self.counted(DUE_EDGES_MS)).items()}
+
+    async def counted(self, edges_ms: tuple[int, ...]) -> dict[str, tuple[Counts, Effective]]:
+        """The counts and the policy of each topic. `edges_ms`: of the due moments. Raises StoreUnavailable."""
+        topics = await self.names()
+        policies = await self._policies.seen_all(topics)
+        counted: dict[str, tuple[Counts, Effective]] = {}
+        for start in range(0, len(topics), _COUNTED_AT_ONCE):
+            # Portions, so that other tasks get their turns.
+            some = topics[start : start + _COUNTED_AT_ONCE]
+            counts = await pages.counts(self._store, self._records, some, edges_ms=edges_ms)
+            counted |= zip(some, zip(counts, policies[start:], strict=False), strict=True)
+        return counted
+
+    async def info(self, topic: str) -> TopicInfo:
+        """One topic with its counts.
+
+        Raises:
+            NotFound: there is no such topic.
+            StoreUnavailable
+        """
+        await self.known(topic)
+        (info,) = await self.infos_of([topic])
+        return info
+
+    async def empty_ready(self, topic: str) -> int:
+        """Deletes a topic's ready messages, and returns how many. Waiting and leased messages stay.
+
+        Raises:
+            StoreUnavailable: some messages may be deleted.
+        """
+        return await self._end(topic, [State.READY], self._deleting)
+
+    async def remove(self, topic: str, *, force: bool) -> int:
+        """Removes a topic and its queues; with `force` also a topic with messages. Returns how many messages it deleted
+        by their records.
+
+        The records of the messages become tombstones, so the checkpoint drops their copies in the wheel.
+
+        Raises:
+            NotFound, Unavailable
+            TopicNotEmpty: the topic's records or queues have messages, and `force` is not set.
+        """
+        if not await self._list.listed([topic]):
+            # A removal that got no answer may have taken the topic off the list, and not deleted its queues.
+            self._declared.forget_topics([topic])
+            if not await self._declared.finds_topic(topic):
+                raise _no_topic(topic)
+        (info,) = await self.infos_of([topic])
+        # Redis may not know a queue's messages: it lost its records, or an AMQP client published them.
+        if not force and (left := _left(info.counts, await self._depths(topic))):
+            raise TopicNotEmpty(f"the topic {topic!r} still has messages: {left}; add force=true to delete them")
+        await self._subscriptions.remove(topic)
+        states = [State.WAITING, State.READY, State.LEASED]
+        deleted = await self._end(topic, states, self._deleting)
+        deleted += await self._end(topic, [State.DEAD], self._dropping)
+        await self._unroutable.remove(topic)
+        # The records expire themselves. Their entries would stay for ever: nobody counts a topic that is not listed.
+        async for ids in self._listed(topic, [State.ACKED, State.EXPIRED, State.DELETED]):
+            await self._unlist(topic, ids)
+        # Nobody searches the topic any more, so the labels of these messages can go at once.
+        await self._store.commands([("UNLINK", key) for key in self._keys.label_indexes(topic)])
+        await self._policies.remove(topic)
+        # Before its queues: a poll that loses its queue looks at the list, and would declare them again.
+        await self._store.command("SREM", self._keys.topics, topic)
+        try:
+            await self._declared.remove_topic(topic)
+        except BrokerUnavailable:
+            await self._policies.put_on_list(topic)  # so that it can be removed again
+            raise
+        self._policies.forget(topic)
+        return deleted
+
+    async def _depths(self, topic: str) -> dict[str, int]:
+        """Counts the messages in the topic's queues, without those that consumers hold. Leaves out missing queues."""
+        depths = {}
+        for queue in (self._declared.ready_queue(topic), self._declared.dead_queue(topic)):
+            with suppress(QueueMissing):
+                depths[queue] = await self._declared.depth(queue)
+        return depths
+
+    def _deleting(self, topic: str, message_id: str) -> Call[Outcome[DeleteVerdict]]:
+        return self._records.delete(topic, message_id, release=True, even_releasing=True)
+
+    def _dropping(self, topic: str, message_id: str) -> Call[Outcome[DropVerdict]]:
+        return self._records.drop(topic, message_id, epoch=None)
+
+    async def _end(
+        self, topic: str, states: Iterable[State], end: Callable[[str, str], Call[Outcome[DeleteVerdict | DropVerdict]]]
+    ) -> int:
+        ended = 0
+        async for ids in self._listed(topic, states):
+            outcomes = await self._store.run([end(topic, message_id) for message_id in ids])
+            # Index entries of expired records remain. Without removal this loop would never end.
+            pairs = zip(ids, outcomes, strict=True)
+            gone = [message_id for message_id, outcome in pairs if outcome.record is None]
+            if gone:
+                await self._unlist(topic, gone)
+            ended += len(ids) - len(gone)
+        return ended
+
+    async def _listed(self, topic: str, states: Iterable[State]) -> AsyncIterator[list[str]]:
+        """Yields the ids of a page of messages again and again, until none has one of the states."""
+        digits = "".join(str(int(state)) for state in states)
+        while entries := await pages.page(
+            self._store,
+            self._records,
+            topic,
+            states=digits,
+            due_from_ms=0,
+            due_to_ms=2**53,
+            cursor=None,
+            limit=_REMOVE_PAGE,
+        ):
+            yield [message_id for _, message_id in entries]
+
+    async def _unlist(self, topic: str, ids: Iterable[str]) -> None:
+        """Removes messages from their indexes."""
+        by_bucket: dict[int, list[str]] = {}
+        for message_id in ids:
+            by_bucket.setdefault(self._keys.bucket(message_id), []).append(message_id)
+        await self._store.commands(
+            [("ZREM", key, *some) for bucket, some in by_bucket.items() for key in self._keys.indexes(topic, bucket)]
+        )
+
+    def _info(self, topic: str, counted: pages.Counts, policy: Effective) -> TopicInfo:
+        overdue, *by_due = counted.by_due
+        counts = {state.label: count for state, count in zip(SHOWN_STATES, counted.by_state, strict=True)}
+        if policy.release is Release.DIRECT:
+            # On direct release RabbitMQ makes messages ready, and no bridge updates their records.
+            counts["ready"] += overdue
+            counts["waiting"] -= overdue
+            overdue = 0
+        return TopicInfo(
+            topic=topic,
+            counts=counts,
+            overdue=overdue,
+            waiting_by_due=dict(zip((*_EDGES_MS, "beyond"), by_due, strict=True)),
+            lateness_ms=lateness_ms(topic),
+            policy=policy,
+            ready_queue=self._declared.ready_queue(topic),
+            dead_queue=self._declared.dead_queue(topic),
+        )
+
+
+def _left(counts: Mapping[str, int], depths: Mapping[str, int]) -> str:
+    """Names the messages that keep a topic from being removed: by state, and by queue. Empty: there are none."""
+    by_state = [f"{counts[state]} {state}" for state in ("waiting", "ready", "leased", "dead") if counts[state]]
+    return ", ".join(by_state + [f"{depth} in the queue {queue}" for queue, depth in depths.items() if depth])
+
+
+def _no_topic(topic: str) -> NotFound:
+    return NotFound(f"there is no topic {topic!r}")

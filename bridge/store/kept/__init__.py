@@ -1,0 +1,1 @@
+"""Keeps what is beside messages: policies, schedules, tokens and more, one module each."""

@@ -1,0 +1,1 @@
+"""Builds the calls of the scripts about messages, and reads their answers. Pure."""

@@ -1,0 +1,101 @@
+"""Defines what the scripts about messages answer, and reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Final, Generic, TypeVar
+
+from bridge.model.fast_dataclass import fast_dataclass
+from bridge.model.message import Envelope, Record, State
+from bridge.store.calls import Call
+from bridge.store.messages import envelopes
+from bridge.store.messages.verdicts import LookVerdict
+from bridge.store.replies import Reply
+
+_STATES: Final = tuple(State)
+_FIELDS: Final = 14  # of a record without labels, in an answer
+
+V = TypeVar("V", bound=StrEnum)
+V_co = TypeVar("V_co", bound=StrEnum, covariant=True)
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Outcome(Generic[V_co]):
+    """The answer of a script: its verdict, the time of Redis in Unix ms, and the record after the script. The script's
+    header says what `extra` counts; 0: nothing."""
+
+    verdict: V_co
+    now_ms: int
+    extra: int
+    record: Record | None
+
+    @property
+    def found(self) -> Record:
+        """The record, where the verdict implies one."""
+        if self.record is None:
+            raise LookupError(f"the verdict {self.verdict!r} comes without a record")
+        return self.record
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Looked(Outcome[LookVerdict]):
+    """The answer of `look`. `packed`: the kept envelope as `envelopes.pack` has written it; empty: none is kept."""
+
+    packed: bytes
+
+
+@fast_dataclass(frozen=True, slots=True)
+class Told(Outcome[LookVerdict]):
+    """The answer of `timeline`. `values`: of its transitions, for `timelines.py`."""
+
+    values: list[Reply]
+
+
+class NoRule(Exception):
+    """A script answered a verdict that this version does not name, so that nobody can know what is to be done."""
+
+    def __init__(self, call: Call[object], verdict: bytes) -> None:
+        self.script_name, self.topic, self.message_id = call.script.name, call.topic, call.message_id
+        self.verdict = verdict.decode(errors="replace")
+        super().__init__(f"{self.script_name} answered {self.verdict!r}")
+
+
+def reader(verdicts: type[V]) -> Callable[[Call[Any], Any], Outcome[V]]:
+    """Makes the reader of a script's answers by the script's verdicts."""
+    by_answer = {verdict.value.encode(): verdict for verdict in verdicts}
+
+    def read(call: Call[Any], answer: Any) -> Outcome[V]:
+        verdict, now_ms, extra, *fields = answer
+        try:
+            named = by_answer[verdict]
+        except KeyError:
+            raise NoRule(call, verdict) from None
+        if not fields:
+            return Outcome(named, now_ms, extra, None)
+        labels = fields.pop().decode() if len(fields) > _FIELDS else ""
+        state, *numbers, reason = fields
+        values: Any = (_STATES[state], *numbers, reason.decode(), labels)
+        return Outcome(named, now_ms, extra, Record(call.topic, call.args[1], *values))
+
+    return read
+
+
+_look_outcome: Final = reader(LookVerdict)
+
+
+def read_looked(call: Call[Any], answer: Any) -> Looked:
+    """Reads the answer of `look`."""
+    outcome = _look_outcome(call, answer)
+    return Looked(outcome.verdict, outcome.now_ms, 0, outcome.record, answer[2] or b"")
+
+
+def read_told(call: Call[Any], answer: Any) -> Told:
+    """Reads the answer of `timeline`."""
+    outcome = _look_outcome(call, answer)
+    return Told(outcome.verdict, outcome.now_ms, 0, outcome.record, answer[2] or [])
+
+
+def read_envelope(looked: Looked) -> Envelope | None:
+    """Reads the envelope; None if no envelope is kept."""
+    return envelopes.unpack(looked.packed) if looked.packed else None

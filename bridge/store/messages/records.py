@@ -1,0 +1,429 @@
+"""Builds the calls of the scripts about messages, one method a script. `transitions.py` reads their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+from bridge.model import log_scope
+from bridge.model.filter import Order
+from bridge.model.message import Copy, Envelope, Record
+from bridge.model.values import AckVerdict
+from bridge.store.calls import OWN_ARGS, Call, plain
+from bridge.store.keys import Keys
+from bridge.store.messages import envelopes, transitions
+from bridge.store.messages import verdicts as of
+from bridge.store.messages.outcomes import Looked, Outcome, Told
+from bridge.store.messages.parts import Part, read_part
+from bridge.store.messages.transitions import Transition
+from bridge.store.replies import flags, wholes
+from bridge.store.scripts import SCRIPTS
+
+_BEHIND_MS = 60_000
+"""How much later than planned a copy that no record names may reach the checkpoint. The call that publishes the copy
+lasts seconds, and the checkpoint may be behind."""
+
+AHEAD_MS = 5
+"""How much before its due moment the checkpoint may ask about a message. It publishes the message at the moment. So the
+question and the waits for a CPU do not make it late."""
+
+Answer = TypeVar("Answer")
+
+_NOBODY: Final = "-"
+_AS_IT_IS: Final = "-"
+
+
+class Claim(NamedTuple):
+    """The own arguments of schedule.lua, whose header explains them."""
+
+    id: str
+    mode: str
+    when_ms: int
+    ttl_ms: int
+    max_retry: int
+    nonce: int
+    fresh: int
+    labels: str
+    by: str
+
+
+class Confirmation(NamedTuple):
+    """The own arguments of confirm.lua, whose header explains them."""
+
+    id: str
+    epoch: int
+    nonce: int
+    created_ms: int
+    ready: int
+    direct: int
+    answer_by_ms: int
+    envelope: bytes
+
+
+class Entry(NamedTuple):
+    """The own arguments of enter.lua, whose header explains them."""
+
+    id: str
+    nonce: int
+    created_ms: int
+    due_ms: int
+    expires_ms: int
+    max_retry: int
+    direct: int
+    instant: int
+    envelope: bytes
+    labels: str
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Records:
+    """Builds the calls. `timelines`: whether scripts note what they do. `now`: tests set the clock with it; otherwise
+    it is empty."""
+
+    keys: Keys
+    retention_ms: int
+    tombstone_ms: int
+    timelines: bool = True
+    now: str = ""
+
+    def by(self) -> str:
+        """Who asks, as `lua/_record.lua` defines it: the token of the request that the task serves."""
+        return log_scope.token_id() or _NOBODY if self.timelines else ""
+
+    def _call_with(
+        self, transition: Transition[Answer], topic: str, message_id: str, own: tuple[Any, ...]
+    ) -> Call[Answer]:
+        """Builds a script's call for one message. `own`: the script's own arguments in order. For frequent calls:
+        passing them by name costs 4 us."""
+        args = (self.now, message_id, self.retention_ms, self.tombstone_ms, "", *own)
+        return Call(transition.script, transition.read, self.keys.record(topic, message_id), args, topic)
+
+    def _call(self, transition: Transition[Answer], topic: str, message_id: str, **args: Any) -> Call[Answer]:
+        own = transition.script.args[OWN_ARGS:]
+        if len(own) != len(args):
+            raise TypeError(f"{transition.script.name} takes {own}, not {tuple(args)}")
+        return self._call_with(transition, topic, message_id, tuple(args[name] for name in own))
+
+    def schedule(self, topic: str, claim: Claim) -> Call[Outcome[of.ScheduleVerdict]]:
+        return self._call_with(transitions.SCHEDULE, topic, claim.id, claim[1:])
+
+    def confirm(self, topic: str, confirmation: Confirmation) -> Call[Outcome[of.ConfirmVerdict]]:
+        return self._call_with(transitions.CONFIRM, topic, confirmation.id, confirmation[1:])
+
+    def enter(self, topic: str, entry: Entry) -> Call[Outcome[of.EnterVerdict]]:
+        return self._call_with(transitions.ENTER, topic, entry.id, entry[1:])
+
+    def keep(self, record: Record, envelope: bytes) -> Call[Outcome[of.KeepVerdict]]:
+        return self._call(
+            transitions.KEEP, record.topic, record.id, epoch=record.epoch, nonce=record.nonce, envelope=envelope
+        )
+
+    def abandon(self, record: Record) -> Call[Outcome[of.AbandonVerdict]]:
+        return self._call(transitions.ABANDON, record.topic, record.id, epoch=record.epoch, nonce=record.nonce)
+
+    def withdraw(self, record: Record) -> Call[Outcome[of.WithdrawVerdict]]:
+        return self._call(transitions.WITHDRAW, record.topic, record.id, epoch=record.epoch, nonce=record.nonce)
+
+    def fire(
+        self,
+        copy: Copy,
+        *,
+        paused_ms: int,
+        adopt: bool,
+        named: bool = False,
+        waited_ms: int | None = None,
+        short_ms: int = 0,
+    ) -> Call[Outcome[of.FireVerdict]]:
+        """`waited_ms`: how long the wheel has kept the copy, if that was its whole delay. `short_ms`: it brings a copy
+        early by so much at most."""
+        own = (*_facts(copy), paused_ms, int(adopt), AHEAD_MS, int(named), _given(waited_ms), short_ms, self.by())
+        return self._call_with(transitions.FIRE, copy.topic, copy.id, own)
+
+    def returned(self, copy: Copy, *, by_ttl: bool) -> Call[Outcome[of.ReturnedVerdict]]:
+        of_client = by_ttl and "expiration" in copy.envelope.properties
+        return self._call_with(
+            transitions.RETURNED, copy.topic, copy.id, (*_facts(copy), by_ttl + of_client, self.by())
+        )
+
+    def lease(
+        self,
+        copy: Copy,
+        *,
+        next_nonce: int,
+        lease_ms: int,
+        arrives_in_ms: int,
+        counted: bool = True,
+        unacked: bool = False,
+        waited: bool = False,
+        by: str | None = None,
+    ) -> Call[Outcome[of.LeaseVerdict]]:
+        """`waited`: the copy came straight out of the wheel, after its whole delay. `by`: who pulls; None: the caller
+        of the task, as for all others."""
+        next_epoch = max(copy.epoch, 1) + 1
+        who = self.by() if by is None else by
+        flags = (int(counted), int(unacked), int(waited))
+        own = (*_facts(copy), next_epoch, next_nonce, lease_ms, arrives_in_ms, *flags, who)
+        return self._call_with(transitions.LEASE, copy.topic, copy.id, own)
+
+    def lease_copy(self, copy: Copy, *, arrives_ms: int) -> Call[Outcome[of.LeaseCopyVerdict]]:
+        return self._call_with(transitions.LEASE_COPY, copy.topic, copy.id, (copy.epoch, copy.nonce, arrives_ms))
+
+    def ack(
+        self,
+        topic: str,
+        message_id: str,
+        *,
+        epoch: int | Literal["delivered"] | None,
+        nonce: int | None = None,
+        copy_gone: bool = False,
+    ) -> Call[Outcome[AckVerdict]]:
+        return self._call_with(
+            transitions.ACK, topic, message_id, (_given(epoch), _given(nonce), int(copy_gone), self.by())
+        )
+
+    def announce(self, copy: Copy, *, arrives_ms: int, now_ms: float) -> Call[Outcome[of.AnnounceVerdict]] | None:
+        """Makes the record outlive a copy that is about to be published, should nobody name it. None: a record that
+        ends now is kept longer than that anyway."""
+        if arrives_ms + _BEHIND_MS <= now_ms + min(self.retention_ms, self.tombstone_ms):
+            return None
+        return self._call_with(transitions.ANNOUNCE, copy.topic, copy.id, (arrives_ms,))
+
+    def nack(
+        self, record: Record, *, next_nonce: int | None, due_ms: int, reason: str
+    ) -> Call[Outcome[of.NackVerdict]]:
+        return self._call(
+            transitions.NACK,
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            **_successor(record, next_nonce),
+            due_ms=due_ms,
+            reason=reason,
+            by=self.by(),
+        )
+
+    def extend(
+        self, topic: str, message_id: str, *, epoch: int | None, nonce: int | None = None, lease_ms: int
+    ) -> Call[Outcome[of.ExtendVerdict]]:
+        given = {"epoch": _given(epoch), "nonce": _given(nonce)}
+        return self._call(transitions.EXTEND, topic, message_id, **given, lease_ms=lease_ms, by=self.by())
+
+    def delete(
+        self,
+        topic: str,
+        message_id: str,
+        *,
+        release: bool,
+        created_ms: int | None = None,
+        seen: str = "",
+        even_releasing: bool = False,
+    ) -> Call[Outcome[of.DeleteVerdict]]:
+        """`seen`: deletes only this version (`Record.version`). `even_releasing`: deletes also a message that is being
+        released ahead of its moment."""
+        ahead_ms = 0 if even_releasing else AHEAD_MS
+        return self._call(
+            transitions.DELETE,
+            topic,
+            message_id,
+            release=int(release),
+            created_ms=_given(created_ms),
+            seen=seen,
+            ahead_ms=ahead_ms,
+            by=self.by(),
+        )
+
+    def change(
+        self,
+        record: Record,
+        *,
+        seen: str = "",
+        next_nonce: int | None = None,
+        arrives_ms: int | None = None,
+        due_ms: int | None = None,
+        instant: bool = False,
+        only_later: bool = False,
+        ttl_ms: int | None = None,
+        max_retry: int | None = None,
+        labels: str | None = None,
+        envelope: bytes | None = None,
+    ) -> Call[Outcome[of.ChangeVerdict]]:
+        """Changes what is given. `seen`: changes only this version (`Record.version`). `instant`: the due moment was
+        given as an instant, and not by a delay. `envelope`: of new content. It needs a successor."""
+        return self._call(
+            transitions.CHANGE,
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            seen=seen,
+            **_successor(record, next_nonce),
+            arrives_ms=_given(arrives_ms),
+            due_ms=_given(due_ms),
+            instant=int(instant),
+            only_later=int(only_later),
+            ttl_ms=_given(ttl_ms),
+            max_retry=_given(max_retry),
+            new_labels=_AS_IT_IS if labels is None else labels,
+            content=int(envelope is not None),
+            envelope=envelope or b"",
+            by=self.by(),
+        )
+
+    def replace(
+        self, record: Record, copy: Copy, *, instant: bool = False, envelope: bytes, labels: str = ""
+    ) -> Call[Outcome[of.ReplaceVerdict]]:
+        """`instant`: as in `change`."""
+        return self._call(
+            transitions.REPLACE,
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            **_successor(record, copy.nonce),
+            created_ms=copy.created_ms,
+            due_ms=copy.due_ms,
+            expires_ms=copy.expires_ms,
+            max_retry=copy.max_retry,
+            instant=int(instant),
+            envelope=envelope,
+            new_labels=labels,
+            ahead_ms=AHEAD_MS,
+            by=self.by(),
+        )
+
+    def retry(
+        self, record: Record, *, next_nonce: int, due_ms: int, attempts: int, reason: str
+    ) -> Call[Outcome[of.RetryVerdict]]:
+        return self._call(
+            transitions.RETRY,
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            **_successor(record, next_nonce),
+            due_ms=due_ms,
+            attempts=attempts,
+            reason=reason,
+            by=self.by(),
+        )
+
+    def bury(self, record: Record, *, next_nonce: int, attempts: int, reason: str) -> Call[Outcome[of.BuryVerdict]]:
+        return self._call(
+            transitions.BURY,
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            **_successor(record, next_nonce),
+            attempts=attempts,
+            reason=reason,
+            by=self.by(),
+        )
+
+    def replay(
+        self, copy: Copy, *, next_nonce: int, max_retry: int, expires_ms: int
+    ) -> Call[Outcome[of.ReplayVerdict]]:
+        return self._call(
+            transitions.REPLAY,
+            copy.topic,
+            copy.id,
+            epoch=copy.epoch,
+            nonce=copy.nonce,
+            next_epoch=copy.epoch + 1,
+            next_nonce=next_nonce,
+            max_retry=max_retry,
+            created_ms=copy.created_ms,
+            expires_ms=expires_ms,
+            by=self.by(),
+        )
+
+    def drop(
+        self, topic: str, message_id: str, *, epoch: int | None, nonce: int | None = None
+    ) -> Call[Outcome[of.DropVerdict]]:
+        return self._call(transitions.DROP, topic, message_id, epoch=_given(epoch), nonce=_given(nonce), by=self.by())
+
+    def restore(self, record: Record, restored: Record, envelope: Envelope) -> Call[Outcome[of.RestoreVerdict]]:
+        """Restores a message. `record`: as it was. `restored`: as it will be, which has the epoch and nonce of the copy
+        that is published for it."""
+        body = envelope.body
+        return self._call(
+            transitions.RESTORE,
+            record.topic,
+            record.id,
+            epoch=record.epoch,
+            nonce=record.nonce,
+            next_epoch=restored.epoch,
+            next_nonce=restored.nonce,
+            state=int(restored.state),
+            created_ms=record.created_ms,
+            due_ms=restored.due_ms,
+            expires_ms=record.expires_ms,
+            attempts=record.attempts,
+            max_retry=record.max_retry,
+            last_ms=record.last_ms,
+            ended_ms=record.ended_ms,
+            forget_ms=record.forget_ms,
+            reason=record.reason,
+            envelope=envelopes.pack(envelope, 0 if body is None else len(body)),
+            labels=record.labels,
+            by=self.by(),
+        )
+
+    def look(self, topic: str, message_id: str) -> Call[Looked]:
+        return self._call(transitions.LOOK, topic, message_id)
+
+    def timeline(self, topic: str, message_id: str) -> Call[Told]:
+        return self._call(transitions.TIMELINE, topic, message_id)
+
+    def weigh(self, topic: str, message_id: str) -> Call[Outcome[of.LookVerdict]]:
+        return self._call(transitions.WEIGH, topic, message_id)
+
+    def superseded(self, copies: Sequence[Copy]) -> Call[list[bool]]:
+        """Asks which copies are ghosts by their epoch. All records must have one home, and no epoch may be 0."""
+        keys = tuple(self.keys.record(copy.topic, copy.id)[0] for copy in copies)
+        facts = tuple(fact for copy in copies for fact in (copy.epoch, copy.nonce, copy.created_ms))
+        return Call(SCRIPTS["superseded"], plain(flags), keys, facts)
+
+    def page(
+        self,
+        topic: str,
+        bucket: int,
+        *,
+        states: str,
+        due_from_ms: int,
+        due_to_ms: int,
+        cursor: tuple[int, str] | None,
+        limit: int,
+        order: Order = Order.ASC,
+        prefix: str = "",
+    ) -> Call[Part]:
+        due_ms, message_id = cursor or (0, "")
+        args = (states, due_from_ms, due_to_ms, due_ms, message_id, limit, order, prefix)
+        return Call(SCRIPTS["page"], plain(read_part), self.keys.indexes(topic, bucket)[:7], args)
+
+    def labelled(self, topic: str, bucket: int, *, labels: str, **of_page: Any) -> Call[Part]:
+        """As `page`, of the messages with all these labels, which `labels.packed` has written."""
+        page = self.page(topic, bucket, **of_page)
+        return Call(
+            SCRIPTS["labelled"], page.read, (*page.keys, self.keys.indexes(topic, bucket)[-1]), (*page.args, labels)
+        )
+
+    def counts(self, topic: str, bucket: int, *, edges_ms: tuple[int, ...]) -> Call[list[int]]:
+        return Call(SCRIPTS["counts"], plain(wholes), self.keys.indexes(topic, bucket), (self.now, *edges_ms))
+
+
+def _given(value: int | str | None) -> int | str:
+    return "" if value is None else value
+
+
+def _facts(copy: Copy) -> tuple[int, ...]:
+    return (copy.epoch, copy.nonce, copy.attempt, copy.max_retry, copy.due_ms, copy.expires_ms, copy.created_ms)
+
+
+def _successor(record: Record, next_nonce: int | None) -> dict[str, int | str]:
+    if next_nonce is None:
+        return {"next_epoch": "", "next_nonce": ""}
+    return {"next_epoch": record.epoch + 1, "next_nonce": next_nonce}
