@@ -7,7 +7,7 @@ UV ?= uv
 BRIDGE_TESTS = --ignore=tests/clusters --ignore=tests/tools
 
 .DEFAULT_GOAL := run
-.PHONY: help run all check lint types imports guard fmt test test-all test-unit test-clusters test-clients test-tools \
+.PHONY: help run all check lint types imports guard fmt test test-all test-nightly test-unit test-clusters test-clients test-tools \
     test-migration test-upgrade test-manifests test-redis-cluster test-matrix \
     coverage fuzz bench torture soak setup lock docs clients swagger vendor clean
 
@@ -42,8 +42,12 @@ fmt: setup ## Mend what ruff can mend, and format
 test: setup ## Run the tests of the bridge, or those of FILE="tests/a.py tests/b.py"
 	@$(PYTHON) -m pytest $(or $(FILE),$(BRIDGE_TESTS)) $(ARGS)
 
-test-all: setup
+test-all: setup ## Run all tests, but those of tools that are unchanged since `make test-nightly`
 	@$(PYTHON) -m pytest $(ARGS)
+
+test-nightly: setup ## Run all tests, those of unchanged tools too, and note what these passed with
+	@$(PYTHON) -m pytest --nightly $(ARGS)
+	@$(PYTHON) -m tests.nightly
 
 test-unit: setup ## Run the tests that need no server, in seconds
 	@$(PYTHON) -m pytest tests/unit $(ARGS)

@@ -31,6 +31,7 @@ from bridge.local.redis_sentinels import RedisSentinels
 from tests.forked_bridge import PATIENT, ForkedBridge
 from tests.log_watch import judged_module, judged_test, log_watch  # noqa: F401 - fixtures for every test
 from tests.matrix.servers import Servers
+from tests.nightly import unchanged
 from tests.run_folder import run_folder
 from tests.shared_servers import (
     DATABASES,
@@ -70,7 +71,7 @@ LONGEST = (
     "tools/torture/test_run.py",
     "tools/local",
     "clients/python/test_celery.py",
-    "tools/test_make.py",
+    "tools/test_json_output.py",
     "fault",
     "clients",
     "door",
@@ -87,21 +88,31 @@ REDIS = {"single": None, "sentinel": RedisSentinels, "cluster": RedisCluster}[
     os.environ.get("BRIDGE_TEST_REDIS") or "single"
 ]
 RUN_FOLDER = pytest.StashKey[Path]()
+LEFT_OUT = pytest.StashKey[list[Path]]()
 EARLY = pytest.StashKey[ExitStack]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full-size", action="store_true", help="run long proofs in full in place of their short forms")
+    parser.addoption("--nightly", action="store_true", help="run the tests of unchanged tools too (tests/nightly.py)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Chooses the folder of the run's servers: the process that starts the workers names it to them."""
+    """Chooses the folder of the run's servers, and the tests that a whole run leaves out. The process that starts the
+    workers names both to them."""
     given = getattr(config, "workerinput", {}).get("run_folder")
     config.stash[RUN_FOLDER] = Path(given) if given else run_folder()
     config.stash[EARLY] = ExitStack()
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    if whole and not given and getattr(config.option, "numprocesses", None):
+    config.stash[LEFT_OUT] = unchanged() if whole and not config.option.nightly else []
+    if given:
+        config.stash[LEFT_OUT] = [Path(path) for path in config.workerinput["left_out"]]  # type: ignore[attr-defined]
+    elif whole and getattr(config.option, "numprocesses", None):
         prepare(config)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path in config.stash[LEFT_OUT] else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -132,6 +143,7 @@ def prepare(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     node.workerinput["run_folder"] = str(node.config.stash[RUN_FOLDER])
+    node.workerinput["left_out"] = [str(path) for path in node.config.stash[LEFT_OUT]]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -142,8 +154,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[RUN_FOLDER], ignore_errors=True)
 
 
-def pytest_report_header() -> str | None:
-    return f"servers: RabbitMQ {' and '.join(SERVERS.versions())}" if Servers() != SERVERS else None
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    versions = [f"servers: RabbitMQ {' and '.join(SERVERS.versions())}"] if Servers() != SERVERS else []
+    names = [path.relative_to(PROJECT / "tests").as_posix() for path in config.stash[LEFT_OUT]]
+    return [*versions, *([f"unchanged since they passed, left out: {', '.join(names)}"] if names else [])]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
