@@ -49,9 +49,11 @@ class Outcome:
 async def consume(url: str, topic: str) -> None:
     """The consumer that is killed. It writes the id of each delivery before it works on it."""
 
+    dice = random.Random(1)
+
     async def handle(delivery: Delivery) -> None:
         os.write(1, f"{delivery.id}\n".encode())
-        await asyncio.sleep(random.uniform(0, 0.02))
+        await asyncio.sleep(dice.uniform(0, 0.02))
 
     async with Client(url) as client:
         await client.consumer(topic, concurrency=CONCURRENCY, lease=LEASE).run(handle)
