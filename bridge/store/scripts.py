@@ -1,7 +1,8 @@
 """Loads the scripts: each file in `lua/` is one transition, and its header is the contract.
 
 The `KEYS:` and `ARGV:` lines of the header decide in which order a caller's named arguments are sent, so contract and
-call cannot differ. A script whose first key is a record starts with those functions of `_record.lua` that it uses.
+call cannot differ. `message` stands for the keys in the header of `_record.lua`. A script with these keys starts with
+those functions of `_record.lua` that it uses.
 """
 
 from __future__ import annotations
@@ -75,14 +76,16 @@ def _with_prelude(prelude: str, own: str) -> str:
 def _load() -> dict[str, Script]:
     folder = files("bridge.store") / "lua"
     prelude = (folder / "_record.lua").read_text()
+    of_message, _ = _contract(prelude)
     scripts = {}
     for file in folder.iterdir():
         name = file.name.removesuffix(".lua")
         if name == file.name or name.startswith("_"):
             continue
         own = file.read_text()
-        keys, args = _contract(own)
-        text = _with_prelude(prelude, own) if keys[0] == "record" else own
+        named, args = _contract(own)
+        keys = of_message if named == ("message",) else named
+        text = _with_prelude(prelude, own) if keys is of_message else own
         digest = sha1(text.encode(), usedforsecurity=False).hexdigest()
         purpose = own.partition("\n")[0].removeprefix("-- ")
         for_each = own.endswith(f"\nreturn for_each({name})\n")

@@ -1,6 +1,8 @@
 -- The prelude of every script about a message: the clock, and how a record is loaded, saved and indexed.
 -- `scripts.py` replaces the named numbers below by their values and leaves out the functions that a script never calls:
 -- creating all of them in every call took 2.8 us.
+-- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+--       (a header names them all `message`)
 --
 -- A record is one msgpack array of the fields below. DUE is stored relative to CREATED, ARRIVES and LAST relative to DUE.
 -- So a record without envelope and timeline has at most 44 bytes, and Redis keeps it in one allocation with its own header.

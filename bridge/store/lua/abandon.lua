@@ -1,5 +1,5 @@
 -- Releases the claim of a send whose publish failed, so that the next send of the id need not wait for it to age.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce
 -- Returns: abandoned | kept (the record is confirmed, or belongs to another send)
 -- Promise: the record stays. If the copy was published after all, the record still names it, and the next send of the

@@ -1,5 +1,5 @@
 -- Ends a message as consumed.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce copy_gone by
 --       (then, for each further message, its id and all from epoch on)

@@ -1,5 +1,5 @@
 -- Announces a copy that is about to be published: the record, also once it has ended, outlives it.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms arrives_ms
 --       (then, for each further message, its id and all from arrives_ms on)

@@ -1,5 +1,5 @@
 -- Ends a message whose retries are used up; its copy is in the topic's dead-letter queue.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce attempts reason by
 --       epoch, nonce: of the copy that failed. next_epoch, next_nonce: of the copy in the dead-letter queue.
 --       by: who asks, as in _record.lua.

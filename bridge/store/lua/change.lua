@@ -1,5 +1,5 @@
 -- Changes a waiting message: its due moment, its content, its limits, its labels, or several of them.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce seen next_epoch next_nonce arrives_ms due_ms instant
 --       only_later ttl_ms max_retry new_labels content envelope by
 --       seen: the version that the caller has seen; '': the epoch and the nonce are enough.

@@ -1,5 +1,5 @@
 -- Confirms claimed records after RabbitMQ has confirmed their copies.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce created_ms ready direct answer_by_ms envelope
 --       (then, for each further message, its id and all from epoch on)

@@ -1,5 +1,5 @@
 -- Deletes a live message: the record becomes its tombstone.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms release created_ms seen ahead_ms by
 --       release '1': also free the envelope. created_ms: delete only a message created then; '': delete any.
 --       seen: delete only the version that the caller has seen; '': delete any.

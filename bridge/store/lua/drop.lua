@@ -1,5 +1,5 @@
 -- Drops a dead letter: its record ends as deleted, and Redis expires it later.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce by
 --       epoch, nonce: of the dead letter; epoch '': of any. by: who asks, as in _record.lua.
 -- Returns: dropped | stale (the message is not this dead letter) | unknown

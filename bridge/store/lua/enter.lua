@@ -1,5 +1,5 @@
 -- Enters messages under ids that the bridge made for them, after RabbitMQ has confirmed their copies.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms nonce created_ms due_ms expires_ms max_retry direct instant
 --       envelope labels by

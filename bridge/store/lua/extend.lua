@@ -1,5 +1,5 @@
 -- Extends a lease; the checkpoint holds the lease copy back when it arrives. A lease never becomes shorter.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce lease_ms by
 --       epoch, nonce: from the receipt; epoch '': extends any lease. lease_ms counts from now.
 --       by: who asks, as in _record.lua.

@@ -1,5 +1,5 @@
 -- Decides about a copy that has come out of the wheel.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms
 --       paused_ms adopt ahead_ms named waited_ms short_ms by

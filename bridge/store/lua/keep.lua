@@ -1,5 +1,5 @@
 -- Keeps the envelope of a message whose record was made from its copy.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce envelope
 --       epoch, nonce: of the record as it was made.
 -- Returns: kept (also when an envelope was kept before) | ghost (the record has moved on) | unknown

@@ -1,5 +1,5 @@
 -- Leases a message to a consumer: the record names the lease copy, which comes due when the lease ends.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms
 --       next_epoch next_nonce lease_ms arrives_in_ms counted unacked waited by

@@ -1,5 +1,5 @@
 -- Notes that the lease copy has been published which the record of an unacknowledged delivery names.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce arrives_ms
 --       (then, for each further message, its id and all from epoch on)

@@ -1,5 +1,5 @@
 -- Reads a record and its envelope.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms
 -- Returns: found (extra: the envelope or 0) | unknown
 -- Promise: writes nothing.

@@ -1,7 +1,7 @@
 -- Gives a leased message back: the record names the successor, which waits. Without a successor it still names the
 -- lease copy, and the message comes back when the lease would have ended. With its retries used up it does not come
 -- back: it stays leased until then, and the lease copy makes it a dead letter.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms reason by
 --       next_epoch '': there is no successor, as the body was not kept. by: who asks, as in _record.lua.
 -- Returns: nacked | stale (no longer leased as this copy) | unknown

@@ -1,5 +1,5 @@
 -- Replaces a live message by another one under the same id, with its own due moment, body and limits, and no attempts.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce created_ms due_ms expires_ms
 --       max_retry instant envelope new_labels ahead_ms by
 --       instant '1': due_ms was given as an instant, and not by a delay. envelope '': there is nothing to keep.

@@ -1,5 +1,5 @@
 -- Makes a dead letter due again as the copy named here; its attempts start at zero.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce max_retry created_ms
 --       expires_ms by
 --       epoch, nonce: of the dead letter. max_retry, expires_ms: valid from now on.

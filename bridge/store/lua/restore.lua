@@ -1,5 +1,5 @@
 -- Restores a message from a backup.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce state created_ms due_ms expires_ms
 --       attempts max_retry last_ms ended_ms forget_ms reason envelope labels by
 --       epoch, nonce: of the record in the backup. next_epoch, next_nonce: of the copy that the caller published; for a

@@ -1,5 +1,5 @@
 -- Names the copy that retries a message after a failed delivery over AMQP.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce next_epoch next_nonce due_ms attempts reason by
 --       epoch, nonce: of the copy that came back. attempts: deliveries made so far. by: as in _record.lua.
 -- Returns: retried | ghost (the record has moved on, so the new copy is a ghost)

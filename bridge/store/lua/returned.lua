@@ -1,5 +1,5 @@
 -- Decides about a copy that came back from its ready queue: rejected over AMQP, over the delivery limit, or expired.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce attempt max_retry due_ms expires_ms created_ms by_ttl by
 --       by_ttl '1': RabbitMQ says that the copy's time to live has passed. '2': the same, and the AMQP client has set one
 --       that counts from the release, so the record does not have it. by: as in _record.lua.

@@ -1,5 +1,5 @@
 -- Claims ids for sends: writes an unconfirmed record for each id, or finds the message that has the id.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 --       (then, for each further message, its record and envelope)
 -- ARGV: now id retention_ms tombstone_ms until_ms mode when_ms ttl_ms max_retry nonce fresh labels by
 --       (then, for each further message, its id and all from mode on)

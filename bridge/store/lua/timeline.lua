@@ -1,5 +1,5 @@
 -- Reads the timeline of a message.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms
 -- Returns: found (extra: for each transition, the oldest first, its six values as in _record.lua; none, if the record
 --       was changed while no timelines were kept) | unknown

@@ -1,5 +1,5 @@
 -- Reads a record and the size of its envelope, for callers that choose how many envelopes to read at once.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms
 -- Returns: found (extra: the envelope's bytes in Redis) | unknown
 -- Promise: writes nothing.

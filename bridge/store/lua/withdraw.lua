@@ -1,5 +1,5 @@
 -- Undoes the claim of a send whose copy was certainly not published.
--- KEYS: record envelope waiting ready leased acked expired dead deleted forget labels
+-- KEYS: message
 -- ARGV: now id retention_ms tombstone_ms until_ms epoch nonce
 -- Returns: withdrawn | kept (the record is confirmed, or belongs to another send)
 -- Promise: the id is free at once. The record goes, unless the id had one before: that one's copies may still arrive,
