@@ -11,14 +11,15 @@ from bridge.store.messages.outcomes import Looked, read_envelope
 from bridge.store.messages.verdicts import FireVerdict, RestoreVerdict
 from tests.property.test_transitions import connected_store
 from tests.property.world import BORN_MS, World
+from tests.records import record
 
 ENVELOPE = Envelope(headers={"from": "backup"}, body=b"{}")
 
 
 def backed_up(world: World) -> Record:
     """A message of the backup, which is due now."""
-    moments = (BORN_MS - 9_000, BORN_MS, 0)
-    return Record(world.topic, "a", State.WAITING, 3, 7, *moments, 0, 5, BORN_MS, BORN_MS, 0, 0, 0, "", "kind=bill")
+    moments = {"created_ms": BORN_MS - 9_000, "due_ms": BORN_MS, "arrives_ms": BORN_MS, "last_ms": BORN_MS}
+    return record(topic=world.topic, id="a", epoch=3, max_retry=5, labels="kind=bill", **moments)
 
 
 def test_message_whose_copy_came_before_it_was_restored_gets_its_labels_and_envelope(redis_node: RedisNode) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from bridge.model.errors import BridgeError, NotFound
-from bridge.model.message import Envelope, Message, Record, State
+from bridge.model.message import Envelope, Message, State
 from bridge.model.values import AckResult, AckVerdict, Draft, Leased, Sent, TopicInfo
 from bridge.service.pools.pools import Pools
 from bridge.service.service import Service
 from bridge.settings.settings import Settings
 from tests.effective import effective
 from tests.recorded_actions import RecordedActions
+from tests.records import record
 
 BORN_MS = 1_700_000_000_000
 
@@ -27,26 +28,18 @@ def message(
     lease_until_ms: int = 0,
     envelope: Envelope | None = Envelope(content_type="text/plain; charset=utf-8", body=b"abc"),  # noqa: B008
 ) -> Message:
-    record = Record(
-        topic="orders",
+    found = record(
         id=message_id,
         state=state,
-        epoch=1,
-        nonce=7,
         created_ms=BORN_MS,
         due_ms=due_ms,
         expires_ms=expires_ms,
         attempts=attempts,
-        max_retry=3,
         arrives_ms=due_ms,
         last_ms=due_ms,
         lease_until_ms=lease_until_ms,
-        ended_ms=0,
-        forget_ms=0,
-        reason="",
-        labels="",
     )
-    return Message(record=record, envelope=envelope)
+    return Message(record=found, envelope=envelope)
 
 
 def topic_info(topic: str, *, lateness_ms: dict[str, float | None] | None = None) -> TopicInfo:

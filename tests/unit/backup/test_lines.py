@@ -16,12 +16,25 @@ from bridge.backup.lines import (
     read_message,
     read_topic,
 )
-from bridge.model.message import Envelope, Message, Record, State, Target
+from bridge.model.message import Envelope, Message, State, Target
 from bridge.model.values import Policy, Release
 from bridge.store.kept.kept_fields import Field
+from tests.records import record
 
-RECORD = Record(
-    "shop/orders", "a-1", State.LEASED, 3, 7, 1_000, 2_000, 0, 1, 5, 2_000, 9_000, 8_000, 0, 0, "busy", "a=1"
+RECORD = record(
+    topic="shop/orders",
+    id="a-1",
+    state=State.LEASED,
+    epoch=3,
+    created_ms=1_000,
+    due_ms=2_000,
+    attempts=1,
+    max_retry=5,
+    arrives_ms=2_000,
+    last_ms=9_000,
+    lease_until_ms=8_000,
+    reason="busy",
+    labels="a=1",
 )
 ENVELOPE = Envelope(
     content_type="text/plain", headers={"n": 1, "of": ["a"]}, properties={"priority": 4}, body=b"\x00\xff"

@@ -7,7 +7,7 @@ import pytest
 
 from bridge.broker.publications import Publication, Route
 from bridge.loops.checkpoint.verdicts import Decision, after_fire, after_return
-from bridge.model.message import Copy, CopyKind, Envelope, Record, State
+from bridge.model.message import Copy, CopyKind, Envelope, State
 from bridge.model.values import Backoff, Policy
 from bridge.service.protocol.succession import Step
 from bridge.store.keys import Keys
@@ -15,6 +15,7 @@ from bridge.store.messages.outcomes import Outcome
 from bridge.store.messages.records import Records
 from bridge.store.messages.verdicts import FireVerdict, ReturnedVerdict
 from tests.effective import effective
+from tests.records import record
 
 NOW_MS = 1_769_850_000_000
 COPY = Copy(
@@ -31,24 +32,17 @@ COPY = Copy(
     asked=2,
 )
 # The record differs from the headers of the copy: the message was moved, and its retries changed.
-RECORD = Record(
-    "orders",
-    "o-1",
-    State.READY,
-    3,
-    7,
-    NOW_MS - 9_000,
-    NOW_MS - 10,
-    NOW_MS + 800,
-    1,
-    4,
-    NOW_MS,
-    NOW_MS,
-    0,
-    0,
-    NOW_MS + 5_000,
-    "",
-    "",
+RECORD = record(
+    state=State.READY,
+    epoch=3,
+    created_ms=NOW_MS - 9_000,
+    due_ms=NOW_MS - 10,
+    expires_ms=NOW_MS + 800,
+    attempts=1,
+    max_retry=4,
+    arrives_ms=NOW_MS,
+    last_ms=NOW_MS,
+    forget_ms=NOW_MS + 5_000,
 )
 AS_RECORDED = replace(COPY, due_ms=NOW_MS - 10, expires_ms=NOW_MS + 800, max_retry=4, asked=0)
 RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)

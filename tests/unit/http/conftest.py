@@ -13,30 +13,20 @@ from fastapi import FastAPI
 from bridge.http.app import create_app
 from bridge.http.server.fast_path import FastPath
 from bridge.metrics import page
-from bridge.model.message import Envelope, Message, Record, State
+from bridge.model.message import Envelope, Message
 from bridge.model.values import TopicPage
 from bridge.settings.settings import Settings
 from tests.recorded_actions import RecordedActions
+from tests.records import record
 
 CREATED_MS = 1_796_115_600_000  # 2026-12-01T09:00:00Z
-RECORD = Record(
-    topic="orders",
+RECORD = record(
     id="o-1001",
-    state=State.WAITING,
-    epoch=1,
-    nonce=7,
     created_ms=CREATED_MS,
     due_ms=CREATED_MS + 900_000,
-    expires_ms=0,
-    attempts=0,
-    max_retry=3,
     arrives_ms=CREATED_MS + 900_000,
     last_ms=CREATED_MS + 900_000,
-    lease_until_ms=0,
-    ended_ms=0,
     forget_ms=CREATED_MS + 9_000_000,
-    reason="",
-    labels="",
 )
 MESSAGE_JSON = {
     "topic": "orders",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.model.durations import parse_instant_ms
-from bridge.model.message import Message, Record, State
+from bridge.model.message import Message, State
 from bridge.service.schedules.ticks import (
     GRACE_MS,
     LEAD_MS,
@@ -22,6 +22,7 @@ from bridge.service.schedules.ticks import (
     wake_ms,
 )
 from bridge.service.schedules.timing import Timing, between
+from tests.records import record
 
 NOON_MS = parse_instant_ms("2026-06-01T12:00:00Z")
 MINUTE_MS = 60_000
@@ -153,22 +154,22 @@ def test_ticks_that_are_owed_end_now() -> None:
     assert owed(EVERY_MINUTE, Rules(), "s", now_ms, soon_ms, former_lives=False).ticks == []
 
 
-def record(state: State, created_ms: int) -> Message:
-    return Message(record=Record("t", "s@1", state, 1, 2, created_ms, 0, 0, 0, 3, 0, 0, 0, 0, 0, "", ""), envelope=None)
+def tick(state: State, created_ms: int) -> Message:
+    return Message(record=record(id="s@1", state=state, created_ms=created_ms), envelope=None)
 
 
 @pytest.mark.parametrize(
     ("message", "decided"),
     [
         (None, False),
-        (record(State.WAITING, 50), True),
-        (record(State.ACKED, 50), True),
-        (record(State.DEAD, 150), True),
+        (tick(State.WAITING, 50), True),
+        (tick(State.ACKED, 50), True),
+        (tick(State.DEAD, 150), True),
         # A pause at 100 has deleted it, and the schedule goes on.
-        (record(State.DELETED, 50), False),
-        (record(State.DELETED, 100), False),
+        (tick(State.DELETED, 50), False),
+        (tick(State.DELETED, 100), False),
         # Somebody has deleted it, and it stays so.
-        (record(State.DELETED, 101), True),
+        (tick(State.DELETED, 101), True),
     ],
 )
 def test_a_tick_with_a_message_is_not_sent_again_unless_a_pause_deleted_it(

@@ -14,6 +14,7 @@ from bridge.store.keys import Keys
 from bridge.store.messages.outcomes import Outcome
 from bridge.store.messages.records import Records
 from bridge.store.messages.verdicts import DropVerdict, LookVerdict
+from tests.records import record
 
 RECORDS = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
 DELIVERY: Any = object()
@@ -29,7 +30,7 @@ LETTER = Copy(
     created_ms=1,
     envelope=Envelope(),
 )
-FOUND = Record("orders", "m-1", State.DEAD, 3, 77, 1, 1, 0, 1, 0, 1, 1, 0, 1, 0, "refused", "")
+FOUND = record(id="m-1", state=State.DEAD, epoch=3, nonce=77, attempts=1, max_retry=0, ended_ms=1, reason="refused")
 
 
 def outcome(verdict: LetterVerdict, record: Record | None = None) -> Outcome[LetterVerdict]:

@@ -9,7 +9,7 @@ import pytest
 from redis.cluster import key_slot  # type: ignore[attr-defined]
 
 from bridge.model.lmstfy import LmstfyToken
-from bridge.model.message import Copy, Envelope, Record, State
+from bridge.model.message import Copy, Envelope, Record
 from bridge.store.calls import Call
 from bridge.store.client import Store, probe_call
 from bridge.store.kept.answers import StoredAnswers
@@ -29,6 +29,7 @@ from bridge.store.messages.outcomes import NoRule
 from bridge.store.messages.records import Claim, Confirmation, Entry, Records
 from bridge.store.messages.transitions import Transition
 from bridge.store.scripts import SCRIPTS, Script
+from tests.records import record as a_record
 
 CLAIM = Claim("o-1", mode="in", when_ms=1, ttl_ms=-1, max_retry=3, nonce=9, fresh=1, labels="", by="-")
 CONFIRMATION = Confirmation("o-1", epoch=1, nonce=2, created_ms=3, ready=0, direct=0, answer_by_ms=0, envelope=b"")
@@ -80,7 +81,7 @@ COPY = Copy(topic="ns/orders", id="o-1", **FACTS, envelope=Envelope())
 def calls() -> dict[str, Call[Any]]:
     """One call of every method of `Records`."""
     copy = COPY
-    record = Record("ns/orders", "o-1", State.WAITING, 1, 2, 3, 4, 5, 0, 3, 4, 4, 0, 0, 0, "", "")
+    record = a_record(topic="ns/orders", expires_ms=5)
     records = Records(keys=Keys("delay"), retention_ms=1, tombstone_ms=2)
     topic, message_id = record.topic, record.id
     announced = records.announce(copy, arrives_ms=1, now_ms=0)
