@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -388,26 +389,40 @@ async def test_a_client_that_never_reads_is_disconnected(strict: ForkedBridge) -
             await asyncio.wait_for(ask(), 60)
 
 
+async def never_reading(bridge: ForkedBridge) -> Raw:
+    """A client that reads none of its answers, with little room for them in the kernel: the bridge holds the rest."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    client.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", bridge.port))
+    raw = Raw(*await asyncio.open_connection(sock=client))
+    raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    raw.write(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)
+    return raw
+
+
 async def test_answers_that_nobody_reads_are_bounded(strict: ForkedBridge) -> None:
-    lazy = [Raw(*await asyncio.open_connection("127.0.0.1", strict.port)) for _ in range(16)]
-    for number, raw in enumerate(lazy):
-        raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        # The kernel holds as much for each connection, so the bridge holds the rest of an answer. Smaller answers
-        # before it make that rest another one for each connection.
-        raw.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * number)
-        raw.write(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * (90 - number))
-    async with httpx2.AsyncClient(base_url=strict.url, timeout=30) as client:
-        while (answer := await client.get("/v1/topics")).status_code != 503:
-            await pause()
-        assert "BRIDGE_MAX_BUFFERED" in answer.json()["detail"]
-        assert answer.headers["retry-after"] == "1"
-        ready = await client.get("/health/ready")
-        assert (ready.status_code, "BRIDGE_MAX_BUFFERED" in ready.text) == (503, True)
-        assert (await client.get("/health/live")).status_code == 200
+    lazy: list[Raw] = []
+    refused = False
+    try:
+        async with httpx2.AsyncClient(base_url=strict.url, timeout=30) as client:
+            while not refused:
+                # The bridge disconnects them after a while, so there are always new ones.
+                lazy.append(await never_reading(strict))
+                for raw in lazy[: -CONNECTIONS // 2]:
+                    raw.writer.transport.abort()
+                asked = map(client.get, ("/v1/topics", "/health/ready", "/health/live"))
+                listed, ready, live = await asyncio.gather(*asked)
+                assert live.status_code == 200
+                refused = all("BRIDGE_MAX_BUFFERED" in answer.text for answer in (listed, ready))
+            assert (listed.status_code, listed.headers["retry-after"], ready.status_code) == (503, "1", 503)
+            for raw in lazy:
+                raw.writer.transport.abort()
+            while (await client.get("/v1/topics")).status_code != 200:
+                await pause()
+    finally:
         for raw in lazy:
             raw.writer.transport.abort()
-        while (await client.get("/v1/topics")).status_code != 200:
-            await pause()
 
 
 async def test_a_client_that_reads_late_gets_every_answer(strict: ForkedBridge) -> None:
