@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import aio_pika
 import pytest
 
 from bridge.broker.client.consumer import Consumer
+from bridge.broker.copies.properties import Message
+from bridge.broker.copies.submissions import Submission
 from bridge.broker.publications import Route
+from bridge.model.errors import BrokerUnavailable
+from bridge.model.message import Envelope
+from bridge.model.values import Draft
+from bridge.service.sending.acceptance import Acceptance
+from bridge.service.sending.sending import Sending
 from bridge.service.service import Service
 from bridge.store.kept import intents
+from bridge.store.kept.intents import StoredIntents
 from bridge.store.replies import texts
 from tests.fault.api import now_ms
 from tests.fault.crash import ABSENCE_MS, DyingAt, after, before, comes_once, dies_in, dying, on_way, pull, restarted
@@ -117,6 +126,27 @@ async def test_notes_of_acknowledged_messages_are_forgotten(stage: Stage) -> Non
                 await pause()
             while await notes(service, "forgotten"):
                 await pause()
+
+
+async def test_message_that_is_tried_again_stays_with_its_session(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(_: Sending, drafts: Sequence[Draft]) -> list[BrokerUnavailable]:
+        return [BrokerUnavailable("RabbitMQ is away") for _ in drafts]
+
+    submission = Submission(1, cast("Message", None), "tried", "", Envelope(body=b"1"), 9_000, None, True, "print")
+    async with restarted(stage) as service:
+        monkeypatch.setattr(Sending, "send_many", refused)
+        context = service.context
+        acceptance, other = Acceptance(context), StoredIntents(context.store, context.records.keys, "other")
+        began_ms = at_ms = int(context.store.clock.now_ms())
+        while at_ms < began_ms + 1_000:
+            await pause()
+            at_ms = int(context.store.clock.now_ms())
+            accepted = await acceptance.accept([submission])
+            assert accepted.later == [submission]
+        (found,) = await other.others(["tried"], {"print"}, at_ms)
+        assert not found.ended
 
 
 async def notes(service: Service, topic: str) -> list[str]:

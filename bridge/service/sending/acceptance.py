@@ -185,14 +185,15 @@ class Acceptance:
         self._ids[topic, item.id] = tag
 
     async def _note(self, items: Sequence[_Item]) -> None:
-        """Notes the intents of messages that have none yet."""
-        new = [item for item in items if item.intent is None]
-        if not new:
+        """Notes the intents of messages that have none yet. Those of messages that are tried again stay its own."""
+        if not items:
             return
+        new = [item for item in items if item.intent is None]
+        tried = {item.submission.topic for item in items if item.intent is not None}
         await self._learn_clock()
         now_ms = self._now_ms()
         intents = {item.note: Intent(item.submission.fingerprint, now_ms) for item in new}
-        await self._intents.begin(intents, now_ms)
+        await self._intents.begin(intents, now_ms, alive=tried)
         for item in new:
             item.intent = intents[item.note]
 

@@ -69,16 +69,17 @@ class StoredIntents:
         """Groups the indexes of the topics by the server that has their intents."""
         return self._store.apart([self._keys.ingress_sessions(topic) for topic in topics])
 
-    async def begin(self, intents: Mapping[Note, Intent], now_ms: int) -> None:
-        """Notes intents."""
-        written: dict[str, list[str]] = {}
+    async def begin(self, intents: Mapping[Note, Intent], now_ms: int, alive: Iterable[str] = ()) -> None:
+        """Notes intents. `alive`: topics whose former intents are still those of a session that goes on."""
+        written: dict[str, list[str]] = {topic: [] for topic in alive}
         for note, intent in intents.items():
             written.setdefault(note.topic, []).extend((note.name, f"{intent.since_ms} {intent.fingerprint}"))
         commands: list[tuple[object, ...]] = []
         for topic, words in written.items():
             own, sessions = self._own(topic), self._keys.ingress_sessions(topic)
+            if words:
+                commands.append(("HSET", own, *words))
             commands += [
-                ("HSET", own, *words),
                 ("PEXPIRE", own, _LIFE_MS),
                 ("ZREMRANGEBYSCORE", sessions, "-inf", now_ms - _LIFE_MS),
                 ("ZADD", sessions, now_ms, self._session),
