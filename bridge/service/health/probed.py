@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from math import inf
 from time import monotonic
@@ -26,9 +26,23 @@ class Probe:
     findings: Sequence[Finding] = ()
 
 
+class _Run:
+    """One probe, which several calls wait for."""
+
+    def __init__(self, probing: Coroutine[None, None, Probe]) -> None:
+        self.began_s = monotonic()
+        self.task = log_scope.shared_task(probing)
+
+    async def until(self, by_s: float) -> Probe | None:
+        """Waits until a moment of `monotonic()`. Returns None if the probe has not ended by then."""
+        await asyncio.wait((self.task,), timeout=max(0.0, by_s - monotonic()))
+        return self.task.result() if self.task.done() else None
+
+
 class Probed:
-    """Probes one server. Calls within half a second share a probe, so many calls cost no more than two a second, and
-    one more for each call that was in trouble."""
+    """Probes one server. Calls share a probe, and a good result is good for half a second, so many calls cost no more
+    than two probes a second. A bad one counts only for calls that came before its probe began: the server may have come
+    back since, or a send may have begun on another node."""
 
     def __init__(
         self,
@@ -48,19 +62,29 @@ class Probed:
         self._server = server
         self._within_s = within_s
         self._ended_s = -inf
-        self._running: asyncio.Task[Probe] | None = None
+        self._latest: _Run | None = None
 
     async def result(self) -> Probe:
         """Returns a result that is half a second old at most, and no older than a call in trouble. It takes no longer
         than a send may take. The outage learns of it."""
-        running, fresh_since_s = self._running, max(monotonic() - _FRESH_S, self.troubled_s())
-        if running is None or (running.done() and self._ended_s <= fresh_since_s):
-            running = self._running = log_scope.shared_task(self._run())
-        await asyncio.wait((running,), timeout=self._within_s)
-        silent = Probe(f"{self._server} did not answer within {self._within_s:g} s")
-        result = running.result() if running.done() else silent
-        self.outage.seen(result.state, monotonic())
-        return result
+        asked_s = monotonic()
+        by_s = asked_s + self._within_s
+        run = self._latest
+        if run is None or (run.task.done() and self._ended_s <= max(asked_s - _FRESH_S, self.troubled_s())):
+            run = self._begun()
+        result = await run.until(by_s)
+        if result is not None and result.state != "ok" and run.began_s < asked_s:
+            # Another call may have begun one meanwhile.
+            later = self._latest
+            run = later if later is not None and later.began_s >= asked_s else self._begun()
+            result = await run.until(by_s)
+        found = result or Probe(f"{self._server} did not answer within {self._within_s:g} s")
+        self.outage.seen(found.state, monotonic())
+        return found
+
+    def _begun(self) -> _Run:
+        self._latest = _Run(self._run())
+        return self._latest
 
     def renew(self) -> None:
         """Makes the next call probe again."""
@@ -68,8 +92,8 @@ class Probed:
 
     def end(self) -> None:
         """Ends a probe that is under way."""
-        if self._running is not None:
-            self._running.cancel()
+        if self._latest is not None:
+            self._latest.task.cancel()
 
     async def _run(self) -> Probe:
         try:
