@@ -30,8 +30,9 @@ class StoreClock:
     is due on all of them. `fastest_ms` is the fastest, so a moment that has not passed by it has passed on none.
     `latest_ms` is never behind Redis, nor behind any of several servers.
 
-    `steps`: the latest steps of a second or more. A correction by NTP is slower, and is none. `overruled`: messages
-    that were released although their moments, by this clock, were more than a second away: their delays had passed.
+    `steps`: the latest steps of a second or more. NTP corrects a clock gradually, which is no step. `overruled`: how
+    many messages were released although they were due more than a second later by Redis' clock. RabbitMQ had let their
+    delays pass.
     """
 
     def __init__(self) -> None:
@@ -62,7 +63,8 @@ class StoreClock:
             self._compare()
 
     def replaced(self, server: str = "") -> None:
-        """Reports that another machine has taken the server's place: only its next answer counts."""
+        """Reports that another machine has taken the server's place. Its next answer replaces the bounds, and is no
+        step."""
         if server in self._bounds_ms:
             self._bounds_ms[server] = (self._bounds_ms[server][0], -inf)
 

@@ -15,14 +15,14 @@ from bridge.store.keys import Keys
 from bridge.store.replies import fields, pairs, text
 
 MOST: Final = 10_000
-"""The actions that are kept. Redis removes whole nodes of a stream, so it keeps up to a node more: 100 by default."""
+"""How many actions are kept. Redis removes whole nodes of a stream, so it keeps up to one node more: 100 by default."""
 
 _FIELD: Final = "action"
 _KNOWN: Final = {field.name for field in dataclasses.fields(Action)}
 
 
 class StoredActions:
-    """Every method raises StoreUnavailable. `Recorded.at_ms` is a moment of Redis' clock."""
+    """The stream of actions. Every method raises StoreUnavailable. `Recorded.at_ms` is a moment of Redis' clock."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
