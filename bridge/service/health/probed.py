@@ -1,4 +1,4 @@
-"""Probes a server for everybody who asks whether a send would succeed now."""
+"""Probes a server, for all callers that ask whether a send would succeed now."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _FRESH_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of a probe. `state`: "ok" if a send would succeed, or the reason why not. `findings`: parts of the
-    server that fail while others work."""
+    """The result of a probe. `state`: "ok" if a send would succeed, or the reason why not. `findings`: about parts of
+    the server that fail while other parts work."""
 
     state: str
     findings: Sequence[Finding] = ()
 
 
 class Probed:
-    """Probes one server. Calls within half a second share a probe, so many calls cost no more than two a second, and
-    one more for each call that was in trouble."""
+    """Probes one server. Callers within half a second share a probe. So there are at most two probes a second, and one
+    more after each call of the server that failed or timed out."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class Probed:
         part: str,
         within_s: float,
     ) -> None:
-        """`probe`: does what a send does; it raises a BridgeError if a send would fail, and returns the findings.
-        `troubled_s`: the moment of `monotonic()` at which a call was last in trouble. `server`, `part`: its name in
-        texts and among the parts. `within_s`: how long a send may take."""
+        """`probe`: does what a send does; it raises a BridgeError if a send would fail, and returns findings.
+        `troubled_s`: returns the moment of `monotonic()` at which a call of the server last failed or timed out.
+        `server`: its name in texts. `part`: its name among the parts. `within_s`: how long a send may take."""
         self.outage = Outage(part)
         self.troubled_s = troubled_s
         self._probe = probe
@@ -51,8 +51,8 @@ class Probed:
         self._running: asyncio.Task[Probe] | None = None
 
     async def result(self) -> Probe:
-        """Returns a result that is half a second old at most, and no older than a call in trouble. It takes no longer
-        than a send may take. The outage learns of it."""
+        """Returns a result that is at most half a second old, and newer than the last call that failed or timed out.
+        Takes no longer than a send may take. Notes the result in `outage`."""
         running, fresh_since_s = self._running, max(monotonic() - _FRESH_S, self.troubled_s())
         if running is None or (running.done() and self._ended_s <= fresh_since_s):
             running = self._running = log_scope.shared_task(self._run())
@@ -63,7 +63,7 @@ class Probed:
         return result
 
     def renew(self) -> None:
-        """Makes the next call probe again."""
+        """Makes the next `result` probe again."""
         self._ended_s = -inf
 
     def end(self) -> None:
