@@ -6,8 +6,7 @@ nothing. It publishes each message that RabbitMQ can't convert to `delay.refused
 in a header. It leaves the other messages in the queue.
 
 RabbitMQ can't write some messages in AMQP 1.0, and ends the session over them. Then the bridge reads the messages one
-by
-one. RabbitMQ requeues the messages that a session held, and the one that ended it, behind all other messages. So the
+by one. RabbitMQ requeues the messages that a session held, and the one that ended it, behind all other messages. So the
 next session begins behind the message that ended the session before, until all messages have been seen:
 
     requeued:  a  NULL  uuid  b     a session reads `a`, and ends over NULL

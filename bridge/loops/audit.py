@@ -1,8 +1,7 @@
 """Audits the records: finds messages whose copy is lost and sends them again from the body that Redis keeps.
 
 A copy is lost when somebody purges or deletes its queue. Then the record stays in its state past the moment at which
-the
-copy should have arrived at the checkpoint. The repair publishes a successor, as every change does
+the copy should have arrived at the checkpoint. The repair publishes a successor, as every change does
 (`service/protocol/succession.py`). So if the old copy appears after all, it is a ghost, and several processes may audit
 at once.
 """

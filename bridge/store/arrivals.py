@@ -1,8 +1,7 @@
 """Notes in Redis that copies have reached their ready queues, for callers in any process who wait for that.
 
 A note lasts two seconds and is only a hint. If it is missing, nothing is lost: the message is accepted, and a pull
-finds
-it a moment later.
+finds it a moment later.
 """
 
 from __future__ import annotations

@@ -260,8 +260,7 @@ class Store:
         """Groups the keys by server. Returns lists of indexes into `keys`.
 
         Calls in one round trip fail together. So callers make one round trip for each server. Then a server that is
-        away
-        blocks only calls of its keys.
+        away blocks only calls of its keys.
         """
         return self._servers.apart(keys)
 

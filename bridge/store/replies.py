@@ -1,8 +1,7 @@
 """Reads the answers of Redis. RESP2 and RESP3 give some answers different shapes; each reader takes both shapes.
 
 A string is bytes, and a missing string is None. Under RESP3 a hash is a map, members with scores are pairs, and a
-double
-is a float. Under RESP2 hashes and members with scores are flat arrays, and a double is a string.
+double is a float. Under RESP2 hashes and members with scores are flat arrays, and a double is a string.
 """
 
 from __future__ import annotations

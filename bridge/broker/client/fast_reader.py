@@ -1,8 +1,7 @@
 """Opens connections to RabbitMQ whose messages and confirms are read without aiormq.
 
 aiormq accepts a factory for its streams. `FastReader` is such a factory. It gives aiormq a `Reader`, which takes
-messages
-and confirms out of the bytes.
+messages and confirms out of the bytes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Encodes the frames of publishes, gets and acks as pamqp does, in a fifth of the time. Pure.
 
 pamqp builds an object for each frame and asks each attribute for its type, which takes 20 us for a copy. This module
-has
-pamqp encode the parts that many frames share only once, and puts lengths and numbers around them. pamqp also encodes
-values of rare types.
+has pamqp encode the parts that many frames share only once, and puts lengths and numbers around them. pamqp also
+encodes values of rare types.
 """
 
 from __future__ import annotations

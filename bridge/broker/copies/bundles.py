@@ -1,13 +1,11 @@
 """Packs copies of one topic into one AMQP message, a bundle, and reads bundles. Pure.
 
 A bundle's routing key names the kind of its copies: `!checked-bundle.orders` for sends, `!lease-bundle.orders` for
-lease
-copies. Such a key leads to the checkpoint, even if the topic has direct release by then. A bridge that does not know
-bundles finds no valid key and puts the bundle aside. In the management UI an operator sees the content type, four
+lease copies. Such a key leads to the checkpoint, even if the topic has direct release by then. A bridge that does not
+know bundles finds no valid key and puts the bundle aside. In the management UI an operator sees the content type, four
 headers and the first line. The headers are `x-delay-bundle` (how many copies), `x-delay-topic`, `x-delay-due` (of the
 earliest copy) and `x-delay-last` (the due moment of the latest copy). The second line has two numbers for each copy,
-the
-earliest first: its due moment in Unix ms, and the length of its entry. Then come the entries (`entries.py`):
+the earliest first: its due moment in Unix ms, and the length of its entry. Then come the entries (`entries.py`):
 
     2 copies for orders: when each is due and how long it is, then each as a line of JSON and its body
     [1769850000000,75,1769850000800,75]

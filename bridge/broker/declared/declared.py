@@ -2,8 +2,7 @@
 
 A topic's ready queue is declared when the topic is first used. Its dead queue is declared when its first dead letter
 comes, or when the end of a lease may make one. Most topics have no dead letters, and an idle quorum queue costs
-RabbitMQ
-memory and CPU time.
+RabbitMQ memory and CPU time.
 """
 
 from __future__ import annotations

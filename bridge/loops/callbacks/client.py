@@ -2,8 +2,7 @@
 
 For each new connection the client looks the host up, checks all its addresses, and connects to one of the addresses. So
 no name server can swap the address between the check and the connection. TLS checks the certificate for the host's
-name.
-The client uses no proxy, keeps no cookies and follows no redirects.
+name. The client uses no proxy, keeps no cookies and follows no redirects.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Lists, replays and drops dead letters.
 
 Until a dead letter is replayed or dropped, it stays in its queue. The queue is `dead.<topic>`, or `delay.unroutable`
-for
-a message that its target did not take.
+for a message that its target did not take.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 The script that begins the new message gives the dead letter's record a new id (`aside_id`). The copy in the dead-letter
 queue keeps the first id. If a client sends a message under that new id too, the record moves to the next one. So a
 process that takes the copy looks under each of the dead letter's `names`, in order. A record moves only forwards, so
-the
-process can't miss it.
+the process can't miss it.
 
 If there is no record under any of these names, the records of other messages there decide (`Sight`). The copy is
 acknowledged only if they prove that the dead letter was replayed or dropped. If they prove nothing, Redis has lost the

@@ -2,8 +2,7 @@
 
 After a sample it rests for nine times as long as Redis took to count. So many topics slow down the sampling, and not
 Redis. The wait for a server that does not answer does not count for the rest: the figures would be old while an
-operator
-looks for the fault.
+operator looks for the fault.
 """
 
 from __future__ import annotations

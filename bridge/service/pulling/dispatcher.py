@@ -4,8 +4,7 @@ Pulls that arrive while messages are taken or leased join the next group. A grou
 one burst of the lease copies that must be published at once.
 
 Messages are taken in two ways. A few pulls take ready messages in one take. Pulls that wait, and pulls that keep
-coming,
-share a feed: a consumer whose window is as large as the pulls need. A dispatcher ends once no pull has come for
+coming, share a feed: a consumer whose window is as large as the pulls need. A dispatcher ends once no pull has come for
 `_LINGER_S`, or when a server fails. The next pull begins a new dispatcher.
 """
 

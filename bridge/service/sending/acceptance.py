@@ -15,8 +15,7 @@ message is lost, and the header `x-delay-message-id` has the client's id.
 
 If the client gave no id, nothing tells equal messages apart. An intent that outlived its message could be taken for the
 intent of an equal message, and that message would be lost. So the intent of a message without a client's id is
-forgotten
-before the acknowledgement. If the bridge dies between the two, the message is delivered twice, under two ids.
+forgotten before the acknowledgement. If the bridge dies between the two, the message is delivered twice, under two ids.
 """
 
 from __future__ import annotations

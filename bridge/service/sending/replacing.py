@@ -2,8 +2,7 @@
 
 `succession.py` publishes the successor before the record names it, so at every moment either the old or the new message
 is live. A crash in between leaves the old message, and a copy of the new message. The checkpoint believes that copy
-only
-if the old message still lives a minute after the copy was due.
+only if the old message still lives a minute after the copy was due.
 """
 
 from __future__ import annotations

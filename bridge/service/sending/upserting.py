@@ -1,8 +1,7 @@
 """Sends messages whose callers say what happens if a live message has the id (`IfExists`).
 
 Sends that replace or extend one message wait for each other in a process. All that wait at one moment are carried out
-as
-one send: the last of them counts, as if the others had come just before it. So a thousand sends that race for one id
+as one send: the last of them counts, as if the others had come just before it. So a thousand sends that race for one id
 publish a few copies, not a thousand. Between processes, epoch and nonce of the record decide which send succeeds.
 """
 
