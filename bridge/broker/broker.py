@@ -59,7 +59,7 @@ class Inspection:
 
 class Broker:
     """RabbitMQ, with one connection for each purpose: publishes of requests, publishes of loops, messages that requests
-    take, feeds for pulls, searches of dead letters, and each reader of a queue of the bridge.
+    take, feeds of pulls, searches of dead letters, and one for each `reader`.
 
     The reasons: RabbitMQ blocks publishers by connection, and acks have to go on. A request gives up far sooner than a
     loop. Clients decide how many pulls wait. They also send messages that RabbitMQ can't deliver without closing the

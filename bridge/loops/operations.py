@@ -1,9 +1,9 @@
 """Works on bulk operations, a portion of messages at a time.
 
-Before a process changes the messages of a portion, it saves the list of these messages in Redis, and the place where
-the next portion begins. If the process dies, the next one changes the saved messages once more and then goes on from
-that place. A message that is already changed counts as done (`bridge/service/bulk/changes.py`). So each message is
-counted once.
+Before a process changes the messages of a portion, it saves the list of these messages in Redis. It also saves the
+place where the next portion begins. If the process dies, the next process changes the saved messages once more and then
+goes on from that place. A message that is already changed counts as done (`bridge/service/bulk/changes.py`). So each
+message is counted once.
 
 One process at a time has the lease of an operation. Each portion extends the lease. If the lease may have ended, its
 process changes nothing more, and leases an operation anew.

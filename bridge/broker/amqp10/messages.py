@@ -2,8 +2,8 @@
 
 RabbitMQ keeps a message as its client sent it, and converts it when it delivers. If RabbitMQ has no conversion, the
 reader's channel ends and takes the connection with it (541 INTERNAL_ERROR). On 4.0 and 4.3 this happens for types that
-AMQP 0.9.1 lacks (uuid, char), for maps whose keys are no short texts, and for a content type of more than 255 bytes.
-Before 4.3 it also happens for decimals.
+AMQP 0.9.1 lacks (uuid, char), and for maps whose keys are no short texts. It also happens for a content type of more
+than 255 bytes, and before 4.3 for decimals.
 """
 
 from __future__ import annotations

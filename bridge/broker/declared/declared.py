@@ -203,7 +203,7 @@ class Declared:
             self._young.exists(topic)
 
     async def settled(self, topics: Collection[str], *, old: Iterable[str], dead: Iterable[str] = ()) -> None:
-        """Waits until confirmed messages survive a kill of the broker, in the wheel, in the ready queues of `topics`
+        """Waits until confirmed messages survive a kill of the broker: in the wheel, in the ready queues of `topics`,
         and in the dead queues of `dead`.
 
         `old`: topics whose queues are known to have existed for seconds.

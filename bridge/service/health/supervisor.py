@@ -1,9 +1,9 @@
 """Runs loops for as long as the process lives, and keeps the state of each loop.
 
 A loop repeats a pass, which ends, or a session over a channel, which lasts until the channel is lost. Whatever fails,
-the loop goes on: after a short pause if a server is away, and after 1 s, 2 s, 4 s and at last 60 s if it meets a bug.
-Its state shows the bug until a whole pass went well. If the bug concerns one message or a session, the state shows it
-until 20 seconds went well.
+the loop goes on. The pause is short if a server is away. If the loop meets a bug, the pauses are 1 s, 2 s, 4 s and at
+last 60 s. Its state shows the bug until a whole pass went well. If the bug concerns one message or a session, the state
+shows it until 20 seconds went well.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compares the slots of RabbitMQ with the messages that wait.
 
-A slot's length says little about messages: a bundle counts as one, ghosts and lease copies count too, and a copy stays
+A slot's length says little about messages. A bundle counts as one, and ghosts and lease copies count too. A copy stays
 in its slot while less and less of its delay is left. Redis knows when each message is due. So each message is counted
 at the slot with the longest wait that is not longer than what is left of the message's delay. With the overdue messages
 and those that are due before the shortest wait, these counts add up to all waiting messages.

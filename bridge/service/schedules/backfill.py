@@ -1,6 +1,5 @@
 """Sends ticks of a past period. Ticks that were sent before are not sent again."""
 
-
 from __future__ import annotations
 
 from collections.abc import Sequence

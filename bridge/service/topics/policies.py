@@ -1,6 +1,5 @@
 """Reads and changes the policies of topics. Remembers each policy for two seconds, or longer while Redis is away."""
 
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
