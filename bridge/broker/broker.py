@@ -132,7 +132,7 @@ class Broker:
         return TracedCopyPublisher(*parts, bundles=self._settings.bundles, tracing=self._tracing)
 
     async def start(self) -> None:
-        """Declares everything but topics, and checks the broker.
+        """Declares all objects but the queues of topics, and checks the broker.
 
         Raises:
             BrokerUnavailable

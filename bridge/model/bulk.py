@@ -118,7 +118,8 @@ class Bulk:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many messages an action has changed, and how many it could not change, with the first reasons."""
+    """How many messages an action has changed, and how many it could not change. `failures`: why, for the first of
+    these."""
 
     done: int = 0
     failed: int = 0

@@ -135,8 +135,8 @@ class StoreUnavailable(Unavailable):
 
 
 class StoreRefused(StoreUnavailable):
-    """`code`: the error code of Redis, such as READONLY. `is_fault`: neither Redis' state nor its settings explain the
-    refusal, so the bridge may be wrong."""
+    """Redis answered with an error. `code`: its error code, such as READONLY. `is_fault`: neither Redis' state nor its
+    settings explain the refusal, so the bridge may be wrong."""
 
     def __init__(self, message: str, *, code: str, is_fault: bool = False, partly: bool = False) -> None:
         super().__init__(message, partly=partly)
@@ -177,8 +177,8 @@ class Unroutable(NotPublished):
 
 
 class ExchangeRefused(Unroutable):
-    """`missing`: the exchange does not exist. Otherwise RabbitMQ refuses the bridge's user for the exchange or for a
-    routing key."""
+    """RabbitMQ refused a publish to an exchange. `missing`: the exchange does not exist. False: the bridge's user may
+    not publish to the exchange or with the routing key."""
 
     def __init__(self, message: str, *, missing: bool) -> None:
         super().__init__(message)

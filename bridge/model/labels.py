@@ -31,7 +31,7 @@ def valid_value(value: str) -> bool:
 
 
 def packed(labels: Labels) -> str:
-    """The labels as Redis keeps them: sorted, so that the same labels are the same text."""
+    """Returns the labels as Redis keeps them: sorted, so that equal labels give equal texts."""
     return "\n".join(f"{key}={value}" for key, value in sorted(labels.items())) if labels else ""
 
 

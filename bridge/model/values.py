@@ -40,9 +40,9 @@ class Draft:
     message is due now.
 
     `id` None: the bridge makes one. `ttl_ms` counts from the due moment. None in `ttl_ms` or `max_retry`: the topic's
-    default. `labels`: as `labels.packed` writes them. `of_wire`: a client of another queue's protocol sent it, and
-    expects that the bridge can show its body. `max_wait_ms`: for `EXTEND`, the longest time from the first send to the
-    due moment.
+    default. `labels`: as `labels.packed` writes them. `of_wire`: a client of another queue's protocol sent the message,
+    and expects that the bridge can show its body. `max_wait_ms`: for `EXTEND`, the longest time from the first send to
+    the due moment.
     """
 
     topic: str

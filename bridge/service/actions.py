@@ -31,8 +31,8 @@ class Actions:
 
     @asynccontextmanager
     async def recording(self, action: Callable[[], Action | None]) -> AsyncIterator[None]:
-        """Records the action that is done within the context. `action`: returns it at the end of the context; None:
-        there is nothing to record.
+        """Records the action that is done within the context. `action`: called at the end of the context; returns the
+        action, or None if there is nothing to record.
 
         If the context raises `Unavailable`, the action may be done in part, and is recorded as such. After any other
         error the action was refused, and is not recorded.

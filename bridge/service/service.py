@@ -210,8 +210,8 @@ class Service:
         self.pulling.end_waits()
 
     async def stop(self) -> None:
-        """Stops the loops and closes the connections. Before that, waits for sends and pulls in flight, for the grace
-        period at most."""
+        """Stops the loops, waits for sends and pulls in flight, and closes the connections. Waits for the grace period
+        at most; then it cancels what has not ended."""
         for running in self._running:
             running.cancel()
         ending = [

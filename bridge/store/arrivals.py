@@ -18,7 +18,7 @@ _KEPT_MS: Final = 2_000  # longer than anybody waits
 
 
 class StoredArrivals:
-    """The notes of one pool. Every method raises StoreUnavailable."""
+    """The notes of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

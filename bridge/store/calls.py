@@ -2,7 +2,7 @@
 
 The home of a message is the set of indexes that its record shares with its neighbours (`Keys.home`). A call for one
 message names eleven keys, and Redis sets up the script for each call. For a hundred messages of one home this is most
-of the work on both sides. A script that ends in `for_each` (lua/_record.lua) handles all of them in one run.
+of the work on both sides. A script that ends in `for_each` (lua/_record.lua) handles all messages of a call in one run.
 """
 
 from __future__ import annotations

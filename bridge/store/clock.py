@@ -85,7 +85,7 @@ class StoreClock:
         return monotonic() * 1_000 + self._low_ms
 
     def latest_ms(self) -> float | None:
-        """Returns Unix milliseconds by Redis' clock, or a little more. None: no answer has told it yet."""
+        """Returns Unix milliseconds by Redis' clock, or a little more. None: some server has not told its time yet."""
         highs_ms = [high_ms for _, high_ms in self._bounds_ms.values()]
         if -inf in highs_ms or not highs_ms:
             return None
@@ -96,7 +96,8 @@ class StoreClock:
         return moment_s * 1_000 + self._fastest_ms
 
     def _note_step(self, server: str, ahead_ms: float) -> None:
-        """`ahead_ms`: the least step that explains the answer."""
+        """Notes a step of a server's clock if it is large enough. `ahead_ms`: the least step that explains the
+        answer."""
         if abs(ahead_ms) >= _LEAST_STEP_MS:
             self.steps.append(ClockStep(server, ahead_ms, monotonic()))
 

@@ -24,7 +24,7 @@ async def evicting(store: Store) -> str | None:
 
 
 def fields_of(info: bytes) -> dict[str, str]:
-    """The fields of an answer to INFO."""
+    """Returns the fields of an answer to INFO, by name."""
     return dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
 
 

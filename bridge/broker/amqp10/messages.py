@@ -69,7 +69,7 @@ def header(message: bytes) -> Header:
     """Reads the sections before the body.
 
     Raises:
-        ValueError: they can't be read.
+        ValueError: the sections can't be read.
     """
     at = 0
     annotations: tuple[tuple[Typed, Typed], ...] = ()
@@ -92,7 +92,7 @@ def header(message: bytes) -> Header:
 
 
 def why_not_given(header: Header, version: tuple[int, ...]) -> str:
-    """Returns which part of a message RabbitMQ of this version can't convert, as text for an operator. Empty: none."""
+    """Says, for an operator, which part of a message this version of RabbitMQ can't convert. Empty: it converts all."""
     plain = _WITH_DECIMALS if version >= _DECIMALS_SINCE else _PLAIN
     for name, value in zip(_NAMES, header.properties, strict=False):
         if name in _SHORT and len(str(value.value or "").encode()) > _LONGEST_TEXT:

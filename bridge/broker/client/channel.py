@@ -31,7 +31,7 @@ class Channel:
         return not is_open(self._raw)
 
     def acknowledger(self) -> Acknowledger:
-        """Makes the acknowledger of the channel. A channel may have only one."""
+        """Makes the acknowledger of the channel. A channel may have only one acknowledger."""
         return Acknowledger(self._raw)
 
     async def close(self) -> None:

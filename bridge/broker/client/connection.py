@@ -74,10 +74,10 @@ async def translated(limit_s: float | None = None) -> AsyncIterator[None]:
 
 
 class BrokerConnection:
-    """One connection for one purpose. RabbitMQ blocks publishers by connection, so consumers use another.
+    """One connection for one purpose. RabbitMQ blocks publishers by connection, so consumers use another connection.
 
-    `nodes` are the addresses of one cluster, tried in turn. While the breaker is open, calls fail at once, and an open
-    connection stays open.
+    `nodes`: the addresses of one cluster's nodes, tried in turn. While the breaker is open, calls fail at once, and an
+    open connection stays open.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class BrokerConnection:
                 await channel.close()
 
     async def queue_exists(self, queue: str, limit_s: float) -> bool:
-        """Returns whether RabbitMQ has the queue.
+        """Whether RabbitMQ has the queue.
 
         Raises:
             BrokerUnavailable

@@ -84,8 +84,8 @@ class Consumer:
     async def until_closed(self) -> None:
         """Returns when no more deliveries can come.
 
-        The channel has closed, or RabbitMQ has cancelled the consumer because its queue was deleted, or this node of
-        several has lost the queue's majority.
+        Then the channel has closed, or RabbitMQ has cancelled the consumer because its queue was deleted. Or this node,
+        one of several, has lost the queue's majority.
         """
         while not (channel := self._channels[-1]).ended:
             self._silent = True

@@ -126,7 +126,7 @@ class Bundle:
 
 @fast_dataclass(frozen=True, slots=True)
 class _UnreadableEntry:
-    """An entry of a bundle as a message of its own."""
+    """An unreadable entry of a bundle, in the form of a message that can be put aside."""
 
     delivery_tag: int
     routing_key: str

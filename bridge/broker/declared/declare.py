@@ -52,7 +52,7 @@ class Declarer:
         self._bind_again_s = 0.0
 
     async def exists(self, queue: str) -> bool:
-        """Returns whether RabbitMQ has the queue."""
+        """Whether RabbitMQ has the queue."""
         return await self._connection.queue_exists(queue, _TIMEOUT_S)
 
     async def depth(self, queue: str) -> int:

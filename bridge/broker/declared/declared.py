@@ -222,7 +222,7 @@ class Declared:
         return await self._declarer.depth(queue)
 
     async def checkpoint_depth(self) -> int:
-        """Returns how many messages wait before the checkpoint, in all lanes, without those that bridges hold.
+        """Returns how many messages are ready in the checkpoint queues of all lanes, without those that bridges hold.
 
         Raises:
             BrokerUnavailable

@@ -71,7 +71,7 @@ class TopicQueues:
         self._young.forget(self._group(topic))
 
     async def _declare(self, topics: list[str]) -> list[BrokerUnavailable | None]:
-        """Returns an error or None for each topic."""
+        """Declares the queues of these topics. Returns an error or None for each topic."""
         async with self._turn:
             wanted = [topic for topic in dict.fromkeys(topics) if topic not in self.declared]
             errors = dict.fromkeys(wanted, await self._error_of(wanted)) if wanted else {}

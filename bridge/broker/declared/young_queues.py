@@ -62,7 +62,7 @@ class YoungQueues:
                 del times_s[group]
 
     def unsettled(self, group: str) -> bool:
-        """Whether a confirm by the group's queues does not count yet. An unknown group does not count."""
+        """Whether a confirm by the group's queues does not count yet. True for an unknown group."""
         return group in self._begun or self._settles_s(group, inf) > monotonic()
 
     async def settled(self, groups: Iterable[str]) -> None:

@@ -128,7 +128,7 @@ class Feed:
                 for tag in self._tags:
                     await self._shared.channel.cancel(tag)
         except BrokerUnavailable:
-            # The other feeds of this channel need not wait for an answer, too.
+            # Other feeds of this channel need not wait for an answer that does not come.
             self._shared.broken = True
 
     def _received(self, delivery: Delivery) -> None:

@@ -12,7 +12,7 @@ cost more for each copy."""
 
 
 class Flight:
-    """The batches in flight. A batch that waits for a new queue to settle does not count against `AT_ONCE`."""
+    """The batches in flight. A batch that waits until confirms by a new queue count is not limited by `AT_ONCE`."""
 
     def __init__(self) -> None:
         self._batches: set[asyncio.Task[None]] = set()

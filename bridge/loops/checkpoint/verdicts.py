@@ -80,7 +80,8 @@ def after_fire(records: Records, copy: Copy, outcome: Outcome[FireVerdict], stra
 def after_return(
     records: Records, copy: Copy, outcome: Outcome[ReturnedVerdict], reason: str, policy: Effective
 ) -> Decision:
-    """Decides about a copy that came back from its ready queue, which is a failed delivery. `reason`: RabbitMQ's."""
+    """Decides about a copy that its ready queue dead-lettered, which is a failed delivery. `reason`: in RabbitMQ's
+    words."""
     match outcome.verdict:
         case ReturnedVerdict.RETRY:
             record = outcome.found
@@ -115,7 +116,7 @@ def after_return(
 def count_of(decision: Decision, verdict: Named | None) -> str | None:
     """Returns the metric to count once a decision's step is carried out; None: no metric.
 
-    `verdict`: the answer of the step's `name`; None: it had none. If the record does not name the successor, the
+    `verdict`: the answer of the step's `name`; None: the step has none. If the record does not name the successor, the
     successor is a ghost, and so is the copy that came.
     """
     match verdict:

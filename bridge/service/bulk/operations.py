@@ -37,8 +37,7 @@ class Work:
 
 
 MOST_TRIES: Final = 5
-"""How often processes begin a portion. If none ends it, the operation fails: it would hold up other operations for
-ever."""
+"""How often a portion is begun. If no process ends it, the operation fails, as it would hold up others for ever."""
 _VERSION: Final = 2
 """The version of the stored request. A bridge that does not know the version must not guess which messages are
 meant."""

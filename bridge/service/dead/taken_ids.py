@@ -89,7 +89,8 @@ def names(letter: Copy) -> list[str]:
 
 
 def sought(records: Records, letter: Copy, delivery: Taken, decide: Decide, hold: Hold) -> Step[LetterVerdict]:
-    """Returns the step that finds the dead letter's present id and then settles it. `letter`: as its copy says."""
+    """Returns the step that finds the dead letter's present id and then settles it. `letter`: its copy, with the id
+    there."""
     return _Search(records, letter, delivery, decide, hold, names(letter)).look(0, free=None, is_passed=False)
 
 

@@ -78,7 +78,7 @@ class Overview:
         self._stopping = asyncio.Event()
 
     async def sample(self) -> Sample:
-        """Returns the latest sample. Takes a new one if the rest after that has passed."""
+        """Returns the latest sample, or takes a new one if the rest after the latest has passed."""
         async with self._one_at_a_time:
             if self._latest is None or monotonic() >= self._again_s:
                 self._latest, counting_s = await self._sample()

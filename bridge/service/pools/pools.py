@@ -65,11 +65,11 @@ class Pools:
         return self.default.settings
 
     def serving(self, topic: str) -> Service:
-        """The service of the topic's pool."""
+        """Returns the service of the topic's pool."""
         return self.services[self._routes.of(topic)]
 
     def serving_all(self, topics: Sequence[str]) -> Service:
-        """The service of the one pool that has all these topics.
+        """Returns the service of the one pool that has all these topics.
 
         Raises:
             InvalidRequest: the topics belong to more than one pool.
@@ -163,7 +163,7 @@ class Pools:
         return await page.render(self.worker_rpc.name, others)
 
     async def slots(self) -> list[Slots]:
-        """The slots of all pools.
+        """Returns the slots of all pools.
 
         Raises:
             Unavailable: a server of one pool did not answer.
@@ -181,7 +181,7 @@ class Pools:
         return {"": pages[DEFAULT]} | {namespace: pages[pool] for namespace, pool in self._routes.namespaces.items()}
 
     async def topic_names(self) -> list[str]:
-        """The names of the topics of all pools, sorted.
+        """Returns the names of the topics of all pools, sorted.
 
         Raises:
             StoreUnavailable: the Redis of one pool did not answer.
@@ -190,7 +190,7 @@ class Pools:
         return sorted({name for pool_names in names for name in pool_names})
 
     async def subscribed_topics(self) -> list[str]:
-        """The topics of all pools that have a subscription, sorted.
+        """Returns the topics of all pools that have a subscription, sorted.
 
         Raises:
             StoreUnavailable: the Redis of one pool did not answer.
@@ -199,7 +199,7 @@ class Pools:
         return sorted({name for pool_names in names for name in pool_names})
 
     async def topic_infos(self) -> list[TopicInfo]:
-        """The topics of all pools.
+        """Returns the topics of all pools, with their counts.
 
         Raises:
             StoreUnavailable: the Redis of one pool did not answer. A shorter list would look complete.

@@ -30,7 +30,7 @@ class SchedulePage:
 
 
 class Schedules(LeasedSchedules):
-    """The schedules of all pools. Every method raises StoreUnavailable."""
+    """The schedules of all pools. Every method may raise StoreUnavailable."""
 
     async def page(self, *, sees: Callable[[str], bool], limit: int, cursor: str | None) -> SchedulePage:
         """Returns a page of schedules by name, without their messages. `sees`: returns whether the caller may see a

@@ -24,7 +24,7 @@ Check = Callable[[Spec], None]
 
 
 class LeasedSchedules:
-    """The base of classes that read and change schedules. Every method raises StoreUnavailable."""
+    """The base of classes that read and change schedules. Every method may raise StoreUnavailable."""
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools

@@ -58,8 +58,8 @@ class _Item:
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """The result of `accept`. `done`: delivery tags to acknowledge. `refused`: messages that can't be accepted, each
-    with the reason. `later`: messages to pass to `accept` again after a short pause. `errors`: why: servers were
-    away."""
+    with the reason. `later`: messages to pass to `accept` again after a short pause. `errors`: the errors of servers
+    that were away."""
 
     done: list[int] = field(default_factory=list)
     refused: list[tuple[Submission, str]] = field(default_factory=list)

@@ -42,7 +42,8 @@ class Subscription:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """The latest failed attempt. `at_ms`: when, in Unix ms. `reason`: a word of `Reason`. `says`: the details."""
+    """The latest failed attempt. `at_ms`: when, in Unix ms. `reason`: a word of `Reason`
+    (`loops/callbacks/decisions.py`). `says`: the details."""
 
     at_ms: int
     id: str  # the message's
@@ -63,7 +64,7 @@ class Standing:
 
 
 class Subscriptions:
-    """The subscriptions of one pool. Every method raises StoreUnavailable."""
+    """The subscriptions of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, records: Records, topics: Topics) -> None:
         self._clock = store.clock
@@ -115,13 +116,13 @@ class Subscriptions:
         return await self._stored.version()
 
     async def all(self) -> Sequence[Subscription]:
-        """The subscriptions of all topics."""
+        """Returns the subscriptions of all topics."""
         stored, ended = await self._stored.all()
         subscriptions = [_read(written) for written in stored.values()]
         return [replace(each, ended_ms=ended.get(each.id, 0)) for each in subscriptions]
 
     async def topics(self) -> list[str]:
-        """The topics that have a subscription."""
+        """Returns the topics that have a subscription."""
         stored, _ = await self._stored.all()
         return list(stored)
 

@@ -93,7 +93,7 @@ class Topics:
         return await self._policies.change(topic, change)
 
     async def names(self) -> list[str]:
-        """The names of all topics, sorted.
+        """Returns the names of all topics, sorted.
 
         Raises:
             StoreUnavailable

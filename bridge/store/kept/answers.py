@@ -45,7 +45,7 @@ class Begun(NamedTuple):
 
 
 class StoredAnswers:
-    """The idempotency keys of one pool. Every method raises StoreUnavailable. `who`: the caller who owns the key.
+    """The idempotency keys of one pool. Every method may raise StoreUnavailable. `who`: the caller who owns the key.
     `key_id`: identifies the key among those of the caller."""
 
     def __init__(self, store: Store, keys: Keys, *, kept_ms: int, most: int) -> None:

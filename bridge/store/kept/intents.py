@@ -59,7 +59,7 @@ class Found:
 
 
 class StoredIntents:
-    """The intents of one session. Each method raises StoreUnavailable. Moments are Redis' in Unix ms."""
+    """The intents of one session. Each method may raise StoreUnavailable. Moments are Redis' in Unix ms."""
 
     def __init__(self, store: Store, keys: Keys, session: str) -> None:
         self._store = store

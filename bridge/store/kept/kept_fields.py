@@ -32,7 +32,7 @@ def is_kept(field: Field) -> bool:
 
 
 class KeptFields:
-    """The hashes of one pool. Every method raises StoreUnavailable."""
+    """The hashes of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

@@ -18,7 +18,7 @@ from bridge.store.scripts import SCRIPTS
 
 
 class LmstfyStore:
-    """The records of one pool. Every method raises StoreUnavailable."""
+    """The records of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

@@ -55,7 +55,7 @@ class Lease:
 
 
 class _Taken(NamedTuple):
-    """What `take_operation.lua` answers."""
+    """The answer of `take_operation.lua`."""
 
     id: str
     until_ms: int
@@ -67,14 +67,14 @@ class Lost(Exception):
 
 
 class StoredOperations:
-    """The operations in Redis. Every method raises StoreUnavailable. Moments are of Redis' clock."""
+    """The operations in Redis. Every method may raise StoreUnavailable. Moments are of Redis' clock."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
 
     async def begin(self, operation_id: str, asked: bytes, matched: int) -> bool:
-        """Keeps a new operation. Returns False if too many run."""
+        """Keeps a new operation. Returns False if too many operations run."""
         (began,) = await self._store.run([self.begin_call(operation_id, asked, matched)])
         return began
 

@@ -49,7 +49,7 @@ class StoredSchedule:
 
 
 class Saved(StrEnum):
-    """What `save_schedule.lua` answers."""
+    """The answers of `save_schedule.lua`."""
 
     SAVED = "saved"
     LOST = "lost"
@@ -69,7 +69,7 @@ class Lost(Exception):
 
 
 class StoredSchedules:
-    """The schedules in Redis. Every method raises StoreUnavailable. Moments are of Redis' clock."""
+    """The schedules in Redis. Every method may raise StoreUnavailable. Moments are of Redis' clock."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

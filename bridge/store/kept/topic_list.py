@@ -11,7 +11,7 @@ from bridge.store.replies import flag, several, texts
 
 
 class TopicList:
-    """The list of one pool. Every method raises StoreUnavailable."""
+    """The list of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

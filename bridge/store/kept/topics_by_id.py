@@ -14,7 +14,7 @@ from bridge.store.scripts import SCRIPTS
 
 
 class TopicsById:
-    """The notes of one pool. Every method raises StoreUnavailable."""
+    """The notes of one pool. Every method may raise StoreUnavailable."""
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Defines what the scripts about messages answer, and reads it."""
+"""Defines the answers of the scripts about messages, and reads them."""
 
 from __future__ import annotations
 

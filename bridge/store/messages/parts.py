@@ -1,4 +1,4 @@
-"""Reads what `page.lua` and `labelled.lua` answer: a part of one index."""
+"""Reads the answers of `page.lua` and `labelled.lua`: a part of one index."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Shares few connections to Redis among many callers.
 
-While a connection is free, a call is sent by itself. A call that finds every connection busy waits. When one is free
-again, all calls that wait are sent over it as one pipeline. So the number of connections has a bound, and more callers
-mean fuller pipelines, not refusals.
+While a connection is free, a call is sent by itself. A call that finds every connection busy waits. When a connection
+is free again, waiting calls are sent over it as one pipeline. So the number of connections has a bound, and more
+callers mean fuller pipelines, not refusals.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Pipelines:
         self._shared: set[asyncio.Task[None]] = set()
 
     async def ask(self, commands: Sequence[PackedCommand], timed: bool) -> list[Reply]:
-        """Sends the commands at once, or with those of other callers when a connection is free. Returns the answers in
-        order.
+        """Sends the commands at once, or together with commands of other callers when a connection is free. Returns the
+        answers in order.
 
         Raises:
             StoreUnavailable: too many callers wait already.
